@@ -1,0 +1,1 @@
+"""Five change-data-capture dialects of SQL Server, one audited ledger of changes."""

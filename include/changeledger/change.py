@@ -1,0 +1,142 @@
+"""The canonical change: the one shape behind the normalize border, whatever the dialect.
+
+One Iceberg table per source table and feed holds the ledger of changes. All types are given as Spark
+DDL, so that this module needs no Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from changeledger.contract import Contract
+
+# What a change did.
+INSERT: Final = "insert"
+UPDATE: Final = "update"
+DELETE: Final = "delete"
+SNAPSHOT: Final = "snapshot"
+TRUNCATE: Final = "truncate"
+
+# What became of a raw record. `change` and `paired` are told by the ledger itself (its `record` and
+# `paired_record`); the others are rows of the feed's `dispositions` table.
+CHANGE: Final = "change"
+PAIRED: Final = "paired"
+DUPLICATE: Final = "duplicate"
+TOMBSTONE: Final = "tombstone"
+CONTROL: Final = "control"
+PENDING: Final = "pending"
+QUARANTINED: Final = "quarantined"
+
+# Why a cell of an image has no value that could be believed.
+UNAVAILABLE: Final = "unavailable"
+NOT_CAPTURED: Final = "not captured"
+
+# Doubts that travel with a change.
+ORDER_AMBIGUOUS: Final = "order_ambiguous"
+MASK_DISAGREES: Final = "mask_disagrees"
+POSITION_UNKNOWN: Final = "position_unknown"
+BEFORE_UNKNOWN: Final = "before_unknown"
+KEY_CHANGED: Final = "key_changed"
+
+# Where a raw record stands in its source: topic, partition and offset, or the change table and the
+# row's own position there (start LSN, command id, sequence value, operation).
+RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
+
+LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("change_id", "string"),
+    ("operation", "string"),
+    ("key", "<key>"),
+    ("previous_key", "<key>"),
+    ("before", "<image>"),
+    ("after", "<image>"),
+    ("before_gaps", "map<string,string>"),
+    ("after_gaps", "map<string,string>"),
+    ("changed", "array<string>"),
+    ("mask", "string"),
+    ("commit_lsn", "binary"),
+    ("change_lsn", "binary"),
+    ("ordinal", "bigint"),
+    ("sort_key", "binary"),
+    ("committed_at", "timestamp"),
+    ("transaction_id", "string"),
+    ("flags", "array<string>"),
+    ("feed", "string"),
+    ("dialect", "string"),
+    ("record", RECORD_TYPE),
+    ("paired_record", RECORD_TYPE),
+    ("paired_change_id", "string"),
+    ("run_id", "string"),
+)
+
+DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+    ("disposition", "string"),
+    ("reason", "string"),
+    ("detail", "string"),
+)
+
+# A quarantined record as it came, so that it can be shown and replayed.
+QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+    ("reason", "string"),
+    ("detail", "string"),
+    ("raw_key", "binary"),
+    ("raw_value", "binary"),
+    ("raw_headers", "array<struct<key:string,value:binary>>"),
+)
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def image_type(contract: Contract) -> str:
+    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.columns) + ">"
+
+
+def key_type(contract: Contract) -> str:
+    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.key) + ">"
+
+
+def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
+    """Columns and Spark types of the table's ledger of changes."""
+    shapes = {"<key>": key_type(contract), "<image>": image_type(contract)}
+    return [(name, shapes.get(kind, kind)) for name, kind in LEDGER_COLUMNS]
+
+
+def _row_columns(contract: Contract) -> list[tuple[str, str]]:
+    return [(c.name, c.spark_type) for c in contract.columns] + [
+        ("_change_id", "string"),
+        ("_operation", "string"),
+        ("_sort_key", "binary"),
+        ("_commit_lsn", "binary"),
+        ("_committed_at", "timestamp"),
+        # Cells that were never known, or not since the row appeared: the cell itself is NULL.
+        ("_gaps", "map<string,string>"),
+        ("_run_id", "string"),
+    ]
+
+
+def current_columns(contract: Contract) -> list[tuple[str, str]]:
+    """The current rows: one per key that is alive."""
+    return _row_columns(contract)
+
+
+def history_columns(contract: Contract) -> list[tuple[str, str]]:
+    """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
+
+    A deleted key has an open interval with `_deleted`: it says by whom the row went, and remembers the
+    position, so that a late older change does not bring the row back.
+    """
+    return [
+        *_row_columns(contract),
+        ("_valid_from", "timestamp"),
+        ("_valid_to", "timestamp"),
+        ("_next_sort_key", "binary"),
+        ("_deleted", "boolean"),
+        ("_previous_key", key_type(contract)),
+    ]

@@ -1,0 +1,258 @@
+"""What a user configures: settings of the installation, connections, and feeds (YAML)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from changeledger.errors import ConfigError
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+class Settings(BaseSettings):
+    """The installation. Every member is an environment variable `CHANGELEDGER_<MEMBER>`."""
+
+    model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True)
+
+    home: Path = PROJECT / ".changeledger"
+    feeds: Path = PROJECT / "include" / "feeds"
+    jars: Path = PROJECT / ".jars" / "spark"
+    warehouse: str = ""
+    control_url: str = ""
+    catalog_uri: str = ""
+    catalog_user: str = ""
+    catalog_password: str = Field(default="", repr=False)
+
+    @model_validator(mode="after")
+    def _embedded_defaults(self) -> Settings:
+        """SQLite files below `home` where nothing else is configured."""
+        home = self.home.absolute()
+        object.__setattr__(self, "home", home)
+        for member, value in {
+            "warehouse": f"{home}/warehouse",
+            "control_url": f"sqlite:///{home}/control.db",
+            # WAL and a busy timeout let several Spark processes share the catalog file.
+            "catalog_uri": f"jdbc:sqlite:{home}/catalog.db?journal_mode=WAL&busy_timeout=30000",
+        }.items():
+            if not getattr(self, member):
+                object.__setattr__(self, member, value)
+        return self
+
+    @property
+    def data_docs(self) -> Path:
+        return self.home / "data_docs"
+
+
+class Connection(BaseModel):
+    """A connection, as Airflow writes it in JSON: the environment variable `AIRFLOW_CONN_<ID>`.
+
+    The Airflow operator resolves a connection through Airflow's own secrets backends and hands it to
+    the job under that name; outside Airflow the variable is set by hand.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    conn_type: str
+    host: str | None = None
+    port: int | None = None
+    schema_: str | None = Field(default=None, alias="schema")
+    login: str | None = None
+    password: str | None = Field(default=None, repr=False)
+    extra: dict[str, Any] = Field(default_factory=dict, repr=False)
+
+    @field_validator("extra", mode="before")
+    @classmethod
+    def _extra_may_be_text(cls, value: object) -> object:
+        return json.loads(value or "{}") if isinstance(value, str) else value or {}
+
+    @classmethod
+    def named(cls, conn_id: str) -> Connection:
+        """Raises ConfigError when the connection is not there or is not JSON."""
+        variable = connection_variable(conn_id)
+        text = os.environ.get(variable)
+        remedy = (
+            f"create the Airflow connection {conn_id!r} (Admin > Connections, or `airflow connections add`); "
+            f"outside Airflow set {variable} to its JSON"
+        )
+        if not text:
+            raise ConfigError(f"the connection {conn_id!r} does not exist", remedy)
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            # Not the error's own text: it quotes the input, which holds the password.
+            where = ", ".join(".".join(map(str, e["loc"])) or "JSON" for e in error.errors())
+            raise ConfigError(f"the connection {conn_id!r} is not valid ({where})", remedy) from None
+
+
+def connection_variable(conn_id: str) -> str:
+    return f"AIRFLOW_CONN_{conn_id.upper()}"
+
+
+_NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ColumnConfig(_Strict):
+    """A column that the user states: `type` is a SQL Server type such as `decimal(18,4)`."""
+
+    name: str
+    type: str
+    nullable: bool = True
+
+
+class TableConfig(_Strict):
+    """One source table. Key and columns are given only where the feed does not tell them itself."""
+
+    table: str = Field(pattern=r"^[^.]+\.[^.]+$", description="schema.table, as the source writes it")
+    key: tuple[str, ...] = ()
+    columns: tuple[ColumnConfig, ...] = ()
+
+
+class KafkaSource(_Strict):
+    """Topics to read: names, or patterns with `*` for any run of characters."""
+
+    topics: Annotated[tuple[str, ...], Field(min_length=1)]
+    # What the connector writes for a large value that it could not read (unavailable.value.placeholder).
+    placeholder: str = "__debezium_unavailable_value"
+
+
+class CdcTablesSource(_Strict):
+    """SQL Server CDC tables: the schema that holds `change_tables`, `lsn_time_mapping` and `*_CT`."""
+
+    cdc_schema: str = "cdc"
+    # Rows per Spark partition of one read; a window with more rows is read in parallel.
+    partition_rows: int = Field(default=200_000, ge=1)
+
+
+class Feed(_Strict):
+    """One dialect from one connection, for the tables of one database."""
+
+    feed: str
+    dialect: Literal["debezium", "sqlserver_cdc"]
+    database: str
+    connection: str
+    source: KafkaSource | CdcTablesSource
+    tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
+    primary: bool = False
+    # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
+    time_zone: str = "UTC"
+    # Fail the run when a window's quarantined records exceed this share of its records (1 = never).
+    quarantine_limit: float = Field(default=1.0, ge=0, le=1)
+    spark_connection: str = "changeledger_spark"
+    schedule: str = "0 * * * *"
+    owner: str = "data-engineering"
+
+    @field_validator("feed", "database")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _NAME.match(value):
+            raise ValueError("must be lower-case letters, digits and underscores, beginning with a letter")
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{value!r} is not an IANA time zone") from error
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _source_of_the_dialect(cls, data: Any) -> Any:
+        """Validate `source` with the dialect's own model, so that an error names the right members."""
+        if isinstance(data, dict) and isinstance(data.get("source"), dict):
+            model = SOURCE_MODELS.get(str(data.get("dialect")))
+            if model is not None:
+                return {**data, "source": model.model_validate(data["source"])}
+        return data
+
+    @model_validator(mode="after")
+    def _tables_differ(self) -> Feed:
+        names = [t.table.lower() for t in self.tables]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"table listed twice: {', '.join(twice)}")
+        return self
+
+    @property
+    def namespace(self) -> str:
+        """The lake namespace that holds every table of this feed."""
+        return self.feed
+
+    def table(self, name: str) -> TableConfig | None:
+        """The configured table of that `schema.table` name; SQL Server compares names without case."""
+        return next((t for t in self.tables if t.table.lower() == name.lower()), None)
+
+
+SOURCE_MODELS: dict[str, type[_Strict]] = {
+    "debezium": KafkaSource,
+    "sqlserver_cdc": CdcTablesSource,
+}
+
+
+def load_feed(path: Path) -> Feed:
+    """Read one feed file. Raises ConfigError that names the file, the member and what is wrong."""
+    remedy = f"correct {path} (docs/feeds.md lists the members)"
+    try:
+        data = yaml.safe_load(path.read_text("utf-8"))
+        return Feed.model_validate(data)
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"the feed file {path} cannot be read: {error}", remedy) from error
+    except ValidationError as error:
+        what = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+        raise ConfigError(f"the feed file {path} is not valid: {what}", remedy) from error
+
+
+@cache
+def load_feeds(folder: Path) -> dict[str, Feed]:
+    """All feeds of a folder, by name, in the order of their file names."""
+    feeds: dict[str, Feed] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        feed = load_feed(path)
+        if feed.feed in feeds:
+            raise ConfigError(
+                f"two files of {folder} define the feed {feed.feed!r}", f"rename one, see {path}"
+            )
+        feeds[feed.feed] = feed
+    return feeds
+
+
+class Window(_Strict):
+    """What one run covers: `[start, end)` in time; its source positions live in the control store."""
+
+    start: datetime
+    end: datetime
+
+    @model_validator(mode="after")
+    def _is_an_interval(self) -> Window:
+        if self.start.tzinfo is None or self.end.tzinfo is None:
+            raise ValueError("window times need a time zone")
+        if self.start >= self.end:
+            raise ValueError(f"the window is empty or reversed: {self.start} .. {self.end}")
+        return self
+
+    @property
+    def id(self) -> str:
+        """Stable name: the same interval is the same window, whoever asks for it."""
+        return "_".join(t.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ") for t in (self.start, self.end))
+
+    @property
+    def branch(self) -> str:
+        """The Iceberg branch on which this window is built."""
+        return f"run_{self.id}"

@@ -1,0 +1,225 @@
+"""A table's contract: its columns in SQL Server's types, its key, and the types they have in the lake.
+
+Which Spark type holds which SQL Server type, without loss:
+
+* `datetime`, `datetime2`, `smalldatetime` have no zone, so they are `timestamp_ntz`. Spark counts
+  microseconds: `datetime2(7)` keeps its seventh digit by staying text (`2026-08-07 16:25:00.8833333`).
+* `time(n)` is text (`16:25:00.883`): Spark 4.0 has no time of day.
+* `datetimeoffset` is text with its own offset: a Spark timestamp would forget the offset.
+* `uniqueidentifier` is upper-case text, as SQL Server prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from changeledger.errors import ConfigError, ContractError
+
+_TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*$")
+
+_SIMPLE = {
+    "bit": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "int",
+    "bigint": "bigint",
+    "real": "float",
+    "float": "double",
+    "money": "decimal(19,4)",
+    "smallmoney": "decimal(10,4)",
+    "date": "date",
+    "datetime": "timestamp_ntz",
+    "smalldatetime": "timestamp_ntz",
+    "time": "string",
+    "datetimeoffset": "string",
+    "uniqueidentifier": "string",
+    "char": "string",
+    "varchar": "string",
+    "nchar": "string",
+    "nvarchar": "string",
+    "text": "string",
+    "ntext": "string",
+    "sysname": "string",
+    "xml": "string",
+    "sql_variant": "string",
+    "hierarchyid": "binary",
+    "geometry": "binary",
+    "geography": "binary",
+    "binary": "binary",
+    "varbinary": "binary",
+    "image": "binary",
+    "timestamp": "binary",
+    "rowversion": "binary",
+}
+
+# Their before image is NULL on update and delete, always (specs: large object data types).
+_LOB = {"text", "ntext", "image"}
+_MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
+
+
+class SqlType(NamedTuple):
+    """A SQL Server type taken apart: `decimal(18,4)` is `("decimal", 18, 4)`; `max` is -1."""
+
+    base: str
+    length: int | None = None
+    scale: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> SqlType:
+        """Raises ContractError when `text` is not a SQL Server type that the lake can hold."""
+        match = _TYPE.match(text.lower())
+        if match is None or (match[1] not in _SIMPLE and match[1] not in {"decimal", "numeric", "datetime2"}):
+            raise ContractError(
+                f"{text!r} is not a SQL Server type",
+                "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
+            )
+        length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
+        return cls(match[1], length, None if match[3] is None else int(match[3]))
+
+    @property
+    def spark(self) -> str:
+        if self.base in {"decimal", "numeric"}:
+            return f"decimal({18 if self.length is None else self.length},{self.scale or 0})"
+        if self.base == "datetime2":
+            return "timestamp_ntz" if self.fraction_digits <= 6 else "string"
+        return _SIMPLE[self.base]
+
+    @property
+    def fraction_digits(self) -> int:
+        """Digits of a second that a time type keeps; SQL Server's default is 7."""
+        if self.base == "datetime":
+            return 3
+        if self.base == "smalldatetime":
+            return 0
+        return 7 if self.length is None else self.length
+
+    @property
+    def is_lob(self) -> bool:
+        return self.base in _LOB
+
+    @property
+    def is_max(self) -> bool:
+        return self.base in _MAX_TYPES and self.length == -1
+
+
+class Column(BaseModel):
+    """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    type: str
+    ordinal: int = Field(ge=1)
+    nullable: bool = True
+    key_position: int = Field(default=0, ge=0, description="1-based place in the key, 0 outside it")
+    computed: bool = False
+
+    @property
+    def sql_type(self) -> SqlType:
+        return SqlType.parse(self.type)
+
+    @property
+    def spark_type(self) -> str:
+        return self.sql_type.spark
+
+
+class Contract(BaseModel):
+    """The columns of one source table, in capture order. `table` is `schema.table`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    table: str
+    columns: tuple[Column, ...]
+
+    @property
+    def key(self) -> tuple[Column, ...]:
+        return tuple(sorted((c for c in self.columns if c.key_position), key=lambda c: c.key_position))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    def checked(self) -> Contract:
+        """The contract, once it can be published. Raises ContractError where it cannot."""
+        if not self.key:
+            raise ContractError(
+                f"{self.table} has no key that the feed tells",
+                f"state `key:` for {self.table} in the feed's YAML",
+            )
+        seen: set[str] = set()
+        for column in self.columns:
+            column.sql_type  # noqa: B018 - parses, and raises with the remedy
+            name = column.name.lower()
+            if name in seen or name in RESERVED:
+                raise ContractError(
+                    f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
+                    "rename the column in the feed's `columns:`, or leave it out of the capture",
+                )
+            seen.add(name)
+        return self
+
+    def evolved_to(self, newer: Contract) -> Contract:
+        """This contract with the columns that `newer` adds, as nullable ones.
+
+        A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
+        column, old and new type where a column changed its lake type or the key changed.
+        """
+        known = {c.name.lower(): c for c in self.columns}
+        for column in newer.columns:
+            old = known.get(column.name.lower())
+            if old is not None and old.spark_type != column.spark_type:
+                raise ContractError(
+                    f"{self.table}.{column.name} changed its type from {old.type} to {column.type}",
+                    "publish the new shape as a new feed, or state the old type in the feed's `columns:`",
+                )
+        if [c.name.lower() for c in self.key] != [c.name.lower() for c in newer.key]:
+            raise ContractError(
+                f"{self.table} changed its key from {[c.name for c in self.key]} to {[c.name for c in newer.key]}",
+                "publish the new shape as a new feed, or state `key:` in the feed's YAML",
+            )
+        fresh = {c.name.lower(): c for c in newer.columns}
+        kept = [fresh.get(c.name.lower(), c).model_copy(update={"name": c.name}) for c in self.columns]
+        added = [
+            c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
+        ]
+        return Contract(table=self.table, columns=(*kept, *added))
+
+
+# Columns that the ledger adds to published rows.
+RESERVED = frozenset(
+    {
+        "_change_id", "_operation", "_sort_key", "_commit_lsn", "_committed_at", "_gaps", "_run_id",
+        "_valid_from", "_valid_to", "_next_sort_key", "_deleted", "_previous_key",
+    }
+)  # fmt: skip
+
+_UNSAFE = re.compile(r"[^a-z0-9_]+")
+
+
+class TableNames(NamedTuple):
+    """The lake's tables for one source table of one feed, as Spark SQL identifiers."""
+
+    current: str
+    history: str
+    changes: str
+
+    @classmethod
+    def of(cls, namespace: str, table: str) -> TableNames:
+        """`dbo.Order Lines` in feed `shop_cdc` is `lake.shop_cdc.dbo_order_lines` and its siblings."""
+        base = _UNSAFE.sub("_", table.lower())
+        return cls(*(f"lake.{namespace}.{base}{suffix}" for suffix in ("", "_history", "_changes")))
+
+
+def distinct_names(namespace: str, tables: list[str]) -> dict[str, TableNames]:
+    """Lake names by table. Raises ConfigError when two tables would share one."""
+    names = {table: TableNames.of(namespace, table) for table in tables}
+    everything = [name for group in names.values() for name in group]
+    twice = sorted({n for n in everything if everything.count(n) > 1})
+    if twice:
+        raise ConfigError(
+            f"two source tables would both be {twice[0]}", "put one of them into a feed of its own"
+        )
+    return names

@@ -1,0 +1,48 @@
+"""The errors that stop a run. Each says what is wrong and what to do about it."""
+
+
+class ChangeledgerError(Exception):
+    """A run cannot go on. `remedy` tells the person on call what to do next.
+
+    `retryable` is False where trying again without a change gives the same failure, so that the
+    orchestrator fails at once.
+    """
+
+    retryable = False
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}\n  Remedy: {remedy}")
+        self.message = message
+        self.remedy = remedy
+
+
+class ConfigError(ChangeledgerError):
+    """A feed file, a setting or a connection is missing or wrong; found before anything is read."""
+
+
+class ContractError(ChangeledgerError):
+    """What a feed says of a table cannot be reconciled with the table's contract."""
+
+
+class GapError(ChangeledgerError):
+    """Changes between the last release and what the source still keeps are lost."""
+
+
+class AuditFailed(ChangeledgerError):
+    """A rule failed on the branch: nothing was published, and the branch is kept for inspection."""
+
+
+class StageOrderError(ChangeledgerError):
+    """A stage was run before the one that feeds it."""
+
+
+class LeaseHeld(ChangeledgerError):
+    """Another run of the same feed is at work."""
+
+    retryable = True
+
+
+class SourceUnavailable(ChangeledgerError):
+    """A broker or database cannot be reached."""
+
+    retryable = True
