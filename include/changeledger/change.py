@@ -38,6 +38,9 @@ POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
 
+# The reason of a quarantined before row whose after row is not in the window.
+BEFORE_WITHOUT_AFTER: Final = "before_without_after"
+
 # Where a raw record stands in its source: topic, partition and offset, or the change table and the
 # row's own position there (start LSN, command id, sequence value, operation).
 RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"

@@ -254,5 +254,9 @@ class Window(_Strict):
 
     @property
     def branch(self) -> str:
-        """The Iceberg branch on which this window is built."""
-        return f"run_{self.id}"
+        return branch_of(self.id)
+
+
+def branch_of(window_id: str) -> str:
+    """The Iceberg branch on which a window is built."""
+    return f"run_{window_id}"

@@ -177,7 +177,8 @@ class Contract(BaseModel):
                 )
         if [c.name.lower() for c in self.key] != [c.name.lower() for c in newer.key]:
             raise ContractError(
-                f"{self.table} changed its key from {[c.name for c in self.key]} to {[c.name for c in newer.key]}",
+                f"{self.table} changed its key from {[c.name for c in self.key]} "
+                f"to {[c.name for c in newer.key]}",
                 "publish the new shape as a new feed, or state `key:` in the feed's YAML",
             )
         fresh = {c.name.lower(): c for c in newer.columns}

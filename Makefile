@@ -1,0 +1,41 @@
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint up bench clean setup-lint setup-run setup-test lock-jars
+PYTHON := .venv/bin/python
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+demo: setup-run ## two feeds from real services to published tables, with a report
+	@$(PYTHON) -m sourcelab.demo
+
+test: setup-test ## all tests
+	@$(PYTHON) -m pytest
+
+lint: setup-lint ## style, format, types, import contracts
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@.venv/bin/lint-imports --no-cache
+
+up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
+	@$(PYTHON) -m sourcelab.up
+
+bench: setup-run ## rows per second of each stage, beside the floor and a plain Spark job
+	@$(PYTHON) -m benchmarks.run
+
+clean: ## remove .venv, .jars and all caches; the data in .changeledger stays
+	rm -rf .venv .jars .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+setup-lint:
+	@scripts/bootstrap
+
+setup-run:
+	@scripts/bootstrap spark kafka
+
+setup-test:
+	@scripts/bootstrap spark kafka debezium
+
+# After a deliberate change of jars/ivy.xml: write jars/jars.sha256 anew, to be read in the diff.
+lock-jars:
+	@scripts/bootstrap --lock-jars spark

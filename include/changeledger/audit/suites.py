@@ -1,0 +1,145 @@
+"""Great Expectations: one suite per table, over the counts that Spark made, and Data Docs.
+
+A batch is one row whose columns are the rules and whose values are their violations, so an expectation
+costs no Spark job. Great Expectations takes seconds to import: only the functions here do so.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from changeledger.audit.counting import Tally
+from changeledger.audit.rules import Rule
+
+if TYPE_CHECKING:
+    from great_expectations import ExpectationSuite
+    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
+
+_UNSAFE = re.compile(r"[^\w.\- ]")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What Great Expectations says of one rule; `errored`: it could not be checked."""
+
+    success: bool
+    errored: bool
+
+
+def validate(
+    tallies: dict[str, list[tuple[Rule, Tally]]], run_name: str, folder: Path
+) -> dict[tuple[str, str], Outcome]:
+    """Validate each subject's rules, and write results and Data Docs (`index.html`) to `folder`.
+
+    What an earlier attempt at the same run left in `folder` is replaced. Outcomes are by subject and
+    rule name.
+    """
+    import great_expectations as gx  # noqa: PLC0415
+    import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    context = _context(folder)
+    source = context.data_sources.add_pandas("changeledger")
+    outcomes = {}
+    for subject, entries in tallies.items():
+        # A rule without a count has no column, so its expectation errs instead of passing.
+        counts = {rule.name: tally.violations for rule, tally in entries if tally.violations is not None}
+        name = _UNSAFE.sub("_", subject)
+        batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(run_name)
+        suite = context.suites.add(_suite(name, entries))
+        definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
+        result = context.validation_definitions.add(definition).run(
+            batch_parameters={"dataframe": pd.DataFrame(counts, index=[0])},
+            result_format="BASIC",
+            run_id=gx.RunIdentifier(run_name=run_name),
+        )
+        for expectation in result.results:
+            outcomes[subject, _column(expectation)] = _outcome(expectation)
+    context.build_data_docs()
+    return outcomes
+
+
+def _context(folder: Path) -> AbstractDataContext:
+    """A context that lives as long as this call, and writes to `folder` alone."""
+    import great_expectations as gx  # noqa: PLC0415
+    from great_expectations.data_context.types.base import (  # noqa: PLC0415
+        DataContextConfig,
+        InMemoryStoreBackendDefaults,
+        ProgressBarsConfig,
+    )
+
+    def files(path: Path) -> dict[str, Any]:
+        return {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(path)}
+
+    defaults = InMemoryStoreBackendDefaults()
+    results: Any = defaults.stores[defaults.validation_results_store_name]
+    results["store_backend"] = {**files(folder / "results"), "filepath_suffix": ".json"}
+    site = {
+        "class_name": "SiteBuilder",
+        "show_how_to_buttons": False,
+        "store_backend": files(folder),
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }
+    config = DataContextConfig(
+        store_backend_defaults=defaults,
+        data_docs_sites={"data_docs": site},
+        analytics_enabled=False,
+        progress_bars=ProgressBarsConfig(globally=False),
+    )
+    return gx.get_context(mode="ephemeral", project_config=config)
+
+
+def _suite(name: str, entries: Sequence[tuple[Rule, Tally]]) -> ExpectationSuite:
+    from great_expectations import ExpectationSuite  # noqa: PLC0415
+    from great_expectations.expectations.core.expect_column_values_to_be_between import (  # noqa: PLC0415
+        ExpectColumnValuesToBeBetween,
+    )
+    from great_expectations.expectations.metadata_types import FailureSeverity  # noqa: PLC0415
+
+    return ExpectationSuite(
+        name=name,
+        expectations=[
+            ExpectColumnValuesToBeBetween(
+                column=rule.name,
+                min_value=0,
+                max_value=0,
+                # Data Docs print the description where they would print "values must be between 0 and 0".
+                description=_description(rule, tally),
+                severity=FailureSeverity.CRITICAL if rule.blocking else FailureSeverity.WARNING,
+                meta={"column": rule.column, "checked": tally.checked},
+            )
+            for rule, tally in entries
+        ],
+    )
+
+
+def _description(rule: Rule, tally: Tally) -> str:
+    asked = "" if tally.checked is None else f" of {tally.checked:,} rows"
+    if tally.error is not None:
+        found = f"NOT CHECKED: {tally.error}"
+    elif tally.violations:
+        found = f"{tally.violations:,} violations{asked}"
+    else:
+        found = f"no violation{asked}"
+    # `$` begins a parameter in the renderer's templates.
+    return f"{rule.says} ({found})".replace("$", "$$")
+
+
+def _column(result: ExpectationValidationResult) -> str:
+    assert result.expectation_config is not None
+    return str(result.expectation_config.kwargs["column"])
+
+
+def _outcome(result: ExpectationValidationResult) -> Outcome:
+    """`exception_info` holds `raised_exception` itself, or one such entry for each metric that failed."""
+    info = result.exception_info or {}
+    entries = [info, *(entry for entry in info.values() if isinstance(entry, dict))]
+    errored = any(entry.get("raised_exception") for entry in entries)
+    return Outcome(bool(result.success) and not errored, errored)

@@ -1,0 +1,299 @@
+"""Debezium's change events, JSON, bare or wrapped in `{schema, payload}`.
+
+Key differences from the other dialects:
+
+* One message tells both images; there is no mask, so what an update changed is the images' difference.
+* (commit_lsn, change_lsn, event_serial_no) orders changes, but does not identify one: both halves of a
+  key update can share all three.
+* A snapshot row stands at the snapshot's position and is never newer than a change behind it.
+* Other connectors of the family use the same envelope: PostgreSQL's `lsn`, a 64-bit position, stands in
+  for both LSNs, left-padded to 10 bytes.
+
+Source: the connector's chapter on change event values, and the wire notes on versions 0.x to 3.x.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from changeledger import change, images, lsn
+from changeledger.config import Feed, KafkaSource
+from changeledger.contract import Contract
+from changeledger.dialects import base
+from changeledger.dialects.debezium_schema import discover
+from changeledger.dialects.debezium_values import cell, placeholder_texts
+
+_SOURCE = (
+    "struct<connector:string,ts_ms:string,snapshot:string,db:string,`schema`:string,`table`:string,"
+    "change_lsn:string,commit_lsn:string,event_serial_no:string,lsn:string>"
+)
+_ENVELOPE = (
+    f"before:map<string,string>,after:map<string,string>,source:{_SOURCE},op:string,"
+    "transaction:struct<id:string>"
+)
+# `payload` for the wrapped form, the same members at the top for the bare one. Everything is text, so
+# that no number goes through a double and NULL can be told from absent.
+_MESSAGE = f"struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE},_corrupt:string>"
+_MEMBERS = ("before", "after", "source", "op", "transaction")
+
+_OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
+# SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
+# after everything at its position.
+_RANKS = {"d": "01", "c": "02", "u": "04", "r": "05"}
+
+
+def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
+    """One row of `base.DECODED` per raw message of the topics that tell `contract.table`."""
+    held = placeholder_texts(feed.source.placeholder if isinstance(feed.source, KafkaSource) else "")
+    staged = _images(_positions(_parsed(raw)), contract, held)
+    problems = _problems(contract)
+    return staged.withColumns({"reason": problems.reason(), "detail": problems.detail()}).select(
+        *_change_columns(contract), *_outcome_columns()
+    )
+
+
+def _parsed(raw: DataFrame) -> DataFrame:
+    text = F.col("value").cast("string")
+    message = F.from_json(text, _MESSAGE, {"columnNameOfCorruptRecord": "_corrupt"})
+    bare = F.struct(*(F.col("message")[name].alias(name) for name in _MEMBERS))
+    wrapped = F.col("message")["payload"]
+    return (
+        raw.withColumns({"text": text, "message": message, "key_bytes": F.col("key")})
+        .withColumn("envelope", F.when(wrapped.isNotNull(), wrapped).otherwise(bare))
+        .withColumns({name: F.col("envelope")[name] for name in _MEMBERS})
+    )
+
+
+def _positions(parsed: DataFrame) -> DataFrame:
+    source = F.col("source")
+    serial = source["event_serial_no"].try_cast("decimal(38,4)")
+    wal = source["lsn"].try_cast("bigint")
+    # A commit LSN is the rule; the 64-bit position of another connector takes its place.
+    other = F.when(source["connector"] != "sqlserver", lsn.big_endian(wal, lsn.WIDTH))
+    return parsed.withColumns(
+        {
+            "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
+            "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
+            "ordinal": F.when((serial == F.floor(serial)) & (serial >= 0), serial.try_cast("bigint")),
+            "ts_ms": source["ts_ms"].try_cast("bigint"),
+            "is_snapshot": F.col("op") == "r",
+        }
+    )
+
+
+def _images(staged: DataFrame, contract: Contract, held: tuple[str, ...]) -> DataFrame:
+    for side in ("before", "after"):
+        members = F.col(side)
+        staged = staged.withColumns(
+            {f"{side}_texts": images.texts(members, contract), f"{side}_members": members}
+        ).withColumns(
+            {
+                f"{side}_image": images.typed(F.col(f"{side}_texts"), contract, cell, held),
+                f"{side}_gaps": images.gaps(members, F.col(f"{side}_texts"), contract, held),
+            }
+        )
+    key_side = F.when(F.col("op") == "d", F.col("before_image")).otherwise(F.col("after_image"))
+    return staged.withColumns(
+        {
+            "key": images.key_of(key_side, contract),
+            "old_key": images.key_of(F.col("before_image"), contract),
+            "before_gaps": F.coalesce(_key_only_delete(contract), F.col("before_gaps")),
+            "misfits": F.coalesce(
+                images.misfits(F.col("before_texts"), F.col("before_image"), contract, held),
+                images.misfits(F.col("after_texts"), F.col("after_image"), contract, held),
+            ),
+            "unknown": F.coalesce(
+                images.unknown_members(F.col("before_members"), contract),
+                images.unknown_members(F.col("after_members"), contract),
+            ),
+        }
+    )
+
+
+def _key_only_delete(contract: Contract) -> Column:
+    """PostgreSQL's default replica identity sends the key alone on a delete, NULLs for the rest."""
+    others = [c for c in contract.columns if not c.key_position]
+    if not others:
+        return F.lit(None).cast("map<string,string>")
+    empty = F.coalesce(*(F.col("before_image")[c.name].cast("string") for c in others)).isNull()
+    gaps = F.create_map(*(F.lit(x) for c in others for x in (c.name, change.UNAVAILABLE)))
+    return F.when((F.col("op") == "d") & (F.col("source")["connector"] == "postgresql") & empty, gaps)
+
+
+def _problems(contract: Contract) -> base.Problems:
+    source, op = F.col("source"), F.col("op")
+    streamed = ~F.col("is_snapshot")
+    corrupt = F.col("message").isNull() | F.col("message")["_corrupt"].isNotNull()
+    trimmed = F.trim(F.col("text"))
+    schema_name, table_name = contract.table.split(".", 1)
+    found = base.Problems()
+    found.add(
+        (F.substring(trimmed, 1, 1) != "{") & F.col("value").isNotNull(), "not_an_object", F.col("text")
+    )
+    found.add(
+        (corrupt & F.try_parse_json(F.col("text")).isNull()) | ~trimmed.endswith("}"),
+        "unparseable_json",
+        F.col("text"),
+    )
+    found.add(corrupt, "malformed_envelope", F.col("text"))
+    found.add(source.isNull(), "no_source", "the message has no `source`")
+    found.add(op.isNull(), "no_operation", "the message has no `op`")
+    found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
+    told = F.lower(F.concat_ws(".", source["schema"], source["table"]))
+    found.add(
+        source["table"].isNotNull() & (told != f"{schema_name}.{table_name}".lower()),
+        "table_mismatch",
+        F.concat(told, F.lit(f" in the topic of {contract.table}")),
+    )
+    found.add((op != "d") & F.col("after").isNull(), "no_after_image", F.concat(F.lit("op is "), op))
+    found.add((op == "d") & F.col("before").isNull(), "no_before_image", "a delete without `before`")
+    for name in ("commit_lsn", "change_lsn"):
+        broken = ~lsn.is_absent(source[name]) & lsn.from_text(source[name]).isNull()
+        found.add(broken & streamed, "malformed_lsn", F.concat(F.lit(f"{name} is "), source[name]))
+    found.add(streamed & F.col("commit_lsn").isNull(), "no_position", "neither commit_lsn nor lsn is told")
+    found.add(
+        source["event_serial_no"].isNotNull() & F.col("ordinal").isNull(),
+        "malformed_serial",
+        F.concat(F.lit("event_serial_no is "), source["event_serial_no"]),
+    )
+    found.add(
+        F.col("ts_ms").isNull(),
+        "malformed_time",
+        F.concat(F.lit("source.ts_ms is "), F.coalesce(source["ts_ms"], F.lit("missing"))),
+    )
+    found.add(
+        F.col("unknown").isNotNull(),
+        "unknown_column",
+        F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
+    )
+    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", _misfit_detail(contract))
+    found.add(images.key_is_null(F.col("key"), contract), "null_key", "a column of the key is NULL")
+    return found
+
+
+def _misfit_detail(contract: Contract) -> Column:
+    types = F.create_map(*(F.lit(x) for c in contract.columns for x in (c.name, f"{c.name} {c.type}")))
+    named = F.transform(F.col("misfits"), lambda name: F.element_at(types, name))
+    return F.concat(F.lit("no value of "), F.concat_ws(", ", named))
+
+
+def _sort_key() -> Column:
+    rank = F.lit(None).cast("string")
+    for op, digits in _RANKS.items():
+        rank = F.when(F.col("op") == op, F.lit(digits)).otherwise(rank)
+    streamed = F.concat(
+        F.coalesce(F.col("change_lsn"), lsn.constant(lsn.LOWEST)),
+        lsn.big_endian(F.coalesce(F.col("ordinal"), F.lit(0)), 8),
+    )
+    at_position = F.concat(
+        F.col("commit_lsn"),
+        F.when(F.col("is_snapshot"), lsn.constant("FF" * 18)).otherwise(streamed),
+        F.unhex(rank),
+    )
+    # Without a position a snapshot row is older than every change, and ordered by its delivery.
+    by_delivery = F.concat(
+        lsn.constant(lsn.LOWEST),
+        lsn.big_endian(F.col("partition"), lsn.WIDTH),
+        lsn.big_endian(F.col("offset"), 8),
+        F.unhex(rank),
+    )
+    return F.when(F.col("commit_lsn").isNotNull(), at_position).otherwise(by_delivery)
+
+
+def _change_columns(contract: Contract) -> list[Column]:
+    op, before, after = F.col("op"), F.col("before_image"), F.col("after_image")
+    operation = F.lit(None).cast("string")
+    for letter, name in _OPERATIONS.items():
+        operation = F.when(op == letter, F.lit(name)).otherwise(operation)
+    is_update = op == "u"
+    has_both = is_update & before.isNotNull()
+    moved = has_both & ~F.col("old_key").eqNullSafe(F.col("key"))
+    no_gaps = F.lit(None).cast("map<string,string>")
+    return [
+        operation.alias("operation"),
+        F.col("key"),
+        F.when(moved, F.col("old_key")).alias("previous_key"),
+        F.when(op.isin("u", "d"), before).alias("before"),
+        F.when(op != "d", after).alias("after"),
+        F.when(op.isin("u", "d"), F.col("before_gaps")).otherwise(no_gaps).alias("before_gaps"),
+        F.when(op != "d", F.col("after_gaps")).otherwise(no_gaps).alias("after_gaps"),
+        F.when(
+            has_both,
+            images.known_differing(before, after, F.col("before_gaps"), F.col("after_gaps"), contract.names),
+        ).alias("changed"),
+        F.lit(None).cast("string").alias("mask"),
+        F.col("commit_lsn"),
+        F.when(~F.col("is_snapshot"), F.col("change_lsn")).alias("change_lsn"),
+        F.col("ordinal"),
+        _sort_key().alias("sort_key"),
+        F.timestamp_millis(F.col("ts_ms")).alias("committed_at"),
+        F.coalesce(
+            F.when(F.col("source")["connector"] != "sqlserver", F.col("transaction")["id"]),
+            F.when(~F.col("is_snapshot"), lsn.to_text(F.col("commit_lsn"))),
+        ).alias("transaction_id"),
+        base.flags(
+            {
+                change.POSITION_UNKNOWN: F.col("commit_lsn").isNull(),
+                change.BEFORE_UNKNOWN: is_update & before.isNull(),
+                change.KEY_CHANGED: moved,
+            }
+        ).alias("flags"),
+        base.message_record().alias("record"),
+    ]
+
+
+def _outcome_columns() -> list[Column]:
+    is_tombstone = F.col("value").isNull()
+    reason = F.when(~is_tombstone, F.col("reason"))
+    outcome = F.when(is_tombstone, F.lit(change.TOMBSTONE)).otherwise(F.lit(change.CHANGE))
+    return [
+        base.quarantined_if(reason, outcome).alias("disposition"),
+        reason.alias("reason"),
+        F.when(~is_tombstone, F.col("detail")).alias("detail"),
+        F.lit(base.WHOLE).alias("part"),
+        F.lit(None).cast("binary").alias("pair_key"),
+        F.col("key_bytes").alias("raw_key"),
+        F.col("value").alias("raw_value"),
+        F.col("headers").alias("raw_headers"),
+    ]
+
+
+def decode_other(raw: DataFrame) -> DataFrame:
+    """Messages of topics without a table of the feed: heartbeats, transaction and schema topics.
+
+    A change of a table that the feed does not list is control; anything else is quarantined.
+    """
+    told = F.from_json(
+        F.col("value").cast("string"),
+        "struct<ts_ms:string,status:string,id:string,ddl:string,databaseName:string,op:string,"
+        f"source:{_SOURCE},payload:struct<ts_ms:string,status:string,id:string,ddl:string,"
+        f"databaseName:string,op:string,source:{_SOURCE}>>",
+    )
+
+    def says(name: str) -> Column:
+        return F.coalesce(told["payload"][name], told[name])
+
+    other_table = says("op").isNotNull() & says("source").isNotNull()
+    known = [
+        (F.col("value").isNull(), "tombstone"),
+        (F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull(), "heartbeat"),
+        (says("status").isin("BEGIN", "END") & says("id").isNotNull(), "transaction"),
+        (says("ddl").isNotNull() | says("databaseName").isNotNull(), "schema_change"),
+        (other_table, "table_not_in_feed"),
+    ]
+    kind = F.lit(None).cast("string")
+    for condition, name in reversed(known):
+        kind = F.when(F.coalesce(condition, F.lit(False)), F.lit(name)).otherwise(kind)
+    disposition = F.when(kind == "tombstone", F.lit(change.TOMBSTONE)).otherwise(
+        F.when(kind.isNotNull(), F.lit(change.CONTROL)).otherwise(F.lit(change.QUARANTINED))
+    )
+    return base.without_change(
+        raw,
+        disposition,
+        F.coalesce(kind, F.lit("not_an_event")),
+        F.when(kind.isNull(), F.substring(F.col("value").cast("string"), 1, 500)),
+    )
+
+
+DEBEZIUM = base.MessageDialect("debezium", discover, decode, decode_other)

@@ -1,0 +1,126 @@
+"""What Debezium messages tell of a table: its name in `source`, its columns and key in the schema blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from changeledger.config import Feed, TableConfig
+from changeledger.contract import Column, Contract
+from changeledger.dialects.base import Discovery, Sample
+
+# Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can tell.
+_SEMANTIC = {
+    "io.debezium.time.Date": "date",
+    "org.apache.kafka.connect.data.Date": "date",
+    "io.debezium.time.Time": "time(3)",
+    "org.apache.kafka.connect.data.Time": "time(3)",
+    "io.debezium.time.MicroTime": "time(6)",
+    "io.debezium.time.NanoTime": "time(7)",
+    "io.debezium.time.Timestamp": "datetime2(3)",
+    "org.apache.kafka.connect.data.Timestamp": "datetime2(3)",
+    "io.debezium.time.MicroTimestamp": "datetime2(6)",
+    "io.debezium.time.NanoTimestamp": "datetime2(7)",
+    "io.debezium.time.ZonedTimestamp": "datetimeoffset",
+    "io.debezium.data.Uuid": "uniqueidentifier",
+    "io.debezium.data.Xml": "xml",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Connect's own types; whatever else a connector sends keeps its JSON text.
+_PLAIN = {
+    "boolean": "bit",
+    "int8": "smallint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "real",
+    "float32": "real",
+    "double": "float",
+    "float64": "float",
+    "bytes": "varbinary(max)",
+}
+
+
+def discover(samples: Sequence[Sample], feed: Feed) -> Discovery:
+    """Tables by topic, and contracts where a schema block or the feed's YAML tells them.
+
+    A later sample of a topic extends the contract of an earlier one.
+    """
+    tables: dict[str, str] = {}
+    contracts: dict[str, Contract] = {}
+    for sample in samples:
+        message = _json_object(sample.value)
+        payload = _payload(message)
+        source = payload.get("source")
+        if not isinstance(source, dict) or "op" not in payload:
+            continue
+        name = f"{source.get('schema')}.{source.get('table')}"
+        config = feed.table(name)
+        if config is None:
+            continue
+        tables[sample.topic] = config.table
+        contract = _contract(config, message, _json_object(sample.key))
+        if contract is not None:
+            known = contracts.get(config.table)
+            contracts[config.table] = contract if known is None else known.evolved_to(contract)
+    return Discovery(tables, contracts)
+
+
+def _contract(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
+    key_names = config.key or tuple(_field_names(key.get("schema")) or _payload(key))
+    if config.columns:
+        columns = [(c.name, c.type, c.nullable) for c in config.columns]
+    else:
+        columns = [
+            (str(f["field"]), column_type(f), bool(f.get("optional", True))) for f in _row_fields(message)
+        ]
+    if not columns:
+        return None
+    place = {name: at for at, name in enumerate(key_names, 1)}
+    return Contract(
+        table=config.table,
+        columns=tuple(
+            Column(name=n, type=t, nullable=null, ordinal=at, key_position=place.get(n, 0))
+            for at, (n, t, null) in enumerate(columns, 1)
+        ),
+    )
+
+
+def column_type(field: Mapping[str, Any]) -> str:
+    """The SQL Server type for one field of a schema block."""
+    name = field.get("name")
+    if name == _DECIMAL:
+        parameters = field.get("parameters") or {}
+        precision = parameters.get("connect.decimal.precision", 38)
+        return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
+    return _SEMANTIC.get(str(name)) or _PLAIN.get(str(field.get("type")), "nvarchar(max)")
+
+
+def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The fields of the row, from the envelope's schema; `before` and `after` have the same ones."""
+    schema = message.get("schema")
+    if not isinstance(schema, dict):
+        return []
+    for part in schema.get("fields", []):
+        if part.get("field") in {"after", "before"}:
+            return list(part.get("fields", []))
+    return []
+
+
+def _field_names(schema: object) -> list[str]:
+    return [str(f["field"]) for f in schema.get("fields", [])] if isinstance(schema, dict) else []
+
+
+def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = message.get("payload")
+    return inner if isinstance(inner, dict) else message
+
+
+def _json_object(raw: bytes | None) -> Mapping[str, Any]:
+    """The JSON object in `raw`, empty where there is none: a broken sample teaches nothing."""
+    try:
+        value = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

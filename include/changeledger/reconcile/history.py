@@ -1,0 +1,137 @@
+"""History (SCD type 2): one interval per change and key, from the ordered changes of the keys touched.
+
+An update of a key ends the old key's row and begins the new key's: it has one effect on each.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.change import history_columns, quoted
+from changeledger.contract import Contract
+
+_MAP = "map<string,string>"
+
+
+def effects(changes: DataFrame, contract: Contract) -> DataFrame:
+    """What each change does to each key: `key`, `image` (NULL: the row is gone), `gaps`, position.
+
+    A row for every change, and one more for the old key of a change that moved a row.
+    """
+    common = {
+        "change_id": F.col("change_id"),
+        "sort_key": F.col("sort_key"),
+        "commit_lsn": F.col("commit_lsn"),
+        "committed_at": F.col("committed_at"),
+        "operation": F.col("operation"),
+        "delivery": F.struct(F.col("record")["partition"], F.col("record")["offset"]),
+    }
+    position = [column.alias(name) for name, column in common.items()]
+    deletes = F.col("operation") == change.DELETE
+    own = changes.select(
+        F.col("key"),
+        F.col("previous_key"),
+        F.when(deletes, F.col("before")).otherwise(F.col("after")).alias("image"),
+        F.when(deletes, F.col("before_gaps")).otherwise(F.col("after_gaps")).alias("gaps"),
+        deletes.alias("deleted"),
+        *position,
+    )
+    left = changes.where(F.col("previous_key").isNotNull()).select(
+        F.col("previous_key").alias("key"),
+        F.lit(None).cast(change.key_type(contract)).alias("previous_key"),
+        F.col("before").alias("image"),
+        F.col("before_gaps").alias("gaps"),
+        F.lit(True).alias("deleted"),
+        *position,
+    )
+    return own.unionByName(left)
+
+
+def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
+    """The open intervals of history as effects, so that newer changes continue from them."""
+    return open_intervals.select(
+        F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.key)).alias("key"),
+        F.col("_previous_key").alias("previous_key"),
+        F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.columns)).alias("image"),
+        F.col("_gaps").alias("gaps"),
+        F.col("_deleted").alias("deleted"),
+        F.col("_change_id").alias("change_id"),
+        F.col("_sort_key").alias("sort_key"),
+        F.col("_commit_lsn").alias("commit_lsn"),
+        # Not the commit time itself: an interval begins no earlier than the one before it.
+        F.col("_valid_from").alias("committed_at"),
+        F.col("_operation").alias("operation"),
+        # At one position the row that is there already came first.
+        F.struct(F.lit(None).cast("int"), F.lit(None).cast("bigint")).alias("delivery"),
+    )
+
+
+def intervals(touched: DataFrame, contract: Contract, run_id: str, carry: bool) -> DataFrame:
+    """The rows of history for the keys in `touched` (from `effects` and `seeds`).
+
+    With `carry`, a cell that is not known keeps the last known value of its key; it must be set when any
+    cell of `touched` is a gap.
+    """
+    in_order = Window.partitionBy("key").orderBy("sort_key", "delivery")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    # Commit times can go back while positions go on; an interval never ends before it begins.
+    timed = touched.withColumn("valid_from", F.max("committed_at").over(so_far))
+    if carry:
+        timed = _carried(timed, contract, in_order)
+    lasting = timed.withColumns(
+        {
+            "valid_to": F.lead("valid_from").over(in_order),
+            "next_sort_key": F.lead("sort_key").over(in_order),
+        }
+    )
+    cells = [F.col("image")[c.name].alias(c.name) for c in contract.columns]
+    return lasting.select(
+        *_key_first(cells, contract),
+        F.col("change_id").alias("_change_id"),
+        F.col("operation").alias("_operation"),
+        F.col("sort_key").alias("_sort_key"),
+        F.col("commit_lsn").alias("_commit_lsn"),
+        F.col("committed_at").alias("_committed_at"),
+        F.col("gaps").alias("_gaps"),
+        F.lit(run_id).alias("_run_id"),
+        F.col("valid_from").alias("_valid_from"),
+        F.col("valid_to").alias("_valid_to"),
+        F.col("next_sort_key").alias("_next_sort_key"),
+        F.col("deleted").alias("_deleted"),
+        F.col("previous_key").alias("_previous_key"),
+    ).select(*(F.col(quoted(name)) for name, _ in history_columns(contract)))
+
+
+def _key_first(cells: list[Column], contract: Contract) -> list[Column]:
+    """A deleted row's key comes from the key, also where its image is not known."""
+    keys = {c.name for c in contract.key}
+    return [
+        F.col("key")[c.name].alias(c.name) if c.name in keys else cell
+        for cell, c in zip(cells, contract.columns, strict=True)
+    ]
+
+
+def _carried(timed: DataFrame, contract: Contract, in_order: WindowSpec) -> DataFrame:
+    """Fill each gap with the key's last known cell since its row appeared; keep the gaps that remain."""
+    # A row that appears anew owes nothing to one of the same key that was deleted.
+    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    lives = timed.withColumn("life", F.coalesce(F.sum(F.col("deleted").cast("int")).over(earlier), F.lit(0)))
+    in_life = Window.partitionBy("key", "life").orderBy("sort_key", "delivery")
+    gap_names = F.coalesce(F.map_keys("gaps"), F.array().cast("array<string>"))
+    filled = {}
+    for column in contract.columns:
+        known = ~F.array_contains(gap_names, column.name)
+        cell = F.struct(F.col("image")[column.name].alias("value"))
+        last = F.last(F.when(known, cell), ignorenulls=True).over(in_life)
+        filled[f"known_{column.ordinal}"] = last
+    carried = lives.withColumns(filled)
+    image = F.struct(*(F.col(f"known_{c.ordinal}")["value"].alias(c.name) for c in contract.columns))
+    missing = F.array_compact(
+        F.array(*(F.when(F.col(f"known_{c.ordinal}").isNull(), F.lit(c.name)) for c in contract.columns))
+    )
+    gaps = F.map_filter(
+        F.coalesce("gaps", F.create_map().cast(_MAP)), lambda n, _: F.array_contains(missing, n)
+    )
+    return carried.withColumns({"image": image, "gaps": F.when(F.size(gaps) > 0, gaps)})

@@ -1,0 +1,106 @@
+"""Joining what belongs together: the two images of an update, and the two halves of a key update."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from changeledger import change, images
+from changeledger.contract import Contract
+
+
+def join_images(decoded: DataFrame) -> DataFrame:
+    """Give each `after` record the image of its `before` record, found by `pair_key`, not by adjacency.
+
+    `decoded` holds one row per record with `part` (whole, before, after) and `pair_key`. The result holds
+    the same rows, with `paired_record` on completed changes and the disposition settled: a before record
+    is `paired`, or quarantined when nothing follows it in its complete window; an after record alone is
+    legal, its before image unknown.
+    """
+    half = F.col("pair_key").isNotNull() & (F.col("disposition") == change.CHANGE)
+    whole = decoded.where(~half).withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
+    pair = Window.partitionBy("pair_key").orderBy(F.col("part").desc())  # before, then after
+    partner = F.lag(F.struct("before", "before_gaps", "record", "part")).over(pair)
+    is_after = F.col("part") == "after"
+    followed = F.lead("part").over(pair) == "after"
+    halves = (
+        decoded.where(half)
+        .withColumns({"partner": F.when(is_after, partner), "followed": F.coalesce(followed, F.lit(False))})
+        .withColumn("partner", F.when(F.col("partner")["part"] == "before", F.col("partner")))
+    )
+    lonely = (F.col("part") == "before") & ~F.col("followed")
+    no_before = is_after & F.col("partner").isNull()
+    settled = halves.withColumns(
+        {
+            "paired_record": F.col("partner")["record"],
+            "before": F.coalesce(F.col("partner")["before"], F.col("before")),
+            "before_gaps": F.coalesce(F.col("partner")["before_gaps"], F.col("before_gaps")),
+            "disposition": F.when(lonely, F.lit(change.QUARANTINED))
+            .when(F.col("part") == "before", F.lit(change.PAIRED))
+            .otherwise(F.col("disposition")),
+            "reason": F.when(lonely, F.lit(change.BEFORE_WITHOUT_AFTER)),
+            "detail": F.when(lonely, F.lit("the row of the new values is not in the complete window")),
+            "flags": F.when(no_before, with_flag(F.col("flags"), change.BEFORE_UNKNOWN)).otherwise(
+                F.col("flags")
+            ),
+        }
+    )
+    return settled.drop("partner", "followed").unionByName(whole)
+
+
+def with_flag(flags: Column, flag: str) -> Column:
+    """`flags` with one more."""
+    return F.array_union(F.coalesce(flags, F.array().cast("array<string>")), F.array(F.lit(flag)))
+
+
+def halves_of_key_updates(new: DataFrame) -> DataFrame:
+    """Pairs of a delete and an insert that tell one update of a key: `(deleted, inserted)` change ids.
+
+    SQL Server tells it (and an update that mentions the key) as delete and insert at one position: the
+    same commit and change LSN. A position with more than one of either is left as it is.
+    """
+    at = ["commit_lsn", "change_lsn"]
+    halves = new.where(
+        F.col("operation").isin(change.DELETE, change.INSERT) & F.col("change_lsn").isNotNull()
+    ).select(*at, "operation", "change_id", "sort_key")
+    deleted = halves.where(F.col("operation") == change.DELETE).select(
+        *at, F.col("change_id").alias("deleted"), F.col("sort_key").alias("deleted_at")
+    )
+    inserted = halves.where(F.col("operation") == change.INSERT).select(
+        *at, F.col("change_id").alias("inserted"), F.col("sort_key").alias("inserted_at")
+    )
+    joined = deleted.join(inserted, at, "inner").where(F.col("deleted_at") < F.col("inserted_at"))
+    alone = joined.groupBy(*at).agg(
+        F.count("*").alias("pairs"), F.min("deleted").alias("deleted"), F.min("inserted").alias("inserted")
+    )
+    return alone.where(F.col("pairs") == 1).select("deleted", "inserted")
+
+
+def key_updates(new: DataFrame, halves: DataFrame, contract: Contract) -> DataFrame:
+    """One ledger row for each pair: an update that stands where the insert stood, with the old key."""
+    names = new.columns
+    deleted = new.select(
+        F.col("change_id").alias("deleted"),
+        F.struct("key", "before", "before_gaps", "record", "change_id").alias("old"),
+    )
+    moved = (
+        new.join(halves, new["change_id"] == halves["inserted"], "inner")
+        .join(deleted, "deleted", "inner")
+        .withColumns(
+            {
+                "operation": F.lit(change.UPDATE),
+                "previous_key": F.when(~F.col("old")["key"].eqNullSafe(F.col("key")), F.col("old")["key"]),
+                "before": F.col("old")["before"],
+                "before_gaps": F.col("old")["before_gaps"],
+                "paired_record": F.col("old")["record"],
+                "paired_change_id": F.col("old")["change_id"],
+            }
+        )
+    )
+    changed = images.known_differing(
+        F.col("before"), F.col("after"), F.col("before_gaps"), F.col("after_gaps"), contract.names
+    )
+    flags = F.when(
+        F.col("previous_key").isNotNull(), with_flag(F.col("flags"), change.KEY_CHANGED)
+    ).otherwise(F.col("flags"))
+    return moved.withColumns({"changed": changed, "flags": flags}).select(*names)

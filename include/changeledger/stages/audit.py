@@ -1,0 +1,75 @@
+"""Audit: judge what the run has built on its branch, before anything is published."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.audit import conservation, gate, rules
+from changeledger.config import Feed, Window
+from changeledger.contract import Contract
+from changeledger.stages.run import Run, log, union
+from changeledger.storage import lake
+from changeledger.storage.control import Verdict
+
+
+def run(spark: SparkSession, feed: Feed, window: Window) -> None:
+    """Raises AuditFailed when a rule is violated: the published tables stay, the branch is kept."""
+    this = Run.begin(spark, feed, window)
+    if this is None:
+        return
+    this.require_done("reconcile")
+    contracts = this.contracts()
+    subjects = [_feed_subject(this, contracts), *(_table_subject(this, c) for c in contracts.values())]
+    verdicts = gate.judge(feed.feed, window, subjects, this.settings.data_docs)
+    this.control.save_audit(feed.feed, window, [_stored(v) for v in verdicts])
+    log.info("%s: Data Docs: %s", feed.feed, gate.docs_index(this.settings.data_docs, feed.feed, window))
+    gate.gate(feed.feed, window, subjects, verdicts, this.settings.data_docs)
+    log.info("%s: %d rules hold", feed.feed, sum(v.success for v in verdicts))
+
+
+def _table_subject(this: Run, contract: Contract) -> gate.Subject:
+    names = this.names[contract.table]
+    published = lake.read(this.spark, names.changes)
+    previous = None if published.isEmpty() else published.select("change_id")
+    history = lake.read(this.spark, names.history, this.branch)
+    current = lake.read(this.spark, names.current, this.branch)
+    return gate.Subject(
+        contract.table,
+        tuple(names),
+        (
+            *rules.ledger_rules(contract, this.new_changes(contract.table), previous),
+            *rules.published_rules(contract, this.id, history, current),
+        ),
+    )
+
+
+def _feed_subject(this: Run, contracts: dict[str, Contract]) -> gate.Subject:
+    mine = F.col("run_id") == this.id
+    dispositions = lake.read(this.spark, this.dispositions, this.branch).where(mine)
+    raw = this.raw_records()
+    accounted = _accounted(this, contracts, dispositions)
+    books = conservation.balance(raw, accounted)
+    for book in books:
+        log.info("%s: %s", this.feed.feed, book)
+    found = conservation.feed_rules(this.feed, books, raw, accounted, dispositions)
+    return gate.Subject(f"feed {this.feed.feed}", (this.dispositions, this.quarantine), tuple(found))
+
+
+def _accounted(this: Run, contracts: dict[str, Contract], dispositions: DataFrame) -> DataFrame:
+    """`(record, disposition)` of all that the run accounts for: in the ledger, and beside it."""
+    frames = [dispositions.select("record", "disposition")]
+    for table in contracts:
+        new = this.new_changes(table)
+        frames.append(new.select("record", F.lit(change.CHANGE).alias("disposition")))
+        paired = new.where(F.col("paired_record").isNotNull())
+        frames.append(
+            paired.select(F.col("paired_record").alias("record"), F.lit(change.PAIRED).alias("disposition"))
+        )
+    return union(frames)
+
+
+def _stored(verdict: gate.Verdict) -> Verdict:
+    detail = {"says": verdict.says, "blocking": verdict.blocking, "error": verdict.error}
+    return Verdict(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)

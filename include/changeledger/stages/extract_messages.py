@@ -1,0 +1,67 @@
+"""Messages of Kafka topics into `lake.<feed>.raw`, one partition per window and topic."""
+
+from __future__ import annotations
+
+from pyspark.sql import functions as F
+
+from changeledger.config import Connection, KafkaSource
+from changeledger.errors import ConfigError
+from changeledger.stages.run import Run, log
+from changeledger.storage import lake
+from changeledger.storage.kafka import Kafka, Offsets, check_continuity
+
+RAW_COLUMNS = (
+    ("run_id", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", "array<struct<key:string,value:binary>>"),
+)
+
+
+def extract_messages(this: Run) -> None:
+    feed, source = this.feed, this.feed.source
+    assert isinstance(source, KafkaSource), "config binds a dialect to its source"
+    kafka = Kafka(feed.connection, Connection.named(feed.connection))
+    stored = this.control.window(feed.feed, this.window)
+    if stored is None:
+        start, end = _resolve(this, kafka, source)
+        stored = this.control.open_window(feed.feed, this.window, start, end)
+    start, end = stored.from_position or {}, stored.to_position
+    lake.create(this.spark, this.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
+    messages = kafka.read(this.spark, start, end).withColumn("run_id", F.lit(this.id))
+    lake.replace_partition(
+        messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
+        this.raw_messages,
+        "run_id",
+        this.id,
+    )
+    wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
+
+
+def _resolve(this: Run, kafka: Kafka, source: KafkaSource) -> tuple[Offsets, Offsets]:
+    """The window's first and last offsets (exclusive) per topic and partition."""
+    feed = this.feed
+    topics = kafka.topics(source.topics)
+    if not topics:
+        raise ConfigError(
+            f"no topic of {feed.connection!r} matches {', '.join(source.topics)}",
+            f"correct `topics:` of {feed.feed}, or grant its login DESCRIBE and READ on them",
+        )
+    released = this.control.position(feed.feed) or {}
+    earliest, end = kafka.earliest(topics), kafka.at(topics, this.window.end)
+    check_continuity(feed.feed, released, earliest, kafka.latest(topics))
+    begin = kafka.at(topics, this.window.start)
+    start: Offsets = {}
+    for topic, partitions in end.items():
+        start[topic] = {}
+        for partition, last in partitions.items():
+            # A topic or partition that no release has seen is read from its beginning.
+            known = released.get(topic, {}).get(partition, earliest[topic][partition])
+            first = min(known, begin[topic][partition]) if topic in released else known
+            start[topic][partition] = min(first, last)
+    return start, end

@@ -1,0 +1,96 @@
+"""Publish: every table of the run, or none.
+
+The release row in the control store is the commit point. What follows, moving and tagging each table,
+can be done again at any time; after a crash in between, the next run completes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config import Feed, Window
+from changeledger.errors import StageOrderError
+from changeledger.stages.run import Run, log
+from changeledger.storage import lake
+from changeledger.storage.control import Position
+from changeledger.storage.releases import complete, release_tag
+
+
+def run(spark: SparkSession, feed: Feed, window: Window) -> None:
+    """Raises StageOrderError unless the window's audit has passed."""
+    this = Run.begin(spark, feed, window)
+    if this is None:
+        return
+    this.require_done("reconcile")
+    _require_audit(this)
+    tables = _tables(this)
+    counts = _counts(this)
+    release_id = this.control.commit_release(feed.feed, window, tables, counts, _position(this))
+    release = this.control.release(feed.feed, window)
+    assert release is not None, "committed above"
+    complete(spark, this.control, release)
+    this.control.release_lease(feed.feed, window.id)
+    log.info("%s: release %d published, tag %s", feed.feed, release_id, release_tag(release_id))
+
+
+def _require_audit(this: Run) -> None:
+    audits = this.control.audits(this.feed.feed, this.window)
+    failed = [a.rule for a in audits if not a.success and a.detail["blocking"]]
+    if not audits or failed:
+        raise StageOrderError(
+            f"{this.feed.feed}: the audit of the window {this.id} has not passed: "
+            f"{', '.join(failed) or 'it was not run'}",
+            "run the audit, and look at its Data Docs where it fails",
+        )
+
+
+def _tables(this: Run) -> dict[str, int]:
+    """The snapshot of each table on the run's branch."""
+    tables = [this.dispositions, this.quarantine]
+    for table in this.contracts():
+        tables += this.names[table]
+    found = this.each(lambda table: (table, lake.snapshot_of(this.spark, table, this.branch)), tables)
+    return {table: snapshot for table, snapshot in found if snapshot is not None}
+
+
+def _counts(this: Run) -> dict[str, Any]:
+    """Rows by table, for the report: changes by operation of this run, rows of current and history."""
+
+    def count(table: str) -> tuple[str, dict[str, Any]]:
+        names = this.names[table]
+        by_operation = this.new_changes(table).groupBy("operation").count().collect()
+        return table, {
+            "changes": {row["operation"]: row["count"] for row in by_operation},
+            "current": lake.read(this.spark, names.current, this.branch).count(),
+            "history": lake.read(this.spark, names.history, this.branch).count(),
+        }
+
+    dispositions = lake.read(this.spark, this.dispositions, this.branch).where(F.col("run_id") == this.id)
+    others = dispositions.groupBy("disposition", "reason").count().collect()
+    return {
+        "tables": dict(this.each(count, this.contracts())),
+        "dispositions": [[row["disposition"], row["reason"], row["count"]] for row in others],
+        "records": this.raw_records().count(),
+    }
+
+
+def _position(this: Run) -> Position:
+    """How far the feed is released: a window of the past that was run again does not take it back."""
+    stored = this.opened("publish").to_position
+    known = this.control.position(this.feed.feed)
+    return stored if known is None else furthest(known, stored)
+
+
+def furthest(one: Position, other: Position) -> Position:
+    """The further of two positions, part by part: offsets per partition, LSNs as hex of one width."""
+    return {
+        name: (
+            furthest(one[name], other[name])
+            if isinstance(one.get(name), dict) and isinstance(other.get(name), dict)
+            else max(value for value in (one.get(name), other.get(name)) if value is not None)
+        )
+        for name in {**one, **other}
+    }

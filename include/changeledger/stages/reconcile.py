@@ -1,0 +1,158 @@
+"""Reconcile: the run's changes without repetitions, key updates as one, current and history built on them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.change import quoted
+from changeledger.config import Feed, Window
+from changeledger.contract import Contract
+from changeledger.reconcile import duplicates, history, pairs
+from changeledger.stages.run import Run, log
+from changeledger.storage import lake
+
+
+def run(spark: SparkSession, feed: Feed, window: Window) -> None:
+    this = Run.begin(spark, feed, window)
+    if this is None:
+        return
+    this.begin_from("normalize")
+    this.each(lambda contract: _table(this, contract), this.contracts().values())
+    this.mark_done("reconcile")
+
+
+def _table(this: Run, contract: Contract) -> None:
+    for table in (this.names[contract.table].history, this.names[contract.table].current):
+        lake.fresh_branch(this.spark, table, this.branch)
+    if this.new_changes(contract.table).isEmpty():
+        return
+    repeated = _drop_duplicates(this, contract)
+    moved = _join_key_updates(this, contract)
+    rows = _build_history(this, contract)
+    _build_current(this, contract)
+    log.info(
+        "%s: %s: %d repeated, %d key updates, history rebuilt for %s",
+        this.feed.feed,
+        contract.table,
+        repeated,
+        moved,
+        rows,
+    )
+
+
+def _drop_duplicates(this: Run, contract: Contract) -> int:
+    """Take changes that are told again off the branch; their records are `duplicate`."""
+    ledger = this.names[contract.table].changes
+    published = lake.read(this.spark, ledger)
+    known = published.select("change_id").unionByName(
+        published.where(F.col("paired_change_id").isNotNull()).select(
+            F.col("paired_change_id").alias("change_id")
+        )
+    )
+    new = this.new_changes(contract.table)
+    repeated = duplicates.repeated(new, known)
+    count = repeated.count()
+    if count:
+        records = _records_of(new.join(repeated, ["change_id", "record", "operation"], "left_semi"))
+        rows = records.select(
+            F.lit(this.id).alias("run_id"),
+            F.lit(contract.table).alias("table"),
+            F.col("record"),
+            F.lit(change.DUPLICATE).alias("disposition"),
+            F.lit("delivered_again").alias("reason"),
+            F.col("change_id").alias("detail"),
+        )
+        lake.append(rows, this.dispositions, this.branch)
+        lake.delete_changes(repeated, ledger, this.branch)
+    return count
+
+
+def _records_of(changes: DataFrame) -> DataFrame:
+    """`(change_id, record)` for every raw record that the changes are made of."""
+    paired = changes.where(F.col("paired_record").isNotNull())
+    return changes.select("change_id", "record").unionByName(
+        paired.select("change_id", F.col("paired_record").alias("record"))
+    )
+
+
+def _join_key_updates(this: Run, contract: Contract) -> int:
+    """Replace the delete and the insert of one update of a key by that update."""
+    ledger = this.names[contract.table].changes
+    new = this.new_changes(contract.table)
+    halves = pairs.halves_of_key_updates(new)
+    count = halves.count()
+    if count:
+        gone = halves.select(F.explode(F.array("deleted", "inserted")).alias("change_id"))
+        replaced = new.where(F.col("operation") != change.UPDATE).join(gone, "change_id", "left_semi")
+        # First the joined rows, which are computed from the halves; those are no updates.
+        lake.append(pairs.key_updates(new, halves, contract), ledger, this.branch)
+        lake.delete_changes(replaced.select("change_id", "record", "operation"), ledger, this.branch)
+    return count
+
+
+def _build_history(this: Run, contract: Contract) -> str:
+    """Extend the history of the keys touched; rebuild it for those with changes older than it has."""
+    names = this.names[contract.table]
+    new = history.effects(this.new_changes(contract.table), contract)
+    published = lake.read(this.spark, names.history)
+    if published.isEmpty():
+        touched, told = new, "all keys"
+        lake.append(_intervals(this, touched, contract), names.history, this.branch)
+        return told
+    first = new.groupBy("key").agg(F.min("sort_key").alias("first"))
+    opened = published.where(F.col("_valid_to").isNull())
+    seeds = history.seeds(opened, contract).join(first, "key", "inner")
+    late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
+    count = late.count()
+    touched = new.join(late, "key", "left_anti").unionByName(
+        seeds.join(late, "key", "left_anti").drop("first")
+    )
+    if count:
+        ledger = lake.read(this.spark, names.changes, this.branch)
+        again = history.effects(ledger, contract).join(late, "key", "left_semi")
+        touched = touched.unionByName(again)
+    same_row = " AND ".join(
+        [f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key]
+        + ["t._sort_key = s._sort_key", "t._change_id = s._change_id"]
+    )
+    lake.merge(
+        _intervals(this, touched, contract),
+        names.history,
+        this.branch,
+        same_row,
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+    )
+    return f"{count} keys with late changes"
+
+
+def _intervals(this: Run, touched: DataFrame, contract: Contract) -> DataFrame:
+    has_gaps = not touched.where(F.col("gaps").isNotNull()).isEmpty()
+    return history.intervals(touched, contract, this.id, carry=has_gaps)
+
+
+def _build_current(this: Run, contract: Contract) -> None:
+    """The rows alive among the keys that this run touched, as their open intervals have them."""
+    names = this.names[contract.table]
+    opened = lake.read(this.spark, names.history, this.branch).where(
+        (F.col("_run_id") == this.id) & F.col("_valid_to").isNull()
+    )
+    columns = [name for name, _ in change.current_columns(contract)]
+    if lake.read(this.spark, names.current).isEmpty():
+        alive = opened.where(~F.col("_deleted"))
+        lake.append(alive.select(*map(quoted, columns)), names.current, this.branch)
+        return
+    same_key = " AND ".join(f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key)
+    values = ", ".join(f"{quoted(c)} = s.{quoted(c)}" for c in columns)
+    listed, sources = ", ".join(map(quoted, columns)), ", ".join(f"s.{quoted(c)}" for c in columns)
+    lake.merge(
+        opened,
+        names.current,
+        this.branch,
+        same_key,
+        # Never older over newer: the position decides, not the order of runs.
+        "WHEN MATCHED AND s._deleted AND s._sort_key >= t._sort_key THEN DELETE "
+        f"WHEN MATCHED AND s._sort_key >= t._sort_key THEN UPDATE SET {values} "
+        f"WHEN NOT MATCHED AND NOT s._deleted THEN INSERT ({listed}) VALUES ({sources})",
+    )

@@ -1,0 +1,161 @@
+"""What every stage of a run works with: the feed, its window in the control store, the lake's names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config import Feed, Settings, Window
+from changeledger.contract import Contract, TableNames, distinct_names
+from changeledger.dialects.base import Dialect, message_record
+from changeledger.dialects.registry import DIALECTS
+from changeledger.errors import StageOrderError
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore, WindowRow
+
+log = logging.getLogger("changeledger")
+
+# How long a run may go on without a sign before another may take its feed over.
+LEASE_SECONDS = 3600.0
+# Tables worked on at the same time: their commits wait for the catalog, not for the processor.
+_TABLES_AT_ONCE = 4
+_IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of one feed over one window."""
+
+    spark: SparkSession
+    feed: Feed
+    window: Window
+    control: ControlStore
+    settings: Settings
+
+    @classmethod
+    def begin(cls, spark: SparkSession, feed: Feed, window: Window) -> Run | None:
+        """The run, holding the feed's lease; None when its window has been released already."""
+        settings = Settings()
+        settings.home.mkdir(parents=True, exist_ok=True)
+        run = cls(spark, feed, window, ControlStore(settings.control_url), settings)
+        stored = run.control.window(feed.feed, window)
+        if stored is not None and stored.released:
+            log.info("%s: the window %s is released already: nothing to do", feed.feed, window.id)
+            return None
+        run.control.acquire_lease(feed.feed, window.id, LEASE_SECONDS)
+        lake.create_namespace(spark, feed.namespace)
+        return run
+
+    @property
+    def id(self) -> str:
+        return self.window.id
+
+    @property
+    def branch(self) -> str:
+        return self.window.branch
+
+    @property
+    def dialect(self) -> Dialect:
+        return DIALECTS[self.feed.dialect]
+
+    @property
+    def names(self) -> dict[str, TableNames]:
+        return distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+
+    @property
+    def dispositions(self) -> str:
+        return f"lake.{self.feed.namespace}.dispositions"
+
+    @property
+    def quarantine(self) -> str:
+        return f"lake.{self.feed.namespace}.quarantine"
+
+    @property
+    def raw_messages(self) -> str:
+        return f"lake.{self.feed.namespace}.raw"
+
+    def raw_table(self, table: str) -> str:
+        """The raw rows of one source table of a feed that reads change tables."""
+        return f"lake.{self.feed.namespace}.raw_{self.names[table].current.rsplit('.', 1)[1]}"
+
+    def opened(self, stage: str) -> WindowRow:
+        """The window as extract stored it. Raises StageOrderError when it has not."""
+        stored = self.control.window(self.feed.feed, self.window)
+        if stored is None:
+            raise StageOrderError(
+                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted", _IN_ORDER
+            )
+        return stored
+
+    @property
+    def built(self) -> list[str]:
+        """The tables that normalize writes on the branch, as far as they are there."""
+        tables = [self.dispositions, self.quarantine, *(n.changes for n in self.names.values())]
+        return [table for table in tables if lake.exists(self.spark, table)]
+
+    def contracts(self) -> dict[str, Contract]:
+        """Contracts of the tables that have a ledger."""
+        stored = {t: self.control.contract(self.feed.feed, t) for t in self.names}
+        return {
+            table: contract
+            for table, contract in stored.items()
+            if contract is not None and lake.exists(self.spark, self.names[table].changes)
+        }
+
+    def mark_done(self, stage: str) -> None:
+        """Tag the branch as the stage leaves it: the next one starts there, however often it is tried."""
+        self.each(lambda table: lake.tag_branch(self.spark, table, self.mark(stage), self.branch), self.built)
+
+    def mark(self, stage: str) -> str:
+        return f"{stage}_{self.id}"
+
+    def begin_from(self, stage: str) -> None:
+        """Put the branch back to where `stage` left it. Raises StageOrderError when it is not done."""
+        self.require_done(stage)
+        self.each(lambda table: lake.branch_at(self.spark, table, self.branch, self.mark(stage)), self.built)
+
+    def require_done(self, stage: str) -> None:
+        """Raises StageOrderError when `stage` has not been run to its end on this window."""
+        self.opened(stage)
+        done = (
+            lake.exists(self.spark, self.dispositions)
+            and lake.snapshot_of(self.spark, self.dispositions, self.mark(stage)) is not None
+        )
+        if not done:
+            raise StageOrderError(
+                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", _IN_ORDER
+            )
+
+    def new_changes(self, table: str) -> DataFrame:
+        """The ledger rows of this run, on its branch."""
+        return lake.read(self.spark, self.names[table].changes, self.branch).where(F.col("run_id") == self.id)
+
+    def raw_records(self) -> DataFrame:
+        """`record` of everything that extract read."""
+        if lake.exists(self.spark, self.raw_messages):
+            raw = lake.read(self.spark, self.raw_messages).where(F.col("run_id") == self.id)
+            return raw.select(message_record().alias("record"))
+        raws = [self.raw_table(t) for t in self.names if lake.exists(self.spark, self.raw_table(t))]
+        frames = [lake.read(self.spark, r).where(F.col("run_id") == self.id).select("record") for r in raws]
+        return union(frames)
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """`work` on each item, some at once; the first error ends it."""
+        with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+            return list(pool.map(work, items))
+
+
+def union(frames: list[DataFrame]) -> DataFrame:
+    together = frames[0]
+    for frame in frames[1:]:
+        together = together.unionByName(frame)
+    return together

@@ -1,0 +1,134 @@
+"""The tables of the control store. Rows are handed out detached: they hold what was read, no more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, MetaData, String, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.types import TypeDecorator
+
+# Where a feed's source stands: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
+Position = dict[str, Any]
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment, always in UTC: SQLite forgets zones, so they are put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class ControlTable(DeclarativeBase):
+    metadata = MetaData(
+        naming_convention={"pk": "pk_%(table_name)s", "uq": "uq_%(table_name)s_%(column_0_N_name)s"}
+    )
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy's own protocol
+        datetime: UtcDateTime,
+        str: String,
+        Position: JSON(none_as_null=True),
+    }
+
+
+class WindowRow(ControlTable):
+    """What one run reads: `[start, end)` in time, resolved once into source positions."""
+
+    __tablename__ = "windows"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    start: Mapped[datetime]
+    end: Mapped[datetime]
+    # None: the feed's first window, read from the source's beginning.
+    from_position: Mapped[Position | None]
+    to_position: Mapped[Position]
+    status: Mapped[str]
+    opened_at: Mapped[datetime]
+
+    @property
+    def released(self) -> bool:
+        return self.status == "released"
+
+
+class PositionRow(ControlTable):
+    """How far the releases of a feed reach: the next window begins here."""
+
+    __tablename__ = "positions"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[Position]
+    window_id: Mapped[str]
+    updated_at: Mapped[datetime]
+
+
+class ContractRow(ControlTable):
+    """A version of a table's contract, and the window in which it was first seen."""
+
+    __tablename__ = "contracts"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(Integer, primary_key=True)
+    body: Mapped[dict[str, Any]] = mapped_column(JSON)
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class ReleaseRow(ControlTable):
+    """The table snapshots that one run published together.
+
+    The row is the commit point of a run; `committed` becomes `completed` once every table's main
+    branch was moved and tagged.
+    """
+
+    __tablename__ = "releases"
+    __table_args__ = (UniqueConstraint("feed", "window_id"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    feed: Mapped[str]
+    window_id: Mapped[str]
+    status: Mapped[str]
+    # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.
+    tables: Mapped[dict[str, int]] = mapped_column(JSON)
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    positions: Mapped[Position]
+    created_at: Mapped[datetime]
+    completed_at: Mapped[datetime | None]
+
+    @property
+    def completed(self) -> bool:
+        return self.status == "completed"
+
+
+class AuditRow(ControlTable):
+    """The verdict of one rule on one table of a window."""
+
+    __tablename__ = "audits"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    rule: Mapped[str] = mapped_column(primary_key=True)
+    success: Mapped[bool]
+    violations: Mapped[int] = mapped_column(BigInteger)
+    detail: Mapped[dict[str, Any]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
+class LeaseRow(ControlTable):
+    """Who works on a feed: one writer per table is what the lake's MERGEs need to be right."""
+
+    __tablename__ = "leases"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[str]
+    expires_at: Mapped[datetime]

@@ -1,0 +1,277 @@
+"""The operations of the control store. Each is one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from changeledger.config import Window
+from changeledger.contract import Contract
+from changeledger.errors import LeaseHeld, StageOrderError
+from changeledger.storage.control.database import engine_for, reachable, upgrade
+from changeledger.storage.control.models import (
+    AuditRow,
+    ContractRow,
+    ControlTable,
+    LeaseRow,
+    Position,
+    PositionRow,
+    ReleaseRow,
+    WindowRow,
+)
+
+# Migrations are looked at once per process and database.
+_upgraded = cache(upgrade)
+
+
+class Verdict(NamedTuple):
+    """What one rule found in one table of a window. `violations` counts rows."""
+
+    table: str
+    rule: str
+    success: bool
+    violations: int
+    detail: dict[str, Any]
+
+
+class ControlStore:
+    """Opens the store at `url` and brings its schema up to date."""
+
+    def __init__(self, url: str) -> None:
+        _upgraded(url)
+        self._engine = engine_for(url)
+
+    # --- windows and positions
+
+    def open_window(
+        self, feed: str, window: Window, from_position: Position | None, to_position: Position
+    ) -> WindowRow:
+        """Store what the window reads. Where it is stored already, that one wins and is returned."""
+        with self._transaction() as session:
+            _insert_if_absent(
+                session,
+                WindowRow,
+                feed=feed,
+                window_id=window.id,
+                start=window.start,
+                end=window.end,
+                from_position=from_position,
+                to_position=to_position,
+                status="open",
+                opened_at=_now(),
+            )
+            return session.get_one(WindowRow, (feed, window.id))
+
+    def window(self, feed: str, window: Window) -> WindowRow | None:
+        with self._transaction() as session:
+            return session.get(WindowRow, (feed, window.id))
+
+    def position(self, feed: str) -> Position | None:
+        """How far the feed's releases reach; None before the first one."""
+        with self._transaction() as session:
+            row = session.get(PositionRow, feed)
+            return None if row is None else row.position
+
+    # --- contracts
+
+    def contract(self, feed: str, table: str) -> Contract | None:
+        """The newest contract of a table (`schema.table`)."""
+        with self._transaction() as session:
+            row = _newest_contract(session, feed, table)
+            return None if row is None else Contract.model_validate(row.body)
+
+    def save_contract(self, feed: str, contract: Contract, window_id: str) -> int:
+        """The contract's version: a new one only where it differs from the newest."""
+        body = contract.model_dump(mode="json")
+        with self._transaction() as session:
+            newest = _newest_contract(session, feed, contract.table)
+            if newest is not None and newest.body == body:
+                return newest.version
+            version = 1 if newest is None else newest.version + 1
+            session.add(
+                ContractRow(
+                    feed=feed,
+                    table=contract.table,
+                    version=version,
+                    body=body,
+                    window_id=window_id,
+                    created_at=_now(),
+                )
+            )
+            return version
+
+    # --- releases
+
+    def commit_release(
+        self,
+        feed: str,
+        window: Window,
+        tables: dict[str, int],
+        counts: dict[str, Any],
+        position: Position,
+    ) -> int:
+        """The commit point of a run: release row, position and the window's status together.
+
+        Done once per window: a second call changes nothing and returns the first one's id.
+        """
+        with self._transaction() as session:
+            fresh = _insert_if_absent(
+                session,
+                ReleaseRow,
+                feed=feed,
+                window_id=window.id,
+                status="committed",
+                tables=tables,
+                counts=counts,
+                positions=position,
+                created_at=_now(),
+            )
+            if fresh:
+                _advance(session, feed, window.id, position)
+                _mark_released(session, feed, window.id)
+            release = _release(session, feed, window.id)
+            assert release is not None, "inserted or found above"
+            return release.id
+
+    def complete_release(self, release_id: int) -> None:
+        """Every table of the release is moved and tagged. A second call changes nothing."""
+        with self._transaction() as session:
+            release = session.get_one(ReleaseRow, release_id)
+            if not release.completed:
+                release.status = "completed"
+                release.completed_at = _now()
+
+    def incomplete_releases(self, feed: str) -> list[ReleaseRow]:
+        """Committed, but a crash came before all tables were moved; the oldest first."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "committed")
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ReleaseRow.id)))
+
+    def release(self, feed: str, window: Window) -> ReleaseRow | None:
+        with self._transaction() as session:
+            return _release(session, feed, window.id)
+
+    def latest_release(self, feed: str) -> ReleaseRow | None:
+        """The one committed last, whatever its window."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id.desc()).limit(1)
+        with self._transaction() as session:
+            return session.scalar(query)
+
+    # --- audits
+
+    def save_audit(self, feed: str, window: Window, verdicts: Sequence[Verdict]) -> None:
+        """Keep the verdicts of a window's audit, instead of those of an earlier attempt."""
+        at = _now()
+        with self._transaction() as session:
+            session.execute(delete(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window.id))
+            session.add_all(
+                AuditRow(feed=feed, window_id=window.id, at=at, **verdict._asdict()) for verdict in verdicts
+            )
+
+    def audits(self, feed: str, window: Window) -> list[AuditRow]:
+        query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window.id)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(AuditRow.table, AuditRow.rule)))
+
+    # --- leases
+
+    def acquire_lease(self, feed: str, holder: str, seconds: float) -> None:
+        """Be the only one at work on `feed` for `seconds`, or longer by asking again.
+
+        Raises LeaseHeld when another holder's lease has not expired yet.
+        """
+        now = _now()
+        insert = _insert(self._engine.dialect.name)(LeaseRow).values(
+            feed=feed, holder=holder, expires_at=now + timedelta(seconds=seconds)
+        )
+        # One statement, so that of two takers only one gets a row back, on either database.
+        taken = insert.on_conflict_do_update(
+            index_elements=[LeaseRow.feed],
+            set_={"holder": insert.excluded.holder, "expires_at": insert.excluded.expires_at},
+            where=(LeaseRow.holder == insert.excluded.holder) | (LeaseRow.expires_at <= now),
+        ).returning(LeaseRow.feed)
+        with self._transaction() as session:
+            if session.execute(taken).first() is not None:
+                return
+            held = session.get_one(LeaseRow, feed)
+        raise LeaseHeld(
+            f"{held.holder} is at work on the feed {feed!r} until {held.expires_at:%Y-%m-%d %H:%M:%S} UTC",
+            "wait for that run to end; if it died, its lease ends by itself at that time",
+        )
+
+    def release_lease(self, feed: str, holder: str) -> None:
+        """Let the next one in. Nothing happens where `holder` does not hold the lease."""
+        with self._transaction() as session:
+            session.execute(delete(LeaseRow).where(LeaseRow.feed == feed, LeaseRow.holder == holder))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Session]:
+        with (
+            reachable(self._engine),
+            Session(self._engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _insert(dialect: str) -> Any:
+    """The dialect's INSERT that knows ON CONFLICT."""
+    return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
+
+
+def _insert_if_absent(session: Session, table: type[ControlTable], **values: Any) -> bool:
+    """Whether the row was inserted; another row with its key or unique columns is left as it is."""
+    insert = _insert(session.get_bind().dialect.name)(table).values(**values)
+    result = session.execute(insert.on_conflict_do_nothing().returning(*table.__table__.primary_key))
+    return result.first() is not None
+
+
+def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | None:
+    query = select(ContractRow).where(ContractRow.feed == feed, ContractRow.table == table)
+    return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
+
+
+def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:
+    query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.window_id == window_id)
+    return session.scalar(query)
+
+
+def _mark_released(session: Session, feed: str, window_id: str) -> None:
+    opened = update(WindowRow).where(WindowRow.feed == feed, WindowRow.window_id == window_id)
+    if session.execute(opened.values(status="released").returning(WindowRow.feed)).first() is None:
+        raise StageOrderError(
+            f"the window {window_id} of the feed {feed!r} was never opened", "run its extract stage first"
+        )
+
+
+def _advance(session: Session, feed: str, window_id: str, position: Position) -> None:
+    fresh = _insert_if_absent(
+        session, PositionRow, feed=feed, position=position, window_id=window_id, updated_at=_now()
+    )
+    if fresh:
+        return
+    row = session.get_one(PositionRow, feed, with_for_update=True)
+    reached = furthest(row.position, position)
+    if reached != row.position:
+        row.position, row.window_id, row.updated_at = reached, window_id, _now()
+
+
+def furthest(known: Any, new: Any) -> Any:
+    """The further of two positions, part by part: a replayed old window never moves a feed back."""
+    if isinstance(known, dict) and isinstance(new, dict):
+        return {
+            part: furthest(known.get(part, new.get(part)), new.get(part, known.get(part)))
+            for part in {**known, **new}
+        }
+    return max(known, new)

@@ -1,0 +1,146 @@
+"""Iceberg tables, their branches and tags: the only place that writes the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from changeledger.change import quoted
+
+Columns = Sequence[tuple[str, str]]
+
+_PROPERTIES = {
+    "format-version": "2",
+    # A window touches few rows of many files: write what changed beside them, do not rewrite them.
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    # Appends are written where they are computed; an unpartitioned table gains nothing from a shuffle.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+
+
+def exists(spark: SparkSession, table: str) -> bool:
+    return spark.catalog.tableExists(table)
+
+
+def create_namespace(spark: SparkSession, namespace: str) -> None:
+    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{namespace}")
+
+
+def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
+    """Create the table where it is not there."""
+    body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    by = ", ".join(quoted(p) for p in partitions)
+    properties = ", ".join(f"'{k}'='{v}'" for k, v in _PROPERTIES.items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {table} ({body}) USING iceberg "
+        f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"
+    )
+
+
+def widen(spark: SparkSession, table: str, columns: Columns) -> None:
+    """Add the columns, and the fields of structs, that the table lacks, as nullable ones.
+
+    A branch has no schema of its own in Iceberg: they show on main at once, empty.
+    """
+    wanted = spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns)).schema
+    for path, kind in _missing(spark.table(table).schema, wanted):
+        spark.sql(f"ALTER TABLE {table} ADD COLUMN {'.'.join(map(quoted, path))} {kind}")
+
+
+def _missing(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str]]:
+    known = {field.name.lower(): field for field in there}
+    for field in wanted:
+        old = known.get(field.name.lower())
+        if old is None:
+            yield (field.name,), field.dataType.simpleString()
+        elif isinstance(field.dataType, StructType) and isinstance(old.dataType, StructType):
+            for path, kind in _missing(old.dataType, field.dataType):
+                yield (old.name, *path), kind
+
+
+def on_branch(table: str, branch: str) -> str:
+    return f"{table}.branch_{branch}"
+
+
+def read(spark: SparkSession, table: str, branch: str | None = None) -> DataFrame:
+    return spark.table(on_branch(table, branch) if branch else table)
+
+
+def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
+    """The branch as main is now, whatever an earlier attempt left on it."""
+    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)}")
+
+
+def branch_at(spark: SparkSession, table: str, branch: str, tag_name: str) -> None:
+    """The branch as it was when it was tagged."""
+    at = snapshot_of(spark, table, tag_name)
+    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)} AS OF VERSION {at}")
+
+
+def tag_branch(spark: SparkSession, table: str, name: str, branch: str) -> None:
+    """Tag where the branch is now."""
+    at = snapshot_of(spark, table, branch)
+    assert at is not None, "every stage begins by making its branches"
+    tag(spark, table, name, at)
+
+
+def snapshot_of(spark: SparkSession, table: str, ref: str) -> int | None:
+    """The snapshot that a branch or tag of the table names; None where there is no such ref."""
+    rows = spark.table(f"{table}.refs").where(F.col("name") == ref).select("snapshot_id").collect()
+    return int(rows[0]["snapshot_id"]) if rows else None
+
+
+def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
+    rows.writeTo(on_branch(table, branch) if branch else table).append()
+
+
+def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> None:
+    """Write the rows of one partition in place of those that are there: twice is as good as once."""
+    rows.writeTo(table).overwrite(F.col(column) == value)
+
+
+def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
+    """Take ledger rows off the branch, found by their `change_id`, `record` and `operation`."""
+    view = _view(changes, table)
+    changes.sparkSession.sql(
+        f"MERGE INTO {on_branch(table, branch)} t USING {view} s "
+        "ON t.change_id = s.change_id AND t.record = s.record AND t.operation = s.operation "
+        "WHEN MATCHED THEN DELETE"
+    )
+
+
+def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:
+    """MERGE `rows` (as `s`) into the branch (as `t`)."""
+    view = _view(rows, table)
+    rows.sparkSession.sql(f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON {on} {clauses}")
+
+
+def _view(rows: DataFrame, table: str) -> str:
+    """A view of its own for each table: tables are written at the same time."""
+    name = "merge_into_" + table.replace(".", "_")
+    rows.createOrReplaceTempView(name)
+    return name
+
+
+def move_main(spark: SparkSession, table: str, branch: str, snapshot: int) -> None:
+    """Fast-forward main to the branch. Done already, it changes nothing."""
+    if snapshot_of(spark, table, "main") != snapshot:
+        spark.sql(f"CALL lake.system.fast_forward('{table}', 'main', '{branch}')")
+
+
+def tag(spark: SparkSession, table: str, name: str, snapshot: int) -> None:
+    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE TAG {quoted(name)} AS OF VERSION {snapshot}")
+
+
+def drop_run(spark: SparkSession, table: str, branch: str, tags: Iterable[str]) -> None:
+    """Forget the branch of a run and the tags of its stages."""
+    for name in tags:
+        spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS {quoted(name)}")
+    spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")

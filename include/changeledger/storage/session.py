@@ -1,0 +1,95 @@
+"""The Spark session, built in this one place: `spark-submit`, plain Python, or Spark Connect."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from changeledger.config import Settings
+from changeledger.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """Everything that the jobs expect of a Spark application or of a Connect server's start.
+
+    Holds the catalog's password where one is set: hand it over in the process, never on a command line.
+    """
+    conf = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.lake.type": "jdbc",
+        "spark.sql.catalog.lake.uri": settings.catalog_uri,
+        "spark.sql.catalog.lake.jdbc.schema-version": "V1",
+        "spark.sql.catalog.lake.warehouse": settings.warehouse,
+        # A task sees what another process has committed: catalog entries are not kept from query to query.
+        "spark.sql.catalog.lake.cache-enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if settings.catalog_user:
+        conf["spark.sql.catalog.lake.jdbc.user"] = settings.catalog_user
+        conf["spark.sql.catalog.lake.jdbc.password"] = settings.catalog_password
+    return conf
+
+
+# What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.
+def local_conf(settings: Settings) -> dict[str, str]:
+    return {
+        "spark.jars": ",".join(str(jar) for jar in jars(settings)),
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        # Two waves for two cores; the default of 200 costs more than it brings on one machine.
+        "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
+    }
+
+
+def jars(settings: Settings) -> list[str]:
+    """The jars beside Spark's own. Raises ConfigError when they have not been resolved."""
+    found = sorted(str(jar) for jar in settings.jars.glob("*.jar"))
+    if not found:
+        raise ConfigError(f"no jars in {settings.jars}", "run `make setup`, or set CHANGELEDGER_JARS")
+    return found
+
+
+def spark_session(app_name: str) -> SparkSession:
+    """The session of this process.
+
+    `SPARK_REMOTE` (`sc://host:port`) attaches to a Connect server, whose start has set what is static;
+    otherwise the application's own, under whatever master `spark-submit` or the environment names.
+    """
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - seconds to import, and not needed by DAG files
+
+    _check_versions()
+    remote = os.environ.get("SPARK_REMOTE")
+    if remote:
+        return SparkSession.builder.remote(remote).getOrCreate()
+    settings = Settings()
+    settings.home.mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName(app_name)
+    conf = spark_conf(settings)
+    # Under spark-submit the launcher has set the master and the jars before this process began.
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        builder = builder.master("local[*]")
+        conf = {**local_conf(settings), **conf}
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _check_versions() -> None:
+    """Both packages install the folder `pyspark/`: with two versions it is a mixture of both."""
+    full, client = version("pyspark"), version("pyspark-client")
+    if full != client:
+        raise ConfigError(
+            f"pyspark {full} and pyspark-client {client} overwrite each other's files",
+            "install the locked requirements.txt again, into a new environment",
+        )

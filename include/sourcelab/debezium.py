@@ -1,0 +1,227 @@
+"""Tells a log as the Kafka messages of Debezium's SQL Server connector (3.1, JSON converter)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from sourcelab.debezium_schema import HEARTBEAT_KEY, HEARTBEAT_VALUE, envelope_schema, key_schema, wire_value
+from sourcelab.log import Change, Log, Transaction
+from sourcelab.tables import DATABASE, Row, Table
+
+PLACEHOLDER = "__debezium_unavailable_value"
+
+_HEARTBEAT_EVERY = 10
+# How long after the commit the connector sees a change.
+_LAG_MS = 730
+_TIMEOUT_SECONDS = 60
+
+
+class Message(NamedTuple):
+    """One Kafka record; a value of None is a tombstone."""
+
+    topic: str
+    key: bytes
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+
+def messages(  # noqa: PLR0913 - the settings of the connector, all by name
+    log: Log,
+    *,
+    schemas: bool,
+    snapshot: bool,
+    tombstones: bool = True,
+    heartbeats: bool = True,
+    prefix: str = DATABASE,
+    from_tx: int = 0,
+    to_tx: int | None = None,
+) -> Iterator[Message]:
+    """The messages of the transactions `[from_tx, to_tx)`.
+
+    `schemas` adds the schema block; `snapshot` tells the first transaction as the initial snapshot
+    instead of as inserts.
+    """
+    teller = _Teller(log, prefix, schemas, tombstones)
+    for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
+        if snapshot and at == 0:
+            yield from teller.snapshot(transaction)
+        else:
+            for change in transaction.changes:
+                yield from teller.streamed(transaction, change)
+        if heartbeats and at % _HEARTBEAT_EVERY == 0:
+            yield teller.heartbeat(transaction)
+
+
+def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int:
+    """Write the messages, making topics on the way; returns how many there were.
+
+    One key stays in one partition, in order, as with Java's default partitioner.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "enable.idempotence": True,
+            "partitioner": "murmur2_random",
+            "linger.ms": 20,
+            # Errors only: a fresh broker says a few times that it is not ready, and is asked again.
+            "log_level": 3,
+        }
+    )
+    failed: list[KafkaError] = []
+
+    def delivered(error: KafkaError | None, _message: object) -> None:
+        if error is not None:
+            failed.append(error)
+
+    count = 0
+    topics: set[str] = set()
+    for message in told:
+        if message.topic not in topics:
+            _make_topic(admin, message.topic, partitions)
+            topics.add(message.topic)
+        record = message._asdict() | {"timestamp": message.timestamp_ms, "headers": list(message.headers)}
+        del record["timestamp_ms"]
+        while True:
+            try:
+                producer.produce(**record, on_delivery=delivered)
+                break
+            except BufferError:
+                producer.poll(0.1)
+        producer.poll(0)
+        count += 1
+    left = producer.flush(_TIMEOUT_SECONDS)
+    if failed or left:
+        raise RuntimeError(f"{len(failed)} of {count} messages failed, {left} are unsent: {failed[:3]}")
+    return count
+
+
+def _make_topic(admin: AdminClient, name: str, partitions: int) -> None:
+    made = admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])
+    error = made[name].exception(_TIMEOUT_SECONDS)
+    if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+        raise error
+
+
+class _Teller:
+    def __init__(self, log: Log, prefix: str, schemas: bool, tombstones: bool) -> None:
+        self._prefix = prefix
+        self._schemas = schemas
+        self._tombstones = tombstones
+        self._topics = {t.full_name: f"{prefix}.{DATABASE}.{t.full_name}" for t in log.tables}
+        # As text, since the same block goes before every message of a table.
+        self._keys = {t.full_name: _json(key_schema(t, self._topics[t.full_name])) for t in log.tables}
+        self._values = {t.full_name: _json(envelope_schema(t, self._topics[t.full_name])) for t in log.tables}
+
+    def snapshot(self, transaction: Transaction) -> Iterator[Message]:
+        """The rows table by table, with the markers of the first and the last of each and of all."""
+        changes = transaction.changes
+        for at, change in enumerate(changes):
+            begins = at == 0 or changes[at - 1].table != change.table
+            ends = at + 1 == len(changes) or changes[at + 1].table != change.table
+            marker = "first_in_data_collection" if begins else "last_in_data_collection" if ends else "true"
+            marker = "first" if at == 0 else "last" if at + 1 == len(changes) else marker
+            source = self._source(transaction, change.table, marker, None, None)
+            yield self._message(change.table, "r", None, change.after, source)
+
+    def streamed(self, transaction: Transaction, change: Change) -> Iterator[Message]:
+        """A key update is `d`, tombstone, `c`: its halves share both LSNs and differ in the serial number."""
+        table, lsn = change.table, change.change_lsn
+        if change.operation == "update":
+            assert change.before is not None
+            assert change.after is not None
+            # The connector has the value of an unchanged large column in neither image.
+            unread = {c.name: PLACEHOLDER for c in table.columns if c.is_max and c.name not in change.changed}
+            source = self._source(transaction, table, "false", lsn, 2)
+            yield self._message(table, "u", change.before | unread, change.after | unread, source)
+            return
+        if change.before is not None:
+            deleted = self._message(
+                table, "d", change.before, None, self._source(transaction, table, "false", lsn, 1)
+            )
+            yield deleted
+            if self._tombstones:
+                yield deleted._replace(value=None)
+        if change.after is not None:
+            serial = 2 if change.operation == "key_update" else 1
+            source = self._source(transaction, table, "false", lsn, serial)
+            yield self._message(table, "c", None, change.after, source)
+
+    def heartbeat(self, transaction: Transaction) -> Message:
+        seen = _milliseconds(transaction.commit_time) + _LAG_MS
+        key = self._framed(_json(HEARTBEAT_KEY), {"serverName": self._prefix})
+        value = self._framed(_json(HEARTBEAT_VALUE), {"ts_ms": seen})
+        return Message(f"__debezium-heartbeat.{self._prefix}", key, value, (), seen)
+
+    def _message(
+        self, table: Table, operation: str, before: Row | None, after: Row | None, source: dict[str, Any]
+    ) -> Message:
+        seen = source["ts_ms"] + _LAG_MS
+        payload = {
+            "before": self._wire(table, before),
+            "after": self._wire(table, after),
+            "source": source,
+            "transaction": None,
+            "op": operation,
+            "ts_ms": seen,
+            "ts_us": seen * 1000,
+            "ts_ns": seen * 1_000_000,
+        }
+        row = payload["after"] or payload["before"]
+        key = self._framed(self._keys[table.full_name], {name: row[name] for name in table.key})
+        value = self._framed(self._values[table.full_name], payload)
+        return Message(self._topics[table.full_name], key, value, (), seen)
+
+    def _wire(self, table: Table, row: Row | None) -> dict[str, Any] | None:
+        return None if row is None else {c.name: wire_value(c, row[c.name]) for c in table.columns}
+
+    def _source(
+        self,
+        transaction: Transaction,
+        table: Table,
+        snapshot: str,
+        lsn: bytes | None,
+        serial: int | None,
+    ) -> dict[str, Any]:
+        committed = _milliseconds(transaction.commit_time)
+        return {
+            "version": "3.1.0.Final",
+            "connector": "sqlserver",
+            "name": self._prefix,
+            "ts_ms": committed,
+            "snapshot": snapshot,
+            "db": DATABASE,
+            "sequence": None,
+            "ts_us": committed * 1000,
+            "ts_ns": committed * 1_000_000,
+            "schema": table.schema,
+            "table": table.name,
+            "change_lsn": lsn_text(lsn),
+            "commit_lsn": lsn_text(transaction.commit_lsn),
+            "event_serial_no": serial,
+        }
+
+    def _framed(self, schema: str, payload: dict[str, Any]) -> bytes:
+        text = _json(payload)
+        return (f'{{"schema":{schema},"payload":{text}}}' if self._schemas else text).encode()
+
+
+def lsn_text(lsn: bytes | None) -> str | None:
+    """`00000027:00000758:0003`: log file, block, slot."""
+    return None if lsn is None else f"{lsn[:4].hex()}:{lsn[4:8].hex()}:{lsn[8:].hex()}"
+
+
+def _milliseconds(instant: datetime) -> int:
+    return int(instant.timestamp()) * 1000 + instant.microsecond // 1000
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

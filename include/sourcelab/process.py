@@ -1,0 +1,169 @@
+"""A server process as a context manager: started on a free port, ready on enter, gone on exit.
+
+It leaves nothing behind: not on an exception, not on SIGTERM, and on Linux not even when this process is
+killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, Self
+
+_ATTEMPTS = 3
+_PATIENCE_SECONDS = 60.0
+_FAREWELL_SECONDS = 15.0
+_PORT_TAKEN = re.compile(r"Address already in use|BindException|could not bind|Failed to bind", re.IGNORECASE)
+
+
+class ServiceError(RuntimeError):
+    """A service cannot run. The text says why and what to do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(f"{message}\n  Remedy: {remedy}")
+
+
+class PortTaken(Exception):
+    """Somebody took the port between its choice and its use."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass(frozen=True)
+class Owner:
+    """Who runs a process, and in which folder; a uid of None is ourselves."""
+
+    folder: Path
+    uid: int | None = None
+    gid: int | None = None
+
+
+class Service(ABC):
+    """One process, started on enter and ended on exit."""
+
+    name: str
+    # How the process is asked to end; what it does on SIGTERM may be to wait for its clients.
+    farewell = signal.SIGTERM
+
+    def __init__(self, home: Path) -> None:
+        self.home = home.absolute() / self.name
+        self.log = self.home / f"{self.name}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._handler: Callable[[int, FrameType | None], object] | int | None = None
+
+    def __enter__(self) -> Self:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._end_on_sigterm()
+        try:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    self.start()
+                    return self
+                except PortTaken as error:
+                    self._stop()
+                    if attempt == _ATTEMPTS:
+                        raise ServiceError(
+                            f"{self.name} found its port taken {_ATTEMPTS} times, see {self.log}",
+                            "end the programs that take ports on 127.0.0.1, and try again",
+                        ) from error
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        raise AssertionError("unreachable")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stop()
+        finally:
+            self.clean()
+            if self._handler is not None:
+                signal.signal(signal.SIGTERM, self._handler)
+                self._handler = None
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start on a free port and wait until ready. Raises PortTaken when another one must be tried."""
+
+    @abstractmethod
+    def clean(self) -> None:
+        """Remove the data; the log stays."""
+
+    def _end_on_sigterm(self) -> None:
+        """Let SIGTERM unwind the `with` blocks, as Ctrl-C does: its default ends Python at once."""
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+
+            def leave(number: int, _frame: FrameType | None) -> None:
+                raise SystemExit(128 + number)
+
+            self._handler = signal.signal(signal.SIGTERM, leave)
+
+    def launch(self, command: list[str], log: IO[bytes], owner: Owner) -> None:
+        """Run `command` in a group of its own, so that Ctrl-C in the terminal does not reach it first."""
+        setpriv = shutil.which("setpriv")
+        # The kernel sends the signal when this process is gone, however it went. (It takes the thread that
+        # calls for the process: enter a service in a thread that lives as long as it.)
+        orphanless = [setpriv, "--pdeathsig", self.farewell.name[3:]] if setpriv else []
+        self._process = subprocess.Popen(
+            [*orphanless, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=owner.folder,
+            start_new_session=True,
+            user=owner.uid,
+            group=owner.gid,
+            extra_groups=None if owner.uid is None else [],
+        )
+
+    def wait_until(self, ready: Callable[[], bool], log_from: int) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not ready():
+            if self._process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+                continue
+            told = self.told(log_from)
+            if _PORT_TAKEN.search(told):
+                raise PortTaken
+            what = "ended" if self._process.poll() is not None else f"took over {_PATIENCE_SECONDS:.0f} s"
+            last = "\n    ".join(told.splitlines()[-5:])
+            raise ServiceError(f"{self.name} {what} while starting:\n    {last}", f"read {self.log}")
+
+    def told(self, log_from: int) -> str:
+        """What this attempt has logged so far."""
+        with self.log.open("rb") as log:
+            log.seek(log_from)
+            return log.read().decode("utf-8", "replace")
+
+    def _stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for number in (self.farewell, signal.SIGQUIT, signal.SIGKILL):
+            if process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_FAREWELL_SECONDS)
+        # Members of the group that outlived its leader.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)

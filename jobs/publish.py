@@ -1,0 +1,7 @@
+"""Make the window's tables visible: all of them, or none."""
+
+from changeledger.job import main
+from changeledger.stages import publish
+
+if __name__ == "__main__":
+    main(publish.run)

@@ -1,0 +1,7 @@
+"""Order the window's changes and build current and history rows on its branch."""
+
+from changeledger.job import main
+from changeledger.stages import reconcile
+
+if __name__ == "__main__":
+    main(reconcile.run)

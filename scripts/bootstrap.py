@@ -1,0 +1,162 @@
+"""Set up the project from nothing but Python 3.11 and Java: `.venv` from the lock, `.jars` from Ivy.
+
+Run by `make`. What is already right is left alone; what an interrupted run left is made new. Everything is kept
+inside the project folder, nothing is needed from or written to the home folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jars import CACHE, CONFIGURATIONS, PROJECT, SetupError, ensure, lock
+
+UV = "uv==0.13.8"
+VENV = PROJECT / ".venv"
+STAMP = VENV / "changeledger-setup.json"
+LOGS = CACHE / "logs"
+JAVA_VERSIONS = range(17, 22)
+JAVA_REMEDY = (
+    "Install a Java 17 runtime (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) and put it on PATH,"
+    " or point JAVA_HOME at it."
+)
+
+
+def say(text: str) -> None:
+    print(f"[set-up] {text}", flush=True)
+
+
+def java_version(banner: str) -> int:
+    """Major version in the output of `java -version`; before 9 it read 1.8."""
+    found = re.search(r'version "(?:1\.)?(\d+)', banner)
+    return int(found[1]) if found else 0
+
+
+def java() -> str:
+    """The Java that Spark will take too: JAVA_HOME before PATH."""
+    home = os.environ.get("JAVA_HOME")
+    command = str(Path(home) / "bin" / "java") if home else "java"
+    origin = f"JAVA_HOME={home}" if home else "PATH"
+    try:
+        banner = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError:
+        raise SetupError(f"no Java found through {origin}.\n  {JAVA_REMEDY}") from None
+    version = java_version(banner)
+    if version not in JAVA_VERSIONS:
+        raise SetupError(
+            f"Spark 4.0 needs Java 17 to 21, but {origin} gives {version or banner}.\n  {JAVA_REMEDY}"
+        )
+    return command
+
+
+def run_logged(name: str, command: list[str], hint: str) -> None:
+    """Run quietly into `.cache/logs/<name>.log`, with a sign of life every 20 s; on failure show the log's end."""
+    log, begun = LOGS / f"{name}.log", time.monotonic()
+    # uv's own cache goes into the project: an interrupted download of 700 MB then goes on where it stopped.
+    environment = {"UV_CACHE_DIR": str(CACHE / "uv"), "UV_PYTHON_DOWNLOADS": "never", **os.environ}
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, cwd=PROJECT, env=environment)
+        try:
+            while True:
+                try:
+                    code = process.wait(timeout=20)
+                    break
+                except subprocess.TimeoutExpired:
+                    say(f"  ... {name}: {time.monotonic() - begun:.0f} s")
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
+    if code:
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+        raise SetupError(f"{name} failed:\n{tail}\n  Full log: {log}\n  {hint}")
+
+
+def wanted_stamp() -> dict[str, str]:
+    """What the environment depends on. The folder is part of it: scripts in `.venv/bin` hold absolute paths."""
+    files = [PROJECT / "requirements.txt", PROJECT / "pyproject.toml"]
+    digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return {"project": str(PROJECT), "lock": digest, "uv": UV}
+
+
+def stamped() -> dict[str, str]:
+    """The stamp of the last set-up that ended well; empty if there is none or its interpreter is gone."""
+    if not (VENV / "bin" / "python").exists() or not STAMP.exists():
+        return {}
+    stamp: dict[str, str] = json.loads(STAMP.read_text())
+    return stamp if stamp["project"] == str(PROJECT) else {}
+
+
+def ensure_python() -> None:
+    """Afterwards `.venv` holds what requirements.txt says, and the project itself as an editable package."""
+    wanted, present = wanted_stamp(), stamped()
+    if present == wanted:
+        return
+    STAMP.unlink(missing_ok=True)
+    begun = time.monotonic()
+    retry = "Check the network and run the command again: what was downloaded is kept."
+    if not present:
+        say("making .venv")
+        remedy = "If the venv module is missing (Debian and Ubuntu): apt-get install python3.11-venv. Then again."
+        run_logged("venv", [sys.executable, "-m", "venv", "--clear", str(VENV)], remedy)
+    python = str(VENV / "bin" / "python")
+    if present.get("uv") != UV:
+        run_logged("uv", [python, "-m", "pip", "install", "--no-cache-dir", "--quiet", UV], retry)
+    say("installing the locked Python packages (pyspark alone is 400 MB, so the first time takes minutes) ...")
+    uv = [str(VENV / "bin" / "uv"), "pip"]
+    run_logged("packages", [*uv, "sync", "--python", python, "--require-hashes", "requirements.txt"], retry)
+    run_logged("project", [*uv, "install", "--python", python, "--no-deps", "--editable", "."], retry)
+    STAMP.write_text(json.dumps(wanted))
+    say(f"Python packages are there after {time.monotonic() - begun:.0f} s")
+
+
+def ivy_jar() -> Path:
+    found = sorted(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
+    if not found:
+        raise SetupError(f"pyspark in {VENV} has no Ivy.\n  Remove {VENV} and run the command again.")
+    return found[0]
+
+
+def set_up(configurations: list[str], *, renew_lock: bool) -> None:
+    if sys.version_info[:2] != (3, 11):
+        raise SetupError("Python 3.11 is needed; run this through make, which looks for it.")
+    java_command = java() if configurations else ""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "set-up.lock").open("w") as lock_file:
+        # Two calls of make at once: the second waits for the first, then finds everything there.
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
+        ensure_python()
+        if renew_lock:
+            lock(ivy_jar(), java_command)
+        if configurations:
+            ensure(configurations, ivy_jar(), java_command)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Set up .venv, and .jars for the configurations named.")
+    parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
+    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 anew from jars/ivy.xml")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.configurations) - set(CONFIGURATIONS):
+        parser.error(f"no such configuration: {', '.join(sorted(unknown))}")
+    try:
+        set_up(arguments.configurations, renew_lock=arguments.lock_jars)
+    except SetupError as error:
+        print(f"[set-up] {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\n[set-up] interrupted; run the command again to go on", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""How a stage's job is started: both ways, with secrets in its environment and nowhere else."""
+
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from changeledger.config import PROJECT
+from changeledger.orchestration import StageOperator
+
+SECRET = "s3cr3t-of-the-source"
+SOURCE = {"conn_type": "mssql", "host": "db", "port": 1433, "login": "reader", "password": SECRET}
+ARGUMENTS = [
+    "--feed",
+    "shop_cdc",
+    "--start",
+    "2026-01-31T11:00:00+00:00",
+    "--end",
+    "2026-01-31T12:00:00+00:00",
+]
+
+
+class Started:
+    """Takes the place of subprocess.Popen and remembers what it was asked to start."""
+
+    all: ClassVar[list["Started"]] = []
+    code: ClassVar[int] = 0
+
+    def __init__(self, command: list[str], **options: Any) -> None:
+        self.command, self.env, self.options = command, options["env"], options
+        self.stdout, self.returncode, self.pid = io.StringIO("a line of the job\n"), Started.code, 0
+        Started.all.append(self)
+
+    def __enter__(self) -> "Started":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def wait(self) -> int:
+        return self.returncode
+
+    poll = wait
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Started]:
+    (tmp_path / "a.jar").touch()
+    (tmp_path / "b.jar").touch()
+    monkeypatch.setenv("CHANGELEDGER_JARS", str(tmp_path))
+    monkeypatch.setenv("CHANGELEDGER_CATALOG_PASSWORD", "catalog-s3cr3t")
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SQLSERVER", json.dumps(SOURCE))
+    monkeypatch.setattr(subprocess, "Popen", Started)
+    monkeypatch.setattr(Started, "all", [])
+    monkeypatch.setattr(Started, "code", 0)
+    return Started.all
+
+
+def spark(monkeypatch: pytest.MonkeyPatch, **members: object) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CHANGELEDGER_SPARK", json.dumps(members))
+
+
+def operator() -> Any:
+    return StageOperator(
+        task_id="extract",
+        stage="extract",
+        feed="shop_cdc",
+        start=ARGUMENTS[3],
+        end=ARGUMENTS[5],
+        source_connection="shop_sqlserver",
+        spark_connection="changeledger_spark",
+    )
+
+
+def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
+    spark(monkeypatch, conn_type="spark", host="spark://master", port=7077)
+    monkeypatch.setenv("SPARK_REMOTE", "sc://left:1")
+    operator().execute({})
+    (job,) = started
+    assert job.command == [
+        "spark-submit", "--master", "spark://master:7077",
+        "--jars", f"{tmp_path}/a.jar,{tmp_path}/b.jar",
+        "--name", "changeledger-shop_cdc-extract",
+        str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS,
+    ]  # fmt: skip
+    assert "SPARK_REMOTE" not in job.env
+    assert job.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
+    assert job.env["PATH"].split(os.pathsep)[0] == str(Path(sys.executable).parent)
+
+
+def test_local_master_has_its_own_settings(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
+    spark(monkeypatch, conn_type="spark", host="local[*]")
+    operator().execute({})
+    command = started[0].command
+    assert command[:3] == ["spark-submit", "--master", "local[*]"]
+    assert "spark.driver.bindAddress=127.0.0.1" in command
+    assert not any(part.startswith("spark.jars=") for part in command)
+
+
+def test_spark_connect(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
+    spark(monkeypatch, conn_type="spark_connect", host="sc://127.0.0.1", port=15002, password="tok3n")
+    operator().execute({})
+    (job,) = started
+    assert job.command == [sys.executable, str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS]
+    assert job.env["SPARK_REMOTE"].startswith("sc://127.0.0.1:15002/")
+    assert "tok3n" in job.env["SPARK_REMOTE"]
+
+
+WAYS = [
+    {"conn_type": "spark", "host": "local[2]"},
+    {"conn_type": "spark", "host": "yarn"},
+    {"conn_type": "spark_connect", "host": "127.0.0.1", "port": 15002},
+]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+def test_secrets_only_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], caplog: pytest.LogCaptureFixture, way: Any
+) -> None:
+    spark(monkeypatch, **way)
+    caplog.set_level(logging.DEBUG)
+    operator().execute({})
+    (job,) = started
+    handed = json.loads(job.env["AIRFLOW_CONN_SHOP_SQLSERVER"])
+    assert {name: handed[name] for name in SOURCE} == SOURCE
+    assert job.env["CHANGELEDGER_CATALOG_PASSWORD"] == "catalog-s3cr3t"
+    for place in (" ".join(job.command), caplog.text):
+        assert SECRET not in place
+        assert "catalog-s3cr3t" not in place
+    assert os.environ.get("SPARK_REMOTE") is None
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+@pytest.mark.parametrize(("code", "final"), [(2, True), (75, False), (1, False), (-9, False)])
+def test_only_code_2_is_final(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any, code: int, final: bool
+) -> None:
+    spark(monkeypatch, **way)
+    monkeypatch.setattr(Started, "code", code)
+    with pytest.raises(AirflowException) as caught:
+        operator().execute({})
+    assert isinstance(caught.value, AirflowFailException) is final
+
+
+@pytest.mark.parametrize("missing", ["CHANGELEDGER_SPARK", "SHOP_SQLSERVER"])
+def test_a_missing_connection_is_named(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], missing: str
+) -> None:
+    spark(monkeypatch, conn_type="spark", host="local[2]")
+    monkeypatch.delenv(f"AIRFLOW_CONN_{missing}")
+    with pytest.raises(AirflowFailException, match=f"{missing.lower()}.*Admin > Connections"):
+        operator().execute({})
+    assert started == []
+
+
+@pytest.mark.parametrize(
+    ("way", "message"),
+    [
+        ({"conn_type": "http", "host": "x"}, "`spark` or `spark_connect`"),
+        ({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}, "client"),
+    ],
+)
+def test_other_ways_are_refused(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any, message: str
+) -> None:
+    spark(monkeypatch, **way)
+    with pytest.raises(AirflowFailException, match=message):
+        operator().execute({})
+    assert started == []
+
+
+def test_no_jars_is_said(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
+    spark(monkeypatch, conn_type="spark", host="local[2]")
+    monkeypatch.setenv("CHANGELEDGER_JARS", str(tmp_path / "none"))
+    with pytest.raises(AirflowFailException, match="no jars"):
+        operator().execute({})
+
+
+def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    spark(monkeypatch, conn_type="spark_connect", host="127.0.0.1", port=15002)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SQLSERVER", json.dumps(SOURCE))
+    script = tmp_path / "sleeper.py"
+    script.write_text("import time; print('up'); time.sleep(60)")
+    task = operator()
+    task.application = str(script)
+    threading.Timer(1.5, task.on_kill).start()
+    began = time.monotonic()
+    with pytest.raises(AirflowException, match="-9"):
+        task.execute({})
+    assert time.monotonic() - began < 20

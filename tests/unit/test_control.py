@@ -1,0 +1,256 @@
+"""The control store on SQLite: idempotent, in order, and safe when several ask at once."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import text
+
+from changeledger.config import Window
+from changeledger.contract import Column, Contract
+from changeledger.errors import ConfigError, LeaseHeld, SourceUnavailable, StageOrderError
+from changeledger.storage.control import ControlStore, Verdict, upgrade
+from changeledger.storage.control.database import engine_for
+from changeledger.storage.control.models import ControlTable
+from changeledger.storage.control.store import furthest
+
+FEED = "shop_cdc"
+
+
+def hour(number: int) -> Window:
+    start = datetime(2026, 1, 31, tzinfo=UTC) + timedelta(hours=number)
+    return Window(start=start, end=start + timedelta(hours=1))
+
+
+def lsn(number: int) -> dict[str, str]:
+    return {"lsn": f"{number:020X}"}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/not yet there/control.db"
+
+
+@pytest.fixture
+def store(url: str) -> ControlStore:
+    return ControlStore(url)
+
+
+def released(store: ControlStore, window: Window, to: dict[str, str]) -> int:
+    store.open_window(FEED, window, store.position(FEED), to)
+    return store.commit_release(FEED, window, {"lake.shop_cdc.dbo_parts": 1}, {}, to)
+
+
+def at_once(number: int, work: Callable[[int], object]) -> list[object]:
+    """What `number` threads got that began together; an exception is a result too."""
+    barrier = threading.Barrier(number)
+
+    def one(index: int) -> object:
+        barrier.wait()
+        try:
+            return work(index)
+        except Exception as error:  # noqa: BLE001 - compared by the test
+            return error
+
+    with ThreadPoolExecutor(number) as pool:
+        return list(pool.map(one, range(number)))
+
+
+class TestSchema:
+    @pytest.mark.usefixtures("store")
+    def test_migrations_make_the_models_tables(self, url: str) -> None:
+        with engine_for(url).connect() as connection:
+            context = MigrationContext.configure(connection, opts={"version_table": "changeledger_version"})
+            assert compare_metadata(context, ControlTable.metadata) == []
+
+    def test_a_second_upgrade_changes_nothing(self, store: ControlStore, url: str) -> None:
+        released(store, hour(0), lsn(1))
+        upgrade(url)
+        assert store.position(FEED) == lsn(1)
+
+    @pytest.mark.usefixtures("store")
+    def test_sqlite_is_in_wal_mode(self, url: str) -> None:
+        with engine_for(url).connect() as connection:
+            assert connection.scalar(text("PRAGMA journal_mode")) == "wal"
+
+    def test_first_starts_at_once(self, tmp_path: Path) -> None:
+        # Different spellings of one file: engines of their own, as processes have.
+        folder = tmp_path / "x"
+        urls = [f"sqlite:///{folder}{'/.' * index}/control.db" for index in range(6)]
+        folder.mkdir()
+        assert at_once(6, lambda index: upgrade(urls[index])) == [None] * 6
+        assert ControlStore(urls[0]).position(FEED) is None
+
+    @pytest.mark.usefixtures("store")
+    def test_a_newer_store_is_refused(self, url: str) -> None:
+        with engine_for(url).begin() as connection:
+            connection.execute(text("UPDATE changeledger_version SET version_num = '9999'"))
+        with pytest.raises(ConfigError, match="another version"):
+            upgrade(url)
+
+
+class TestUnreachable:
+    def test_a_closed_port_names_the_remedy_and_no_password(self) -> None:
+        with pytest.raises(SourceUnavailable) as caught:
+            ControlStore("postgresql+psycopg://me:s3cret@127.0.0.1:1/control")
+        assert "s3cret" not in str(caught.value)
+        assert "127.0.0.1" in caught.value.message
+        assert caught.value.retryable
+        assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize(
+        "url", ["me:s3cret@nowhere", "mysql://me:s3cret@h/d", "nosuch://me:s3cret@h/d", "sqlite://"]
+    )
+    def test_what_is_no_store(self, url: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            ControlStore(url)
+        assert "s3cret" not in str(caught.value)
+
+    def test_a_folder_that_is_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(SourceUnavailable):
+            ControlStore(f"sqlite:///{tmp_path}/file/control.db")
+
+
+class TestWindows:
+    def test_the_stored_window_wins(self, store: ControlStore) -> None:
+        store.open_window(FEED, hour(0), None, lsn(5))
+        again = store.open_window(FEED, hour(0), lsn(1), lsn(9))
+        assert (again.from_position, again.to_position) == (None, lsn(5))
+        assert (again.start, again.end) == (hour(0).start, hour(0).end)
+        assert not again.released
+
+    def test_an_unknown_window(self, store: ControlStore) -> None:
+        assert store.window(FEED, hour(0)) is None
+
+    def test_opened_at_once_all_read_the_same(self, store: ControlStore) -> None:
+        rows = at_once(8, lambda index: store.open_window(FEED, hour(0), None, lsn(index)).to_position)
+        assert all(row == rows[0] for row in rows)
+
+
+class TestReleases:
+    def test_release_position_and_window_together(self, store: ControlStore) -> None:
+        store.open_window(FEED, hour(0), None, lsn(5))
+        big = 2**63 - 1
+        release_id = store.commit_release(FEED, hour(0), {"t": big}, {"changes": 3}, lsn(5))
+        row = store.release(FEED, hour(0))
+        assert row is not None
+        assert (row.id, row.tables, row.counts, row.completed) == (
+            release_id,
+            {"t": big},
+            {"changes": 3},
+            False,
+        )
+        assert store.position(FEED) == lsn(5)
+        window = store.window(FEED, hour(0))
+        assert window is not None
+        assert window.released
+
+    def test_a_window_never_opened_leaves_nothing(self, store: ControlStore) -> None:
+        with pytest.raises(StageOrderError):
+            store.commit_release(FEED, hour(0), {}, {}, lsn(5))
+        assert store.release(FEED, hour(0)) is None
+        assert store.position(FEED) is None
+
+    def test_twice_is_once(self, store: ControlStore) -> None:
+        first = released(store, hour(0), lsn(5))
+        assert store.commit_release(FEED, hour(0), {"other": 2}, {}, lsn(9)) == first
+        row = store.release(FEED, hour(0))
+        assert row is not None
+        assert row.tables == {"lake.shop_cdc.dbo_parts": 1}
+        assert store.position(FEED) == lsn(5)
+
+    def test_committed_at_once_is_one_release(self, store: ControlStore) -> None:
+        store.open_window(FEED, hour(0), None, lsn(5))
+        ids = at_once(8, lambda _: store.commit_release(FEED, hour(0), {}, {}, lsn(5)))
+        assert len(set(map(str, ids))) == 1
+
+    def test_an_old_window_does_not_move_the_feed_back(self, store: ControlStore) -> None:
+        released(store, hour(5), lsn(50))
+        released(store, hour(1), lsn(10))
+        assert store.position(FEED) == lsn(50)
+
+    def test_incomplete_until_completed(self, store: ControlStore) -> None:
+        first, second = released(store, hour(0), lsn(1)), released(store, hour(1), lsn(2))
+        assert [row.id for row in store.incomplete_releases(FEED)] == [first, second]
+        store.complete_release(first)
+        store.complete_release(first)
+        assert [row.id for row in store.incomplete_releases(FEED)] == [second]
+        assert store.incomplete_releases("another") == []
+        latest = store.latest_release(FEED)
+        assert latest is not None
+        assert latest.id == second
+
+    @pytest.mark.parametrize(
+        ("known", "new", "expected"),
+        [
+            (lsn(9), lsn(10), lsn(10)),
+            ({"t": {"0": 5, "1": 9}}, {"t": {"0": 6, "1": 2}}, {"t": {"0": 6, "1": 9}}),
+            ({"t": {"0": 5}}, {"t": {"1": 1}, "u": {"0": 0}}, {"t": {"0": 5, "1": 1}, "u": {"0": 0}}),
+        ],
+    )
+    def test_furthest(self, known: object, new: object, expected: object) -> None:
+        assert furthest(known, new) == expected
+        assert furthest(new, known) == expected
+
+
+class TestContracts:
+    one = Contract(table="dbo.parts", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+    two = Contract(table="dbo.parts", columns=(*one.columns, Column(name="n", type="int", ordinal=2)))
+
+    def test_versions(self, store: ControlStore) -> None:
+        assert store.contract(FEED, "dbo.parts") is None
+        versions = [store.save_contract(FEED, c, "w") for c in (self.one, self.one, self.two, self.two)]
+        assert versions == [1, 1, 2, 2]
+        assert store.contract(FEED, "dbo.parts") == self.two
+        assert store.contract("another", "dbo.parts") is None
+
+
+class TestAudits:
+    def test_a_new_attempt_replaces_the_old_one(self, store: ControlStore) -> None:
+        def saved() -> list[tuple[str, bool, int]]:
+            return [(row.rule, row.success, row.violations) for row in store.audits(FEED, hour(0))]
+
+        store.save_audit(
+            FEED, hour(0), [Verdict("t", "a", False, 2**40, {"rows": [1]}), Verdict("t", "b", True, 0, {})]
+        )
+        store.save_audit(FEED, hour(1), [Verdict("t", "a", True, 0, {})])
+        assert saved() == [("a", False, 2**40), ("b", True, 0)]
+        store.save_audit(FEED, hour(0), [Verdict("t", "a", True, 0, {})])
+        assert saved() == [("a", True, 0)]
+
+
+class TestLeases:
+    def test_held_names_holder_and_time(self, store: ControlStore) -> None:
+        store.acquire_lease(FEED, "run 1", 600)
+        store.acquire_lease(FEED, "run 1", 600)
+        store.acquire_lease("another", "run 2", 600)
+        with pytest.raises(LeaseHeld, match=r"run 1 .* until \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"):
+            store.acquire_lease(FEED, "run 2", 600)
+
+    def test_released_only_by_its_holder(self, store: ControlStore) -> None:
+        store.acquire_lease(FEED, "run 1", 600)
+        store.release_lease(FEED, "run 2")
+        with pytest.raises(LeaseHeld):
+            store.acquire_lease(FEED, "run 2", 600)
+        store.release_lease(FEED, "run 1")
+        store.acquire_lease(FEED, "run 2", 600)
+
+    def test_expired_is_taken_over(self, store: ControlStore) -> None:
+        store.acquire_lease(FEED, "run 1", 0)
+        store.acquire_lease(FEED, "run 2", 600)
+        with pytest.raises(LeaseHeld, match="run 2"):
+            store.acquire_lease(FEED, "run 1", 600)
+
+    @pytest.mark.parametrize("expired", [False, True])
+    def test_of_many_at_once_one_gets_it(self, store: ControlStore, expired: bool) -> None:
+        if expired:
+            store.acquire_lease(FEED, "dead", 0)
+        results = at_once(12, lambda index: store.acquire_lease(FEED, f"run {index}", 600))
+        assert results.count(None) == 1
+        assert sum(isinstance(result, LeaseHeld) for result in results) == 11

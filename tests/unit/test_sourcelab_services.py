@@ -1,0 +1,42 @@
+"""What a person is told when a service cannot run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sourcelab.services import KafkaBroker, ServiceError, java
+
+
+def _fake_java(home: Path, version: str) -> None:
+    program = home / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2020-01-14' >&2\n")
+    program.chmod(0o755)
+
+
+def test_no_java_is_told_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ServiceError, match=r"no Java(.|\n)*Remedy: install a Java 17"):
+        java()
+
+
+@pytest.mark.parametrize("version", ["1.8.0_242", "11.0.6"])
+def test_an_old_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    _fake_java(tmp_path, version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ServiceError, match=r"not Java 17 or newer: openjdk version"):
+        java()
+
+
+@pytest.mark.parametrize("version", ["17.0.15", "21"])
+def test_a_new_java_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    _fake_java(tmp_path, version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert java() == str(tmp_path / "bin" / "java")
+
+
+def test_missing_jars_are_told(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError, match="there is no Kafka in"), KafkaBroker(tmp_path, tmp_path):
+        pass
