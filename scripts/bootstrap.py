@@ -1,8 +1,9 @@
 """Set up the project from nothing but Python 3.11 and Java: `.venv` from the lock, `.jars` from Ivy.
 
-Run by `make`. What is already right is left alone; what an interrupted run left is made new. Everything is kept
-inside the project folder, nothing is needed from or written to the home folder.
+Run by `make`. What is already right is left alone; what an interrupted run left is made new. Everything is
+kept inside the project folder, nothing is needed from or written to the home folder.
 """
+# ruff: noqa: S603, T201 - runs Java, pip and uv with arguments of its own, and talks to the terminal
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ import sys
 import time
 from pathlib import Path
 
-from jars import CACHE, CONFIGURATIONS, PROJECT, SetupError, ensure, lock
+from fetch_jars import CACHE, CONFIGURATIONS, PROJECT, SetupError, ensure, lock
 
 UV = "uv==0.13.8"
 VENV = PROJECT / ".venv"
@@ -25,8 +26,8 @@ STAMP = VENV / "changeledger-setup.json"
 LOGS = CACHE / "logs"
 JAVA_VERSIONS = range(17, 22)
 JAVA_REMEDY = (
-    "Install a Java 17 runtime (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) and put it on PATH,"
-    " or point JAVA_HOME at it."
+    "Install a Java 17 runtime (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) and put it"
+    " on PATH, or point JAVA_HOME at it."
 )
 
 
@@ -58,7 +59,7 @@ def java() -> str:
 
 
 def run_logged(name: str, command: list[str], hint: str) -> None:
-    """Run quietly into `.cache/logs/<name>.log`, with a sign of life every 20 s; on failure show the log's end."""
+    """Run quietly into `.cache/logs/<name>.log`, a sign of life every 20 s; on failure show the log's end."""
     log, begun = LOGS / f"{name}.log", time.monotonic()
     # uv's own cache goes into the project: an interrupted download of 700 MB then goes on where it stopped.
     environment = {"UV_CACHE_DIR": str(CACHE / "uv"), "UV_PYTHON_DOWNLOADS": "never", **os.environ}
@@ -81,7 +82,7 @@ def run_logged(name: str, command: list[str], hint: str) -> None:
 
 
 def wanted_stamp() -> dict[str, str]:
-    """What the environment depends on. The folder is part of it: scripts in `.venv/bin` hold absolute paths."""
+    """What the environment depends on. The folder too: scripts in `.venv/bin` hold absolute paths."""
     files = [PROJECT / "requirements.txt", PROJECT / "pyproject.toml"]
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     return {"project": str(PROJECT), "lock": digest, "uv": UV}
@@ -105,15 +106,17 @@ def ensure_python() -> None:
     retry = "Check the network and run the command again: what was downloaded is kept."
     if not present:
         say("making .venv")
-        remedy = "If the venv module is missing (Debian and Ubuntu): apt-get install python3.11-venv. Then again."
+        remedy = "If the venv module is missing (Debian and Ubuntu): apt-get install python3.11-venv"
         run_logged("venv", [sys.executable, "-m", "venv", "--clear", str(VENV)], remedy)
     python = str(VENV / "bin" / "python")
     if present.get("uv") != UV:
         run_logged("uv", [python, "-m", "pip", "install", "--no-cache-dir", "--quiet", UV], retry)
-    say("installing the locked Python packages (pyspark alone is 400 MB, so the first time takes minutes) ...")
+    say("installing the locked Python packages (700 MB, so the first time takes minutes) ...")
     uv = [str(VENV / "bin" / "uv"), "pip"]
     run_logged("packages", [*uv, "sync", "--python", python, "--require-hashes", "requirements.txt"], retry)
     run_logged("project", [*uv, "install", "--python", python, "--no-deps", "--editable", "."], retry)
+    # 1.4 GB of unpacked sources and wheels go; what had to be built is kept for the next change of the lock.
+    run_logged("cache", [str(VENV / "bin" / "uv"), "cache", "prune", "--ci"], retry)
     STAMP.write_text(json.dumps(wanted))
     say(f"Python packages are there after {time.monotonic() - begun:.0f} s")
 
@@ -143,7 +146,7 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Set up .venv, and .jars for the configurations named.")
     parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
-    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 anew from jars/ivy.xml")
+    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 anew")
     arguments = parser.parse_args()
     if unknown := set(arguments.configurations) - set(CONFIGURATIONS):
         parser.error(f"no such configuration: {', '.join(sorted(unknown))}")

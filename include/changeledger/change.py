@@ -132,7 +132,7 @@ def current_columns(contract: Contract) -> list[tuple[str, str]]:
 def history_columns(contract: Contract) -> list[tuple[str, str]]:
     """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
 
-    A deleted key has an open interval with `_deleted`: it says by whom the row went, and remembers the
+    A deleted key has an open interval with `_is_deleted`: it says by whom the row went, and remembers the
     position, so that a late older change does not bring the row back.
     """
     return [
@@ -140,6 +140,6 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
         ("_valid_from", "timestamp"),
         ("_valid_to", "timestamp"),
         ("_next_sort_key", "binary"),
-        ("_deleted", "boolean"),
+        ("_is_deleted", "boolean"),
         ("_previous_key", key_type(contract)),
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,20 +31,6 @@ CONTRACT = Contract(
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
 RUN = WINDOW.id
 AT = datetime(2026, 8, 7, 16, 25)
-
-
-@pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.ansi.enabled", "true")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 def ddl(columns: list[tuple[str, str]]) -> str:
@@ -147,7 +132,7 @@ def row(at: int, to: datetime | None = None, **members: Any) -> dict[str, Any]:
     closed = None if to is None else b"\x02"
     return {
         "order": at, "rows": 1, "_change_id": f"id{at}", "_sort_key": b"\x01", "_run_id": RUN,
-        "_valid_from": AT, "_valid_to": to, "_next_sort_key": closed, "_deleted": False, **members,
+        "_valid_from": AT, "_valid_to": to, "_next_sort_key": closed, "_is_deleted": False, **members,
     }  # fmt: skip
 
 
@@ -165,14 +150,14 @@ def published(
     )
 
 
-HISTORY = [row(1, AT), row(1), row(2), row(3, _deleted=True), row(4, _run_id="earlier")]
+HISTORY = [row(1, AT), row(1), row(2), row(3, _is_deleted=True), row(4, _run_id="earlier")]
 CURRENT = [row(1), row(2), row(4)]
 PUBLISHED_FAULTS = [
     ("interval_forward", [*HISTORY, row(2, datetime(2026, 8, 7, 16, 24))], CURRENT),
     ("interval_forward", [*HISTORY, row(2, AT, _next_sort_key=b"\x01")], CURRENT),
-    ("one_open_interval", [*HISTORY, row(1, _deleted=True)], CURRENT),
+    ("one_open_interval", [*HISTORY, row(1, _is_deleted=True)], CURRENT),
     # The second one is of an earlier run: the key is this run's all the same.
-    ("one_open_interval", [*HISTORY, row(2, _run_id="earlier", _deleted=True)], CURRENT),
+    ("one_open_interval", [*HISTORY, row(2, _run_id="earlier", _is_deleted=True)], CURRENT),
     ("current_equals_open_history", HISTORY, CURRENT[:2]),
     ("current_key_unique", [*HISTORY, row(5)], [*CURRENT, row(2)]),
     ("current_key_not_null", [*HISTORY, row(5)], [*CURRENT, row(5, rows=None)]),
@@ -264,7 +249,7 @@ def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def subjects(spark: SparkSession, unbalanced: tuple[DataFrame, DataFrame, DataFrame]) -> list[Subject]:
     raw, accounted, dispositions = unbalanced
     changes = ledger(spark, *CLEAN, ledger_row(9, commit_lsn=bytes(9)))
-    absent = Rule("absent_column", "absent", "It costs $5.", changes, F.col("absent").isNull())
+    absent = Rule("absent_column", "absent", "It costs $5 & <b>more</b>.", changes, F.col("absent").isNull())
     lines = (*ledger_rules(CONTRACT, changes, None), absent)
     books = feed_rules(feed(), balance(raw, accounted), raw, accounted, dispositions)
     return [
@@ -304,7 +289,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(
     assert len(pages) == len(list(folder.glob("results/**/*.json"))) == 2
     together = "\n".join(pages)
     assert "A log sequence number is 10 bytes wide. (1 violations of 7 rows)" in together
-    assert "It costs $5. (NOT CHECKED: [UNRESOLVED_COLUMN" in together
+    assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;. (NOT CHECKED: [UNRESOLVED_COLUMN" in together
     assert "shop.orders: 100 read = 70 change + 29 quarantined; 1 lost, 0 doubled" in together
 
 

@@ -70,7 +70,6 @@ def _counted(rules: Sequence[Rule]) -> dict[str, Tally]:
 
 def _row_pass(rules: Sequence[Rule]) -> DataFrame:
     """One aggregation over the rows that `rules` share, turned into a row per rule."""
-    # The select below the aggregation is what lets Spark read parts of the images only.
     flags = rules[0].rows.select(*(r.violated.alias(r.name) for r in rules if r.violated is not None))
     counts = flags.agg(F.count(F.lit(1)).alias("checked"), *(F.count_if(r.name).alias(r.name) for r in rules))
     per_rule = F.array(

@@ -44,16 +44,32 @@ class Rule:
         return self.rows if self.violated is None else self.rows.where(self.violated)
 
 
-def ledger_rules(contract: Contract, changes: DataFrame, previous: DataFrame | None) -> list[Rule]:
+def ledger_rules(
+    contract: Contract, changes: DataFrame, kept: DataFrame, previous: DataFrame | None
+) -> list[Rule]:
     """Rules for the run's new ledger rows of one table.
 
-    `previous` holds the `change_id` of every row that the published ledger has, None before the first.
+    `kept` holds the branch's rows of other runs; `previous` every row that the published ledger has,
+    None before the first. Of both only `change_id` is read.
     """
-    return [
+    rules = [
         *_row_rules(contract, changes),
         _change_id_unique(changes, previous),
         _order_strict(changes),
     ]
+    return rules if previous is None else [*rules, _ledger_keeps(kept, previous)]
+
+
+def _ledger_keeps(kept: DataFrame, previous: DataFrame) -> Rule:
+    counted = kept.agg(F.count(F.lit(1)).alias("kept_rows"))
+    return Rule(
+        "ledger_keeps_everything",
+        "change_id",
+        "A run adds to the ledger and takes nothing from what it had.",
+        counted.crossJoin(previous.agg(F.count(F.lit(1)).alias("published_rows"))).where(
+            F.col("kept_rows") != F.col("published_rows")
+        ),
+    )
 
 
 def _row_rules(contract: Contract, changes: DataFrame) -> list[Rule]:
@@ -67,7 +83,7 @@ def _row_rules(contract: Contract, changes: DataFrame) -> list[Rule]:
             "mask_agrees_with_images",
             "changed",
             "The update mask names exactly the columns that differ between the images where both are known.",
-            # Compared cell by cell where the images are read anyway; the flag keeps this pass narrow.
+            # Compared cell by cell where the change is made; here only its finding is counted.
             F.array_contains("flags", change.MASK_DISAGREES),
         ),
         rule(
@@ -96,7 +112,7 @@ def _row_rules(contract: Contract, changes: DataFrame) -> list[Rule]:
 def _images_fit(contract: Contract) -> Column:
     """Whether the row has the images of its operation; an image that is there carries its key.
 
-    Asking for the key beside the image lets Spark read the key's columns instead of the whole image.
+    Whether an image is NULL makes Spark read the whole of it: this is what the pass over the rows costs.
     """
     operation = F.col("operation")
     no_before, no_after = F.col("before").isNull(), F.col("after").isNull()
@@ -186,7 +202,7 @@ def published_rules(contract: Contract, run_id: str, history: DataFrame, current
         ),
         Rule(
             "current_equals_open_history",
-            "_deleted",
+            "_is_deleted",
             "There are as many current rows as open intervals of rows that are not deleted.",
             _unequal_counts(open_rows, current),
         ),
@@ -223,7 +239,7 @@ def _repeated(rows: DataFrame, touched: DataFrame, contract: Contract) -> DataFr
 
 def _unequal_counts(open_rows: DataFrame, current: DataFrame) -> DataFrame:
     """One row with both counts when they differ, none otherwise."""
-    alive = open_rows.where(~F.coalesce(F.col("_deleted"), F.lit(False)))
+    alive = open_rows.where(~F.coalesce(F.col("_is_deleted"), F.lit(False)))
     counted = current.agg(F.count(F.lit(1)).alias("current_rows"))
     return counted.crossJoin(alive.agg(F.count(F.lit(1)).alias("open_history_rows"))).where(
         F.col("current_rows") != F.col("open_history_rows")

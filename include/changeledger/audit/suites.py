@@ -10,6 +10,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,8 +129,8 @@ def _description(rule: Rule, tally: Tally) -> str:
         found = f"{tally.violations:,} violations{asked}"
     else:
         found = f"no violation{asked}"
-    # `$` begins a parameter in the renderer's templates.
-    return f"{rule.says} ({found})".replace("$", "$$")
+    # The renderer writes it into the page as it is; errors and topic names are not ours.
+    return escape(f"{rule.says} ({found})", quote=False)
 
 
 def _column(result: ExpectationValidationResult) -> str:

@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 
 def repeated(new: DataFrame, known: DataFrame) -> DataFrame:
-    """`(change_id, record, operation)` of new ledger rows that tell a change again.
+    """`(change_id, record, operation, run_id)` of new ledger rows that tell a change again.
 
     Of several deliveries in one window the first one stays. `known` holds the `change_id` of what the
     ledger has already. Only ids travel: 32 digits and a position for each row.
     """
-    narrow = new.select("change_id", "record", "operation")
+    narrow = new.select("change_id", "record", "operation", "run_id")
     twice = narrow.groupBy("change_id").agg(F.count("*").alias("n")).where(F.col("n") > 1)
     delivery = Window.partitionBy("change_id").orderBy(
         F.col("record")["source"], F.col("record")["partition"], F.col("record")["offset"]
@@ -21,7 +21,7 @@ def repeated(new: DataFrame, known: DataFrame) -> DataFrame:
         narrow.join(twice, "change_id", "left_semi")
         .withColumn("delivery", F.row_number().over(delivery))
         .where(F.col("delivery") > 1)
-        .select("change_id", "record", "operation")
+        .select("change_id", "record", "operation", "run_id")
     )
     before = narrow.join(known, "change_id", "left_semi")
     return within.unionByName(before).distinct()

@@ -26,7 +26,9 @@ def effects(changes: DataFrame, contract: Contract) -> DataFrame:
         "commit_lsn": F.col("commit_lsn"),
         "committed_at": F.col("committed_at"),
         "operation": F.col("operation"),
-        "delivery": F.struct(F.col("record")["partition"], F.col("record")["offset"]),
+        "delivery": F.struct(
+            F.col("record")["partition"].alias("partition"), F.col("record")["offset"].alias("offset")
+        ),
     }
     position = [column.alias(name) for name, column in common.items()]
     deletes = F.col("operation") == change.DELETE
@@ -56,7 +58,7 @@ def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
         F.col("_previous_key").alias("previous_key"),
         F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.columns)).alias("image"),
         F.col("_gaps").alias("gaps"),
-        F.col("_deleted").alias("deleted"),
+        F.col("_is_deleted").alias("deleted"),
         F.col("_change_id").alias("change_id"),
         F.col("_sort_key").alias("sort_key"),
         F.col("_commit_lsn").alias("commit_lsn"),
@@ -64,7 +66,9 @@ def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
         F.col("_valid_from").alias("committed_at"),
         F.col("_operation").alias("operation"),
         # At one position the row that is there already came first.
-        F.struct(F.lit(None).cast("int"), F.lit(None).cast("bigint")).alias("delivery"),
+        F.struct(
+            F.lit(None).cast("int").alias("partition"), F.lit(None).cast("bigint").alias("offset")
+        ).alias("delivery"),
     )
 
 
@@ -99,7 +103,7 @@ def intervals(touched: DataFrame, contract: Contract, run_id: str, carry: bool) 
         F.col("valid_from").alias("_valid_from"),
         F.col("valid_to").alias("_valid_to"),
         F.col("next_sort_key").alias("_next_sort_key"),
-        F.col("deleted").alias("_deleted"),
+        F.col("deleted").alias("_is_deleted"),
         F.col("previous_key").alias("_previous_key"),
     ).select(*(F.col(quoted(name)) for name, _ in history_columns(contract)))
 

@@ -32,14 +32,15 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
 def _table_subject(this: Run, contract: Contract) -> gate.Subject:
     names = this.names[contract.table]
     published = lake.read(this.spark, names.changes)
-    previous = None if published.isEmpty() else published.select("change_id")
+    previous = None if published.isEmpty() else published
+    kept = lake.read(this.spark, names.changes, this.branch).where(F.col("run_id") != this.id)
     history = lake.read(this.spark, names.history, this.branch)
     current = lake.read(this.spark, names.current, this.branch)
     return gate.Subject(
         contract.table,
         tuple(names),
         (
-            *rules.ledger_rules(contract, this.new_changes(contract.table), previous),
+            *rules.ledger_rules(contract, this.new_changes(contract.table), kept, previous),
             *rules.published_rules(contract, this.id, history, current),
         ),
     )

@@ -18,7 +18,7 @@ from changeledger.contract import Contract
 from changeledger.dialects.base import MessageDialect, Sample
 from changeledger.errors import ContractError
 from changeledger.reconcile import pairs
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, union
 from changeledger.storage import lake
 
 # Messages looked at, at either end of each partition, to learn tables and contracts.
@@ -42,7 +42,9 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
         return
     inputs = _message_inputs(this) if isinstance(this.dialect, MessageDialect) else _table_inputs(this)
     _prepare(this, [i.contract for i in inputs if i.contract is not None])
-    this.each(lambda one: _write(this, one), inputs)
+    left = [records for records in this.each(lambda one: _write(this, one), inputs) if records is not None]
+    if left:
+        _write_dispositions(this, union(left))
     this.mark_done("normalize")
 
 
@@ -136,11 +138,10 @@ def _prepare(this: Run, contracts: Sequence[Contract]) -> None:
     this.each(prepare, shapes)
 
 
-def _write(this: Run, one: Input) -> None:
-    """Append the input's changes, then its other dispositions where there are any."""
+def _write(this: Run, one: Input) -> DataFrame | None:
+    """Append the input's changes; return its other records, where there are any."""
     if one.table is None or one.contract is None:
-        _write_dispositions(this, one.table, one.decoded)
-        return
+        return _told(this, one.table, one.decoded)
     records = pairs.join_images(one.decoded)
     seen = Observation(f"dispositions of {one.table}")
     counted = records.observe(
@@ -153,8 +154,9 @@ def _write(this: Run, one: Input) -> None:
     found = seen.get
     others = found["records"] - sum(found[d] for d in _KEPT_BY_THE_LEDGER)
     log.info("%s: %s: %d records, %d changes", this.feed.feed, one.table, found["records"], found["change"])
-    if others:
-        _write_dispositions(this, one.table, records.where(~F.col("disposition").isin(*_KEPT_BY_THE_LEDGER)))
+    if not others:
+        return None
+    return _told(this, one.table, records.where(~F.col("disposition").isin(*_KEPT_BY_THE_LEDGER)))
 
 
 def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame:
@@ -183,9 +185,17 @@ def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame
     return rows.select(*(F.col(name).cast(kind) for name, kind in change.ledger_columns(contract)))
 
 
-def _write_dispositions(this: Run, table: str | None, records: DataFrame) -> None:
+def _told(this: Run, table: str | None, records: DataFrame) -> DataFrame:
+    """What the tables of dispositions and of quarantine hold of a record."""
+    return records.select(
+        F.lit(this.id).alias("run_id"),
+        F.lit(table).cast("string").alias("table"),
+        "record", "disposition", "reason", "detail", "raw_key", "raw_value", "raw_headers",
+    )  # fmt: skip
+
+
+def _write_dispositions(this: Run, told: DataFrame) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    told = records.withColumns({"run_id": F.lit(this.id), "table": F.lit(table).cast("string")})
     lake.append(told.select(*(n for n, _ in change.DISPOSITION_COLUMNS)), this.dispositions, this.branch)
     bad = told.where(F.col("disposition") == change.QUARANTINED)
     lake.append(bad.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)

@@ -10,7 +10,7 @@ from changeledger.change import quoted
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
 from changeledger.reconcile import duplicates, history, pairs
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, union
 from changeledger.storage import lake
 
 
@@ -19,54 +19,52 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     if this is None:
         return
     this.begin_from("normalize")
-    this.each(lambda contract: _table(this, contract), this.contracts().values())
+    repeated = this.each(lambda contract: _table(this, contract), this.contracts().values())
+    _note_duplicates(this, [records for records in repeated if records is not None])
     this.mark_done("reconcile")
 
 
-def _table(this: Run, contract: Contract) -> None:
+def _table(this: Run, contract: Contract) -> DataFrame | None:
+    """Build one table; return the dispositions of records that told a change again, if there are any."""
     for table in (this.names[contract.table].history, this.names[contract.table].current):
         lake.fresh_branch(this.spark, table, this.branch)
     if this.new_changes(contract.table).isEmpty():
-        return
+        return None
     repeated = _drop_duplicates(this, contract)
     moved = _join_key_updates(this, contract)
     rows = _build_history(this, contract)
     _build_current(this, contract)
-    log.info(
-        "%s: %s: %d repeated, %d key updates, history rebuilt for %s",
-        this.feed.feed,
-        contract.table,
-        repeated,
-        moved,
-        rows,
-    )
+    log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
+    return repeated
 
 
-def _drop_duplicates(this: Run, contract: Contract) -> int:
-    """Take changes that are told again off the branch; their records are `duplicate`."""
+def _drop_duplicates(this: Run, contract: Contract) -> DataFrame | None:
+    """Take changes that are told again off the branch; return the dispositions of their records."""
     ledger = this.names[contract.table].changes
     published = lake.read(this.spark, ledger)
+    joined = published.where(F.col("paired_change_id").isNotNull())
     known = published.select("change_id").unionByName(
-        published.where(F.col("paired_change_id").isNotNull()).select(
-            F.col("paired_change_id").alias("change_id")
-        )
+        joined.select(F.col("paired_change_id").alias("change_id"))
     )
-    new = this.new_changes(contract.table)
+    # As normalize left them: the branch itself is about to lose these rows.
+    new = lake.read(this.spark, ledger, at=this.mark("normalize")).where(F.col("run_id") == this.id)
     repeated = duplicates.repeated(new, known)
-    count = repeated.count()
-    if count:
-        records = _records_of(new.join(repeated, ["change_id", "record", "operation"], "left_semi"))
-        rows = records.select(
-            F.lit(this.id).alias("run_id"),
-            F.lit(contract.table).alias("table"),
-            F.col("record"),
-            F.lit(change.DUPLICATE).alias("disposition"),
-            F.lit("delivered_again").alias("reason"),
-            F.col("change_id").alias("detail"),
-        )
-        lake.append(rows, this.dispositions, this.branch)
-        lake.delete_changes(repeated, ledger, this.branch)
-    return count
+    if repeated.isEmpty():
+        return None
+    lake.delete_changes(repeated, ledger, this.branch)
+    return _records_of(new.join(repeated, repeated.columns, "left_semi")).select(
+        F.lit(this.id).alias("run_id"),
+        F.lit(contract.table).alias("table"),
+        F.col("record"),
+        F.lit(change.DUPLICATE).alias("disposition"),
+        F.lit("delivered_again").alias("reason"),
+        F.col("change_id").alias("detail"),
+    )
+
+
+def _note_duplicates(this: Run, dispositions: list[DataFrame]) -> None:
+    if dispositions:
+        lake.append(union(dispositions), this.dispositions, this.branch)
 
 
 def _records_of(changes: DataFrame) -> DataFrame:
@@ -88,7 +86,7 @@ def _join_key_updates(this: Run, contract: Contract) -> int:
         replaced = new.where(F.col("operation") != change.UPDATE).join(gone, "change_id", "left_semi")
         # First the joined rows, which are computed from the halves; those are no updates.
         lake.append(pairs.key_updates(new, halves, contract), ledger, this.branch)
-        lake.delete_changes(replaced.select("change_id", "record", "operation"), ledger, this.branch)
+        lake.delete_changes(replaced, ledger, this.branch)
     return count
 
 
@@ -140,7 +138,7 @@ def _build_current(this: Run, contract: Contract) -> None:
     )
     columns = [name for name, _ in change.current_columns(contract)]
     if lake.read(this.spark, names.current).isEmpty():
-        alive = opened.where(~F.col("_deleted"))
+        alive = opened.where(~F.col("_is_deleted"))
         lake.append(alive.select(*map(quoted, columns)), names.current, this.branch)
         return
     same_key = " AND ".join(f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key)
@@ -152,7 +150,7 @@ def _build_current(this: Run, contract: Contract) -> None:
         this.branch,
         same_key,
         # Never older over newer: the position decides, not the order of runs.
-        "WHEN MATCHED AND s._deleted AND s._sort_key >= t._sort_key THEN DELETE "
+        "WHEN MATCHED AND s._is_deleted AND s._sort_key >= t._sort_key THEN DELETE "
         f"WHEN MATCHED AND s._sort_key >= t._sort_key THEN UPDATE SET {values} "
-        f"WHEN NOT MATCHED AND NOT s._deleted THEN INSERT ({listed}) VALUES ({sources})",
+        f"WHEN NOT MATCHED AND NOT s._is_deleted THEN INSERT ({listed}) VALUES ({sources})",
     )

@@ -69,7 +69,10 @@ def on_branch(table: str, branch: str) -> str:
     return f"{table}.branch_{branch}"
 
 
-def read(spark: SparkSession, table: str, branch: str | None = None) -> DataFrame:
+def read(spark: SparkSession, table: str, branch: str | None = None, *, at: str | None = None) -> DataFrame:
+    """Main, a branch, or the table `at` a tag."""
+    if at is not None:
+        return spark.table(f"{table}.tag_{at}")
     return spark.table(on_branch(table, branch) if branch else table)
 
 
@@ -107,12 +110,12 @@ def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> N
 
 
 def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
-    """Take ledger rows off the branch, found by their `change_id`, `record` and `operation`."""
+    """Take ledger rows off the branch, found by `change_id`, `record`, `operation` and `run_id`."""
     view = _view(changes, table)
     changes.sparkSession.sql(
         f"MERGE INTO {on_branch(table, branch)} t USING {view} s "
         "ON t.change_id = s.change_id AND t.record = s.record AND t.operation = s.operation "
-        "WHEN MATCHED THEN DELETE"
+        "AND t.run_id = s.run_id WHEN MATCHED THEN DELETE"
     )
 
 

@@ -31,6 +31,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
         "spark.sql.ansi.enabled": "true",
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
+        "spark.sql.legacy.charVarcharAsString": "true",
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.catalog_user:

@@ -1,22 +1,23 @@
 """Fetch the project's jars into `.jars/<configuration>/`, each checked against `jars/jars.sha256`.
 
-`jars/ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that are
-missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
+`jars/ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that
+are missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
 interrupted or damaged download is repaired by running again. Jars that are no longer listed are removed: two
 revisions of one library on a class path would be a matter of chance.
 
 Standard library only: this runs before anything is known about the environment.
 """
+# ruff: noqa: S603, T201 - runs Java, pip and uv with arguments of its own, and talks to the terminal
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import subprocess
-import xml.etree.ElementTree as ElementTree  # noqa: S405 - reads the project's own file only
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache"
@@ -64,8 +65,9 @@ def accept(staging: Path, target: Path, expected: Checksums) -> None:
         raise SetupError(
             "these jars are missing or do not have the checksum in jars/jars.sha256, so none was taken:\n"
             + "".join(f"    {name}\n" for name in wrong)
-            + "  Run the command again. If it stays so, something between here and the jar repository changes\n"
-            "  files: ask whoever runs the proxy. After a deliberate change of jars/ivy.xml: `make lock-jars`."
+            + "  Run the command again. If it stays so, something between here and the jar repository\n"
+            "  changes files: ask whoever runs the proxy. After a deliberate change of jars/ivy.xml:\n"
+            "  `make lock-jars`."
         )
     for name in expected:
         (target / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,88 @@
+"""A Spark Connect server: one warm Spark that every job attaches to, from pyspark's own jars."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.util import find_spec
+from pathlib import Path
+
+from changeledger.config import Settings
+from changeledger.storage.session import local_conf, spark_conf
+from sourcelab.process import Owner, Service, ServiceError, free_port
+from sourcelab.services import java
+
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+class SparkConnectServer(Service):
+    """Spark on all cores of this machine, on the loopback address, without a login.
+
+    Extensions and catalogs are static: they belong to the server's start, and are the lake of `settings`.
+    """
+
+    name = "spark"
+
+    def __init__(self, settings: Settings, home: Path) -> None:
+        super().__init__(home)
+        self.settings = settings
+        self.port = 0
+
+    @property
+    def remote(self) -> str:
+        return f"sc://127.0.0.1:{self.port}"
+
+    @property
+    def connection(self) -> dict[str, str | int]:
+        """As Airflow writes a connection in JSON."""
+        return {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.port}
+
+    def start(self) -> None:
+        java()
+        pyspark = _pyspark()
+        self.settings.home.mkdir(parents=True, exist_ok=True)
+        self.port = free_port()
+        properties = self.home / "spark.properties"
+        # The catalog's password is in there: on a command line everybody could read it.
+        properties.unlink(missing_ok=True)
+        properties.touch(0o600)
+        properties.write_text(self._properties(), "utf-8")
+        command = [
+            # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
+            "env", "-u", "SPARK_REMOTE", "-u", "SPARK_CONF_DIR", f"SPARK_HOME={pyspark}",
+            "SPARK_LOCAL_IP=127.0.0.1", str(pyspark / "bin" / "spark-submit"),
+            "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER, "spark-internal",
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch(command, log, Owner(self.home))
+        self.wait_until(lambda: "Spark Connect server started at" in self.told(log_from), log_from)
+
+    def _properties(self) -> str:
+        conf = {
+            **local_conf(self.settings),
+            **spark_conf(self.settings),
+            "spark.app.name": "changeledger",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": str(self.port),
+            "spark.sql.warehouse.dir": str(self.home / "data"),
+            "spark.local.dir": str(self.home / "data"),
+        }
+        return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
+
+    def clean(self) -> None:
+        (self.home / "spark.properties").unlink(missing_ok=True)
+        shutil.rmtree(self.home / "data", ignore_errors=True)
+
+
+def _pyspark() -> Path:
+    # Not imported: that takes a second.
+    package = find_spec("pyspark")
+    if package is None or package.origin is None:
+        raise ServiceError("there is no Spark: the package pyspark is missing", "install requirements.txt")
+    return Path(package.origin).parent
+
+
+def _escaped(value: str) -> str:
+    """As Java's properties files want it: a backslash escapes, and a leading blank would be skipped."""
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"\\{text}" if text[:1].isspace() else text

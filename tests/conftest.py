@@ -1,0 +1,50 @@
+"""One Spark session for every test, with a lake in a folder that goes away."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changeledger.config import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JARS = Path(__file__).resolve().parents[1] / ".jars" / "spark"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The installation of the tests: nothing is written into the project's own."""
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CHANGELEDGER_HOME", str(folder))
+        patch.setenv("CHANGELEDGER_JARS", os.environ.get("CHANGELEDGER_JARS") or str(JARS))
+        patch.delenv("SPARK_REMOTE", raising=False)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def spark(home: Path) -> Iterator[SparkSession]:
+    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores and two partitions."""
+    # Seconds to import: not for the tests that need no Spark.
+    from changeledger.storage import session  # noqa: PLC0415
+
+    def small(settings: Settings) -> dict[str, str]:
+        return {
+            **usual(settings),
+            "spark.master": "local[2]",
+            "spark.driver.memory": "2g",
+            "spark.sql.shuffle.partitions": "2",
+        }
+
+    usual = session.local_conf
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "local_conf", small)
+        built = session.spark_session("changeledger tests")
+    yield built
+    built.stop()

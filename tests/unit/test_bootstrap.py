@@ -1,0 +1,163 @@
+"""The set-up: everything pinned and hashed, damaged downloads refused, the wrong Java named."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(PROJECT / "scripts"))
+
+import bootstrap  # noqa: E402
+import fetch_jars as jars  # noqa: E402
+
+LOCK = (PROJECT / "requirements.txt").read_text()
+
+
+def locked() -> dict[str, str]:
+    return dict(re.findall(r"^([a-z0-9][\w.-]*)(?:\[[^\]]*\])?==(\S+)", LOCK, flags=re.MULTILINE))
+
+
+def test_every_locked_package_is_pinned_and_hashed() -> None:
+    logical = LOCK.replace("\\\n", " ").splitlines()
+    requirements = [line for line in logical if line and not line.startswith((" ", "#"))]
+    assert len(requirements) > 100
+    assert [line for line in requirements if "==" not in line or "--hash=sha256:" not in line] == []
+
+
+def test_both_spark_packages_are_of_one_version_in_the_lock_and_installed() -> None:
+    versions = {locked()[name] for name in ("pyspark", "pyspark-client")}
+    versions |= {importlib.metadata.version(name) for name in ("pyspark", "pyspark-client")}
+    assert len(versions) == 1
+
+
+def test_every_jar_is_pinned_not_transitive_and_has_a_checksum() -> None:
+    known = jars.modules(PROJECT / "jars" / "ivy.xml")
+    listed = jars.checksums(PROJECT / "jars" / "jars.sha256")
+    assert known.keys() == listed.keys()
+    assert {name.partition("/")[0] for name in known} == set(jars.CONFIGURATIONS)
+    for name, element in known.items():
+        assert element.get("transitive") == "false", name
+        assert re.fullmatch(r"\d[\w.-]*", element.attrib["rev"]), f"{name}: not one exact revision"
+        assert not element.attrib["rev"].endswith("SNAPSHOT"), name
+        assert re.fullmatch(r"[0-9a-f]{64}", listed[name]), name
+
+
+def test_spark_jars_do_not_repeat_what_pyspark_ships() -> None:
+    def library(file: str) -> str:
+        return re.sub(r"-\d[^/]*\.jar$", "", Path(file).name)
+
+    shipped = {library(jar.name) for jar in (bootstrap.ivy_jar().parent).glob("*.jar")}
+    ours = {library(n) for n in jars.modules(PROJECT / "jars" / "ivy.xml") if n.startswith("spark/")}
+    assert ours & shipped == set()
+
+
+@pytest.fixture
+def staged(tmp_path: Path) -> tuple[Path, Path, jars.Checksums]:
+    """A staging folder with two files, an empty target, and the files' true checksums."""
+    contents = {"spark/a-1.jar": b"first", "kafka/b-2.jar": b"second"}
+    for name, content in contents.items():
+        (tmp_path / "staging" / name).parent.mkdir(parents=True)
+        (tmp_path / "staging" / name).write_bytes(content)
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()}
+    return tmp_path / "staging", tmp_path / "target", sums
+
+
+def test_right_files_are_accepted_and_sound_afterwards(
+    staged: tuple[Path, Path, jars.Checksums],
+) -> None:
+    staging, target, sums = staged
+    assert sorted(jars.unsound(target, sums)) == sorted(sums)
+    jars.accept(staging, target, sums)
+    assert jars.unsound(target, sums) == []
+
+
+def test_a_changed_file_is_refused_and_nothing_is_taken(staged: tuple[Path, Path, jars.Checksums]) -> None:
+    staging, target, sums = staged
+    (staging / "kafka/b-2.jar").write_bytes(b"secone")
+    with pytest.raises(jars.SetupError, match=r"(?s)kafka/b-2\.jar.*Run the command again") as refusal:
+        jars.accept(staging, target, sums)
+    assert "a-1.jar" not in str(refusal.value)
+    assert not target.exists()
+
+
+def test_a_jar_damaged_in_its_place_is_found(staged: tuple[Path, Path, jars.Checksums]) -> None:
+    staging, target, sums = staged
+    jars.accept(staging, target, sums)
+    (target / "spark/a-1.jar").write_bytes(b"firs")
+    assert jars.unsound(target, sums) == ["spark/a-1.jar"]
+
+
+def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Checksums]) -> None:
+    staging, target, sums = staged
+    jars.accept(staging, target, sums)
+    (target / "spark/a-0.9.jar").write_bytes(b"old")
+    jars.remove_unlisted(target, "spark", sums)
+    assert [file.name for file in (target / "spark").iterdir()] == ["a-1.jar"]
+
+
+@pytest.mark.parametrize(
+    ("banner", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('openjdk version "21" 2023-09-19', 21),
+        ('java version "1.8.0_392"', 8),
+        ("Unable to locate a Java Runtime.", 0),
+    ],
+)
+def test_java_versions_are_read(banner: str, version: int) -> None:
+    assert bootstrap.java_version(banner) == version
+
+
+@pytest.mark.parametrize("version", ["1.8.0_392", "25.0.1", "17.0.15"])
+def test_a_java_out_of_range_is_refused_with_the_remedy(
+    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    if version.startswith("17"):
+        assert bootstrap.java() == str(program)
+    else:
+        with pytest.raises(bootstrap.SetupError, match=r"(?s)needs Java 17 to 21.*Install a Java 17"):
+            bootstrap.java()
+
+
+def test_a_missing_java_is_named_with_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+    with pytest.raises(bootstrap.SetupError, match="no Java found through JAVA_HOME"):
+        bootstrap.java()
+
+
+def test_without_python_3_11_the_set_up_says_so(tmp_path: Path) -> None:
+    for name in ("python3.11", "python3", "python"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    result = subprocess.run(
+        ["/bin/sh", str(PROJECT / "scripts" / "bootstrap")],
+        env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert result.returncode == 1
+    assert "no Python 3.11 on PATH" in result.stderr
+
+
+def test_no_stamp_of_another_folder_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A moved `.venv` holds scripts with the former folder in their first line."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").touch()
+    stamp = tmp_path / "stamp.json"
+    monkeypatch.setattr(bootstrap, "VENV", tmp_path)
+    monkeypatch.setattr(bootstrap, "STAMP", stamp)
+    assert bootstrap.stamped() == {}
+    stamp.write_text('{"project": "/elsewhere", "lock": "1", "uv": "2"}')
+    assert bootstrap.stamped() == {}
+    stamp.write_text(f'{{"project": "{bootstrap.PROJECT}", "lock": "1", "uv": "2"}}')
+    assert bootstrap.stamped()["lock"] == "1"
