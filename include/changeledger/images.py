@@ -7,17 +7,28 @@ source could not send it), not captured. The last two are gaps: `map<column, sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.change import NOT_CAPTURED, UNAVAILABLE
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
 
-# The text of one cell -> its value in the contract's type; NULL where it does not fit.
-Cell = Callable[[Column, ContractColumn], Column]
+
+class Wire(NamedTuple):
+    """How a dialect writes cells.
+
+    `form`: the text as `value` wants it, such as the digits of an encoded number. `value`: the typed
+    value of a form; NULL where it does not fit.
+    """
+
+    form: Callable[[Column, ContractColumn], Column]
+    value: Callable[[Column, ContractColumn], Column]
 
 
 def _names(contract: Contract) -> Column:
@@ -48,34 +59,51 @@ def unknown_members(members: Column, contract: Contract) -> Column:
     return F.when(~has_shape(members, contract) & (F.size(extra) > 0), extra)
 
 
-def typed(cells: Column, contract: Contract, cell: Cell, placeholders: Sequence[str]) -> Column:
-    """struct in the contract's types from array<string>; NULL where `cells` is NULL.
+def read_cells(frame: DataFrame, side: str, contract: Contract, wire: Wire, held: Sequence[str]) -> DataFrame:
+    """Add the typed cells of one image as columns `<side>_0`, `<side>_1`, ... from `<side>_texts`.
 
-    A placeholder is no value, whatever type its column has.
+    Each cell is a column of its own until the image is complete: Spark copies an expression to wherever
+    a field of a struct is used, and a wide table would drown in copies. A placeholder is no value,
+    whatever type its column has.
     """
-    fields = []
-    for at, column in enumerate(contract.columns):
-        text = F.get(cells, F.lit(at))
-        value = cell(text, column)
+    texts_of = F.col(f"{side}_texts")
+    numbered = list(enumerate(contract.columns))
+    forms = {f"{side}_form_{at}": wire.form(F.get(texts_of, F.lit(at)), c) for at, c in numbered}
+    values = {}
+    for at, column in numbered:
+        value = wire.value(F.col(f"{side}_form_{at}"), column)
         if column.spark_type in {"string", "binary"}:
-            value = F.when(~text.isin(*placeholders), value)
-        fields.append(value.alias(column.name))
-    return F.when(cells.isNotNull(), F.struct(*fields))
+            value = F.when(~F.get(texts_of, F.lit(at)).isin(*held), value)
+        values[f"{side}_{at}"] = value
+    return frame.withColumns(forms).withColumns(values).drop(*forms)
 
 
-def misfits(cells: Column, image: Column, contract: Contract, placeholders: Sequence[str]) -> Column:
+def cells(side: str, contract: Contract) -> list[Column]:
+    """The columns that `read_cells` has added."""
+    return [F.col(f"{side}_{at}") for at, _ in enumerate(contract.columns)]
+
+
+def image(side: str, contract: Contract) -> Column:
+    """The image as a struct in the contract's types; NULL where the message has none."""
+    fields = [c.alias(n) for c, n in zip(cells(side, contract), contract.names, strict=True)]
+    return F.when(F.col(f"{side}_texts").isNotNull(), F.struct(*fields))
+
+
+def fields(struct: Column, contract: Contract) -> list[Column]:
+    """The cells of an image that is a struct already."""
+    return [struct.getField(name) for name in contract.names]
+
+
+def misfits(side: str, contract: Contract, held: Sequence[str]) -> Column:
     """array<string> of columns whose text did not fit the type; NULL where all did."""
-    bad = [
-        F.get(cells, F.lit(at)).isNotNull()
-        & image.getField(column.name).isNull()
-        & ~F.get(cells, F.lit(at)).isin(*placeholders)
-        for at, column in enumerate(contract.columns)
-    ]
-    anywhere = bad[0]
-    for one in bad[1:]:
-        anywhere = anywhere | one
-    names = [F.when(b, F.lit(c.name)) for b, c in zip(bad, contract.columns, strict=True)]
-    return F.when(cells.isNotNull() & anywhere, F.array_compact(F.array(*names)))
+    texts_of = F.col(f"{side}_texts")
+    bad = []
+    for at, value in enumerate(cells(side, contract)):
+        text = F.get(texts_of, F.lit(at))
+        bad.append(value.isNull() & text.isNotNull() & ~text.isin(*held))
+    anywhere = reduce(or_, bad)
+    names = [F.when(b, F.lit(n)) for b, n in zip(bad, contract.names, strict=True)]
+    return F.when(anywhere, F.array_compact(F.array(*names)))
 
 
 def gaps(members: Column, cells: Column, contract: Contract, placeholders: Sequence[str]) -> Column:
@@ -99,47 +127,28 @@ def gaps(members: Column, cells: Column, contract: Contract, placeholders: Seque
     return F.when(~has_shape(members, contract) | F.coalesce(placeheld, F.lit(False)), some)
 
 
-def differing(before: Column, after: Column, names: Sequence[str]) -> Column:
+def differing(before: Sequence[Column], after: Sequence[Column], names: Sequence[str]) -> Column:
     """array<string> of the columns whose cells differ; two NULLs are equal. A gap counts as NULL."""
-    return F.array_compact(
-        F.array(
-            *(F.when(~before.getField(n).eqNullSafe(after.getField(n)), F.lit(n)) for n in names),
-        )
-    )
+    each = zip(before, after, names, strict=True)
+    return F.array_compact(F.array(*(F.when(~b.eqNullSafe(a), F.lit(n)) for b, a, n in each)))
 
 
-def known_differing(
-    before: Column, after: Column, before_gaps: Column, after_gaps: Column, names: Sequence[str]
-) -> Column:
-    """array<string> of the columns that differ and are known on both sides."""
-    different = differing(before, after, names)
+def without_gaps(names: Column, before_gaps: Column, after_gaps: Column) -> Column:
+    """`names` less those that are a gap on either side."""
     for gap in (before_gaps, after_gaps):
-        different = F.when(gap.isNull(), different).otherwise(F.array_except(different, F.map_keys(gap)))
-    return different
+        names = F.when(gap.isNull(), names).otherwise(F.array_except(names, F.map_keys(gap)))
+    return names
 
 
-def mask_disagrees(change: Mapping[str, Column], names: Sequence[str]) -> Column:
-    """Does what the mask says (`changed`) differ from what the images show, where both are known?"""
-    shown = known_differing(
-        change["before"], change["after"], change["before_gaps"], change["after_gaps"], names
-    )
-    said = change["changed"]
-    for gap in (change["before_gaps"], change["after_gaps"]):
-        said = F.when(gap.isNull(), said).otherwise(F.array_except(said, F.map_keys(gap)))
-    return shown != said
-
-
-def key_of(image: Column, contract: Contract) -> Column:
-    """The key struct of an image."""
-    return F.struct(*(image.getField(c.name).alias(c.name) for c in contract.key))
+def key_of(values: Sequence[Column], contract: Contract) -> Column:
+    """The key struct, from the cells of an image."""
+    by_name = dict(zip(contract.names, values, strict=True))
+    return F.struct(*(by_name[c.name].alias(c.name) for c in contract.key))
 
 
 def key_is_null(key: Column, contract: Contract) -> Column:
     """Is any column of the key NULL?"""
-    missing = key.getField(contract.key[0].name).isNull()
-    for column in contract.key[1:]:
-        missing = missing | key.getField(column.name).isNull()
-    return missing
+    return reduce(or_, (key.getField(c.name).isNull() for c in contract.key))
 
 
 def fingerprint(parts: Sequence[Column], images: Sequence[Column], contract: Contract) -> Column:

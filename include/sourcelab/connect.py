@@ -50,7 +50,8 @@ class SparkConnectServer(Service):
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
             "env", "-u", "SPARK_REMOTE", "-u", "SPARK_CONF_DIR", f"SPARK_HOME={pyspark}",
             "SPARK_LOCAL_IP=127.0.0.1", str(pyspark / "bin" / "spark-submit"),
-            "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER, "spark-internal",
+            "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER,
+            "spark-internal",
         ]  # fmt: skip
         with self.log.open("ab") as log:
             log_from = log.tell()
@@ -66,6 +67,8 @@ class SparkConnectServer(Service):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
+            # Small data, asked once: a thorough compiler takes more of two cores than its code gives back.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         }
         return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
 

@@ -104,8 +104,13 @@ def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int
     return count
 
 
+# The log tells of the past: by the broker's default retention its messages would be removed at once.
+_KEPT = {"retention.ms": "-1"}
+
+
 def _make_topic(admin: AdminClient, name: str, partitions: int) -> None:
-    made = admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_KEPT)
+    made = admin.create_topics([topic])
     error = made[name].exception(_TIMEOUT_SECONDS)
     if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
         raise error

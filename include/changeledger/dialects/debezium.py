@@ -22,7 +22,7 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover
-from changeledger.dialects.debezium_values import cell, placeholder_texts
+from changeledger.dialects.debezium_values import WIRE, placeholder_texts
 
 _SOURCE = (
     "struct<connector:string,ts_ms:string,snapshot:string,db:string,`schema`:string,`table`:string,"
@@ -37,6 +37,8 @@ _ENVELOPE = (
 _MESSAGE = f"struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE},_corrupt:string>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
 
+# The years 1 to 9999, in milliseconds.
+_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 _OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
 # SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
 # after everything at its position.
@@ -68,15 +70,16 @@ def _parsed(raw: DataFrame) -> DataFrame:
 def _positions(parsed: DataFrame) -> DataFrame:
     source = F.col("source")
     serial = source["event_serial_no"].try_cast("decimal(38,4)")
+    time = source["ts_ms"].try_cast("bigint")
     wal = source["lsn"].try_cast("bigint")
     # A commit LSN is the rule; the 64-bit position of another connector takes its place.
-    other = F.when(source["connector"] != "sqlserver", lsn.big_endian(wal, lsn.WIDTH))
+    other = F.when((source["connector"] != "sqlserver") & (wal >= 0), lsn.big_endian(wal, lsn.WIDTH))
     return parsed.withColumns(
         {
             "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
             "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
             "ordinal": F.when((serial == F.floor(serial)) & (serial >= 0), serial.try_cast("bigint")),
-            "ts_ms": source["ts_ms"].try_cast("bigint"),
+            "ts_ms": F.when(time.between(*_MILLIS), time),
             "is_snapshot": F.col("op") == "r",
         }
     )
@@ -84,31 +87,25 @@ def _positions(parsed: DataFrame) -> DataFrame:
 
 def _images(staged: DataFrame, contract: Contract, held: tuple[str, ...]) -> DataFrame:
     for side in ("before", "after"):
-        members = F.col(side)
-        staged = staged.withColumns(
-            {f"{side}_texts": images.texts(members, contract), f"{side}_members": members}
-        ).withColumns(
-            {
-                f"{side}_image": images.typed(F.col(f"{side}_texts"), contract, cell, held),
-                f"{side}_gaps": images.gaps(members, F.col(f"{side}_texts"), contract, held),
-            }
-        )
-    key_side = F.when(F.col("op") == "d", F.col("before_image")).otherwise(F.col("after_image"))
+        staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), contract))
+        staged = images.read_cells(staged, side, contract, WIRE, held)
+    before, after = (images.cells(side, contract) for side in ("before", "after"))
+    gaps = {
+        f"{side}_gaps": images.gaps(F.col(side), F.col(f"{side}_texts"), contract, held)
+        for side in ("before", "after")
+    }
+    own = [F.when(F.col("op") == "d", b).otherwise(a) for b, a in zip(before, after, strict=True)]
     return staged.withColumns(
         {
-            "key": images.key_of(key_side, contract),
-            "old_key": images.key_of(F.col("before_image"), contract),
-            "before_gaps": F.coalesce(_key_only_delete(contract), F.col("before_gaps")),
-            "misfits": F.coalesce(
-                images.misfits(F.col("before_texts"), F.col("before_image"), contract, held),
-                images.misfits(F.col("after_texts"), F.col("after_image"), contract, held),
-            ),
+            **gaps,
+            "key": images.key_of(own, contract),
+            "old_key": images.key_of(before, contract),
+            "misfits": F.coalesce(*(images.misfits(side, contract, held) for side in ("before", "after"))),
             "unknown": F.coalesce(
-                images.unknown_members(F.col("before_members"), contract),
-                images.unknown_members(F.col("after_members"), contract),
+                *(images.unknown_members(F.col(side), contract) for side in ("before", "after"))
             ),
         }
-    )
+    ).withColumn("before_gaps", F.coalesce(_key_only_delete(contract), F.col("before_gaps")))
 
 
 def _key_only_delete(contract: Contract) -> Column:
@@ -116,7 +113,9 @@ def _key_only_delete(contract: Contract) -> Column:
     others = [c for c in contract.columns if not c.key_position]
     if not others:
         return F.lit(None).cast("map<string,string>")
-    empty = F.coalesce(*(F.col("before_image")[c.name].cast("string") for c in others)).isNull()
+    keys = len(contract.columns) - len(others)
+    # As many NULLs as there are columns outside the key, which is never NULL.
+    empty = F.size(F.array_compact(F.col("before_texts"))) == keys
     gaps = F.create_map(*(F.lit(x) for c in others for x in (c.name, change.UNAVAILABLE)))
     return F.when((F.col("op") == "d") & (F.col("source")["connector"] == "postgresql") & empty, gaps)
 
@@ -202,14 +201,19 @@ def _sort_key() -> Column:
 
 
 def _change_columns(contract: Contract) -> list[Column]:
-    op, before, after = F.col("op"), F.col("before_image"), F.col("after_image")
+    op, before, after = F.col("op"), images.image("before", contract), images.image("after", contract)
+    has_before = F.col("before_texts").isNotNull()
     operation = F.lit(None).cast("string")
     for letter, name in _OPERATIONS.items():
         operation = F.when(op == letter, F.lit(name)).otherwise(operation)
     is_update = op == "u"
-    has_both = is_update & before.isNotNull()
+    has_both = is_update & has_before
     moved = has_both & ~F.col("old_key").eqNullSafe(F.col("key"))
     no_gaps = F.lit(None).cast("map<string,string>")
+    different = images.differing(
+        images.cells("before", contract), images.cells("after", contract), contract.names
+    )
+    changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
     return [
         operation.alias("operation"),
         F.col("key"),
@@ -218,10 +222,7 @@ def _change_columns(contract: Contract) -> list[Column]:
         F.when(op != "d", after).alias("after"),
         F.when(op.isin("u", "d"), F.col("before_gaps")).otherwise(no_gaps).alias("before_gaps"),
         F.when(op != "d", F.col("after_gaps")).otherwise(no_gaps).alias("after_gaps"),
-        F.when(
-            has_both,
-            images.known_differing(before, after, F.col("before_gaps"), F.col("after_gaps"), contract.names),
-        ).alias("changed"),
+        F.when(has_both, changed).alias("changed"),
         F.lit(None).cast("string").alias("mask"),
         F.col("commit_lsn"),
         F.when(~F.col("is_snapshot"), F.col("change_lsn")).alias("change_lsn"),
@@ -235,7 +236,7 @@ def _change_columns(contract: Contract) -> list[Column]:
         base.flags(
             {
                 change.POSITION_UNKNOWN: F.col("commit_lsn").isNull(),
-                change.BEFORE_UNKNOWN: is_update & before.isNull(),
+                change.BEFORE_UNKNOWN: is_update & ~has_before,
                 change.KEY_CHANGED: moved,
             }
         ).alias("flags"),

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
+from changeledger.images import Wire
 
 # SQL Server's own range, 0001-01-01 to 9999-12-31, in days and microseconds from 1970.
 _DAYS = (-719_162, 2_932_896)
@@ -21,23 +22,32 @@ def placeholder_texts(placeholder: str) -> tuple[str, ...]:
     return placeholder, b64encode(placeholder.encode()).decode()
 
 
-def cell(text: Column, column: ContractColumn) -> Column:  # noqa: PLR0911 - one return a type
-    """The typed value; NULL where `text` is NULL or does not fit."""
+def _form(text: Column, column: ContractColumn) -> Column:
+    """Decimals as the hexadecimal digits of their bytes, everything else as it is written."""
+    if column.spark_type.startswith("decimal"):
+        return F.hex(F.try_to_binary(text, F.lit("base64")))
+    return text
+
+
+def _value(form: Column, column: ContractColumn) -> Column:  # noqa: PLR0911 - one return a type
     sql = column.sql_type
     if sql.base == "date":
-        days = text.try_cast("int")
+        days = form.try_cast("int")
         return F.when(days.between(*_DAYS), F.date_from_unix_date(days))
     if sql.base == "time":
-        return _time_text(text, sql)
+        return _time_text(form, sql)
     if sql.base in {"datetime", "smalldatetime", "datetime2"}:
-        return _timestamp(text, sql)
+        return _timestamp(form, sql)
     if sql.base == "uniqueidentifier":
-        return F.upper(text)
+        return F.upper(form)
     if sql.spark.startswith("decimal"):
-        return _decimal(text, sql)
+        return _decimal(form, sql)
     if sql.spark == "binary":
-        return F.try_to_binary(text, F.lit("base64"))
-    return text if sql.spark == "string" else text.try_cast(sql.spark)
+        return F.try_to_binary(form, F.lit("base64"))
+    return form if sql.spark == "string" else form.try_cast(sql.spark)
+
+
+WIRE = Wire(_form, _value)
 
 
 def _micros(text: Column, sql: SqlType) -> Column:
@@ -70,22 +80,22 @@ def _time_text(text: Column, sql: SqlType) -> Column:
     return F.substring(clock, 1, 9 + digits if digits else 8)
 
 
-def _decimal(text: Column, sql: SqlType) -> Column:
-    """Base64 of a big-endian two's complement integer; the scale is the contract's."""
-    unscaled = F.try_to_binary(text, F.lit("base64"))
-    scale = SqlType.parse(sql.spark).scale or 0
-    digits = F.hex(unscaled)
-    # Up to 7 bytes, nearly all there are, the number is a bigint; its scale is an exact product.
-    if scale <= 18:
-        small = F.conv(digits, 16, 10).try_cast("bigint") - F.when(
-            _is_negative(digits), F.call_function("shiftleft", F.lit(1).cast("bigint"), F.length(digits) * 4)
-        ).otherwise(F.lit(0).cast("bigint"))
-        power = F.lit(f"1e-{scale}").cast(f"decimal({max(scale, 1)},{scale})") if scale else F.lit(1)
-        exact = (small.cast("decimal(18,0)") * power).try_cast(sql.spark)
-        return F.when(F.length(digits).between(2, 14), exact).otherwise(
-            _wide_decimal(digits, sql.spark, scale)
-        )
-    return _wide_decimal(digits, sql.spark, scale)
+def _decimal(digits: Column, sql: SqlType) -> Column:
+    """A decimal from the hex digits of a big-endian two's complement integer; the scale is the contract's."""
+    lake = SqlType.parse(sql.spark)
+    precision, scale = lake.length or 0, lake.scale or 0
+    if precision > 18:
+        return F.when(F.length(digits).between(2, 34), _wide_decimal(digits, sql.spark, scale))
+    # Up to 18 digits the number has at most 8 bytes. They are read as unsigned; a negative number is
+    # then too large by two to the power of its bits.
+    unsigned = F.conv(digits, 16, 10).cast("decimal(20,0)")
+    beyond = F.when(F.length(digits) == 16, F.lit(str(2**64)).cast("decimal(20,0)")).otherwise(
+        F.call_function("shiftleft", F.lit(1).cast("bigint"), F.length(digits) * 4).cast("decimal(20,0)")
+    )
+    small = (unsigned - F.when(_is_negative(digits), beyond).otherwise(F.lit(0))).try_cast("decimal(19,0)")
+    # The product with a power of ten is exact: 19 and 18 digits fit in 38.
+    power = F.lit(f"1e-{scale}").cast(f"decimal({scale},{scale})") if scale else F.lit(1)
+    return F.when(F.length(digits).between(2, 16), (small * power).try_cast(sql.spark))
 
 
 def _is_negative(digits: Column) -> Column:
@@ -101,10 +111,10 @@ def _wide_decimal(digits: Column, spark_type: str, scale: int) -> Column:
     for part, weight in enumerate((2**112, 2**56, 1)):
         chunk = F.conv(F.substring(magnitude, 1 + 14 * part, 14), 16, 10).cast("decimal(38,0)")
         total = F.try_add(total, F.try_multiply(chunk, F.lit(str(weight)).cast("decimal(38,0)")))
-    signed = F.when(_is_negative(digits), F.try_subtract(-total, F.lit(1).cast("decimal(38,0)"))).otherwise(
-        total
-    )
-    number = F.lpad(F.regexp_replace(signed.cast("string"), "^-", ""), 39, "0")
-    sign = F.when(signed < 0, "-").otherwise("")
-    text = F.concat(sign, F.substring(number, 1, 39 - scale), F.lit("."), F.right(number, F.lit(scale)))
-    return F.when(F.length(digits).between(2, 34), text.try_cast(spark_type))
+    # The digits of the magnitude, with the point set in: dividing would cost digits beyond 38.
+    beyond = F.when(_is_negative(digits), F.lit(1)).otherwise(F.lit(0)).cast("decimal(38,0)")
+    number = F.lpad(F.try_add(total, beyond).cast("string"), 39, "0")
+    sign = F.when(_is_negative(digits), F.lit("-")).otherwise(F.lit(""))
+    return F.concat(
+        sign, F.substring(number, 1, 39 - scale), F.lit("."), F.substring(number, 40 - scale, scale)
+    ).try_cast(spark_type)

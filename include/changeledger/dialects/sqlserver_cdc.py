@@ -173,7 +173,7 @@ def _problems(raw: DataFrame, contract: Contract, mask_width: int) -> base.Probl
         )
     found.add(F.col("committed_at").isNull(), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
     found.add(
-        images.key_is_null(images.key_of(F.col("image"), contract), contract),
+        images.key_is_null(images.key_of(images.fields(F.col("image"), contract), contract), contract),
         "null_key",
         "a column of the key is NULL",
     )
@@ -189,7 +189,7 @@ def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> li
     raw_row = F.encode(F.to_json(F.struct(*(_col(n) for n in raw.columns if n != "run_id"))), "UTF-8")
     return [
         operation.alias("operation"),
-        images.key_of(image, contract).alias("key"),
+        images.key_of(images.fields(image, contract), contract).alias("key"),
         F.lit(None).cast(change.key_type(contract)).alias("previous_key"),
         F.when(is_before, image).alias("before"),
         F.when(is_after, image).alias("after"),

@@ -97,9 +97,9 @@ def key_updates(new: DataFrame, halves: DataFrame, contract: Contract) -> DataFr
             }
         )
     )
-    changed = images.known_differing(
-        F.col("before"), F.col("after"), F.col("before_gaps"), F.col("after_gaps"), contract.names
-    )
+    before, after = (images.fields(F.col(side), contract) for side in ("before", "after"))
+    different = images.differing(before, after, contract.names)
+    changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
     flags = F.when(
         F.col("previous_key").isNotNull(), with_flag(F.col("flags"), change.KEY_CHANGED)
     ).otherwise(F.col("flags"))

@@ -166,9 +166,11 @@ def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame
     change_id = images.fingerprint(
         [F.lit(contract.table), *position, unplaced], [F.col("before"), F.col("after")], contract
     )
-    sides = {n: F.col(n) for n in ("before", "after", "before_gaps", "after_gaps", "changed")}
+    before, after = (images.fields(F.col(side), contract) for side in ("before", "after"))
+    gaps = F.col("before_gaps"), F.col("after_gaps")
+    shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
     masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
-    disagrees = F.when(masked, images.mask_disagrees(sides, contract.names))
+    disagrees = F.when(masked, shown != images.without_gaps(F.col("changed"), *gaps))
     flags = F.when(disagrees, pairs.with_flag(F.col("flags"), change.MASK_DISAGREES)).otherwise(
         F.col("flags")
     )

@@ -144,6 +144,7 @@ def _build_current(this: Run, contract: Contract) -> None:
     same_key = " AND ".join(f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key)
     values = ", ".join(f"{quoted(c)} = s.{quoted(c)}" for c in columns)
     listed, sources = ", ".join(map(quoted, columns)), ", ".join(f"s.{quoted(c)}" for c in columns)
+    insert = f"INSERT ({listed}) VALUES ({sources})"  # noqa: S608 - names quoted above
     lake.merge(
         opened,
         names.current,
@@ -152,5 +153,5 @@ def _build_current(this: Run, contract: Contract) -> None:
         # Never older over newer: the position decides, not the order of runs.
         "WHEN MATCHED AND s._is_deleted AND s._sort_key >= t._sort_key THEN DELETE "
         f"WHEN MATCHED AND s._sort_key >= t._sort_key THEN UPDATE SET {values} "
-        f"WHEN NOT MATCHED AND NOT s._is_deleted THEN INSERT ({listed}) VALUES ({sources})",
+        f"WHEN NOT MATCHED AND NOT s._is_deleted THEN {insert}",
     )

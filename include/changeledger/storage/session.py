@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Everything that the jobs expect of a Spark application or of a Connect server's start.
 
-    Holds the catalog's password where one is set: hand it over in the process, never on a command line.
+    Holds the catalog's password where one is set (`SECRETS`): never on a command line.
     """
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -33,12 +33,19 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
         # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
         "spark.sql.legacy.charVarcharAsString": "true",
+        # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
+        # minutes of planning, for filters that none of these queries gains from.
+        "spark.sql.constraintPropagation.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }
     if settings.catalog_user:
         conf["spark.sql.catalog.lake.jdbc.user"] = settings.catalog_user
         conf["spark.sql.catalog.lake.jdbc.password"] = settings.catalog_password
     return conf
+
+
+# The members of `spark_conf` that others on the machine must not see.
+SECRETS = ("spark.sql.catalog.lake.jdbc.user", "spark.sql.catalog.lake.jdbc.password")
 
 
 # What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.
@@ -73,6 +80,7 @@ def spark_session(app_name: str) -> SparkSession:
     _check_versions()
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
+        _allow_deep_plans()
         return SparkSession.builder.remote(remote).getOrCreate()
     settings = Settings()
     settings.home.mkdir(parents=True, exist_ok=True)
@@ -82,9 +90,26 @@ def spark_session(app_name: str) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master("local[*]")
         conf = {**local_conf(settings), **conf}
+    # The builder's settings end on the command line of the JVM that it starts; a catalog reads its own at
+    # its first use.
+    secrets = {name: conf.pop(name) for name in SECRETS if name in conf}
     for name, value in conf.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    for name, value in secrets.items():
+        spark.conf.set(name, value)
+    return spark
+
+
+def _allow_deep_plans() -> None:
+    """Plans go to the server as protobuf, whose Python side refuses more than 100 levels; a call takes two.
+
+    The server's own limit is higher: spark.connect.grpc.marshallerRecursionLimit.
+    """
+    from google.protobuf.internal import api_implementation  # type: ignore[import-untyped]  # noqa: PLC0415
+
+    if api_implementation.Type() == "upb":
+        api_implementation._c_module.SetAllowOversizeProtos(True)
 
 
 def _check_versions() -> None:

@@ -1,0 +1,98 @@
+"""Programs that run beside the services, quietly into a log, and are ended with all that they started."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil  # type: ignore[import-untyped]
+
+_FAREWELL_SECONDS = 5.0
+_LAST_LINES = 25
+
+
+class ChildFailed(RuntimeError):
+    """A program ended badly. The text has the last lines of its log and the log's path."""
+
+
+class Child:
+    """A program started on enter. What it starts in sessions of its own, as Airflow's tasks do, ends too."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.command = [*_orphanless(), *command]
+        self.environment = dict(environment)
+        self.log = log
+        self.started = 0.0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.started = time.monotonic()
+        with self.log.open("wb") as log:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self.environment,
+                # Ctrl-C in the terminal reaches us first, and we end it.
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        if self._process.poll() is None:
+            _end_tree(self._process.pid)
+        self._process.wait()
+
+    @property
+    def running(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is None
+
+    @property
+    def failed(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() not in {None, 0}
+
+    @property
+    def failure(self) -> str:
+        """What to tell: the code and the last lines of the log."""
+        assert self._process is not None
+        lines = self.log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
+        return "\n    ".join([f"{self.name} ended with code {self._process.returncode}; {self.log}:", *lines])
+
+    def wait(self) -> None:
+        """Raises ChildFailed unless it ends well."""
+        assert self._process is not None
+        if self._process.wait():
+            raise ChildFailed(self.failure)
+
+
+def _orphanless() -> list[str]:
+    """As for the services: the kernel ends it with this process, however that went."""
+    setpriv = shutil.which("setpriv")
+    return [setpriv, "--pdeathsig", "TERM"] if setpriv else []
+
+
+def _end_tree(pid: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        tree = [root, *root.children(recursive=True)]
+        for process in tree:
+            with suppress(psutil.NoSuchProcess):
+                process.terminate()
+        _, alive = psutil.wait_procs(tree, timeout=_FAREWELL_SECONDS)
+        for process in alive:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()

@@ -1,0 +1,120 @@
+"""`make demo`: two feeds from real services to published tables, by the real Airflow DAGs, with a report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from changeledger.config import Settings, Window, load_feeds
+from sourcelab import report
+from sourcelab.airflow_home import AirflowHome
+from sourcelab.children import Child, ChildFailed
+from sourcelab.connect import SparkConnectServer
+from sourcelab.lab import Progress, Sources, own_folder
+from sourcelab.log import simulate
+from sourcelab.process import ServiceError
+from sourcelab.together import Together, ended_by_sigterm
+
+SEED = 7
+TRANSACTIONS = 200
+_STAGE_DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
+_LOOK_EVERY_SECONDS = 0.2
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m sourcelab.demo", description=__doc__)
+    parser.add_argument(
+        "--submit", action="store_true", help="a Spark of its own for every task, instead of one for all"
+    )
+    arguments = parser.parse_args(argv)
+    console = Console()
+    try:
+        with ended_by_sigterm(), own_folder("demo") as (home, settings):
+            return 0 if _run(Progress(console), home, settings, submit=arguments.submit) else 1
+    except (ServiceError, ChildFailed) as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("interrupted: everything that was started has been ended")
+        return 130
+
+
+def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) -> bool:
+    """Whether every DAG succeeded, every rule held and every table is what the log says."""
+    sources, server, airflow = Sources(home), SparkConnectServer(settings, home), AirflowHome(home)
+    airflow.forbid_retries()
+    services = sources.services if submit else (*sources.services, server)
+    progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
+    # The last hour, so that Kafka does not clean the messages away as outdated.
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    log = simulate(SEED, TRANSACTIONS, start)
+    with (
+        airflow.migrate() as migration,
+        Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
+    ):
+        together.wait_for(*sources.services)
+        changes = sum(len(transaction.changes) for transaction in log.transactions)
+        messages = sources.load(log, len(log.transactions))
+        progress.say(
+            f"{len(log.transactions)} transactions with {changes} changes are told twice: "
+            f"as rows of CDC tables and as {messages} messages"
+        )
+        together.wait_for()
+        if not submit:
+            os.environ["SPARK_REMOTE"] = server.remote
+            progress.say(f"the lake is open, with {open_lake()} namespaces")
+        migration.wait()
+        airflow.connect(sources.connections)
+        airflow.connect(
+            {
+                "changeledger_spark": {"conn_type": "spark", "host": "local[*]"}
+                if submit
+                else server.connection
+            }
+        )
+        feeds = load_feeds(settings.feeds)
+        window = Window(start=start, end=datetime.now(UTC))
+        failed = _run_dags(progress, [airflow.test_dag(feed, window) for feed in feeds])
+        found = report.gather(settings, list(feeds.values()), window, log)
+        stages = {feed: airflow.task_runs(feed) for feed in feeds}
+        report.show(progress.console, found, stages, settings)
+        for child in failed:
+            progress.console.print(child.failure, style="red", markup=False, highlight=False, soft_wrap=True)
+    verdict = "[bold green]everything holds[/]" if found.holds and not failed else "[bold red]it failed[/]"
+    progress.say(f"{verdict}; all services have been ended")
+    return found.holds and not failed
+
+
+def _run_dags(progress: Progress, runs: Sequence[Child]) -> list[Child]:
+    """Run the DAGs beside each other; returns those that failed."""
+    with ExitStack() as stack:
+        for run in runs:
+            stack.enter_context(run)
+            progress.say(f"{run.name}: started, log {run.log}")
+        told: set[str] = set()
+        while any(run.running for run in runs):
+            _tell_stages(progress, runs, told)
+            time.sleep(_LOOK_EVERY_SECONDS)
+        _tell_stages(progress, runs, told)
+    return [run for run in runs if run.failed]
+
+
+def _tell_stages(progress: Progress, runs: Sequence[Child], told: set[str]) -> None:
+    for run in runs:
+        for stage, feed, seconds, before in _STAGE_DONE.findall(run.log.read_text("utf-8", "replace")):
+            if f"{feed} {stage}" not in told:
+                told.add(f"{feed} {stage}")
+                progress.say(f"{feed}: {stage} done in {float(seconds) + float(before):.1f} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

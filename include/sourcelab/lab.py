@@ -1,0 +1,94 @@
+"""What the demo and `make up` share: a folder of their own, the sources, and one log told to both."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from changeledger.config import PROJECT, Settings
+from sourcelab import debezium, sqlserver_cdc
+from sourcelab.log import Log
+from sourcelab.process import Service, ServiceError
+from sourcelab.services import KafkaBroker, Postgres
+
+# Somebody's own Airflow, Spark or lake must not reach into ours.
+_FOREIGN = ("AIRFLOW", "_AIRFLOW", "CHANGELEDGER_", "SPARK_", "PYSPARK_")
+
+
+class Progress:
+    """Lines that say what is done, and how long after the start."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._begun = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._begun
+
+    def say(self, text: str) -> None:
+        self.console.print(f"[dim]{self.seconds:6.1f} s[/]  {text}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
+    """The folder of that name below the project's data, empty, and the settings of a lake in it.
+
+    Raises ServiceError when another process is at work there.
+    """
+    home = PROJECT / ".changeledger" / name
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with home.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ServiceError(
+                f"another `make {name}` is at work in {home}", "wait for it, or end it"
+            ) from None
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir()
+        for variable in [v for v in os.environ if v.startswith(_FOREIGN)]:
+            del os.environ[variable]
+        os.environ["CHANGELEDGER_HOME"] = str(home)
+        yield home, Settings()
+
+
+class Sources:
+    """The two systems that tell the same log: change tables in PostgreSQL, Debezium's messages in Kafka."""
+
+    def __init__(self, home: Path) -> None:
+        self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
+        self.postgres = Postgres(home)
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        return self.kafka, self.postgres
+
+    @property
+    def connections(self) -> Mapping[str, Mapping[str, Any]]:
+        """By the names that the feeds use."""
+        return {
+            "shop_sqlserver": self.postgres.connection,
+            "shop_kafka": {"conn_type": "kafka", "extra": {"bootstrap.servers": self.kafka.bootstrap}},
+        }
+
+    def load(self, log: Log, to_tx: int) -> int:
+        """Tell both the transactions before `to_tx`; returns the number of messages."""
+        sqlserver_cdc.load(self.postgres.url, log, to_tx)
+        return self._produce(log, 0, to_tx)
+
+    def append(self, log: Log, from_tx: int, to_tx: int) -> int:
+        sqlserver_cdc.append(self.postgres.url, log, from_tx, to_tx)
+        return self._produce(log, from_tx, to_tx)
+
+    def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
+        told = debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx)
+        return debezium.produce(self.kafka.bootstrap, told)

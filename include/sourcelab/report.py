@@ -1,0 +1,248 @@
+"""The demo's report: what became of the records, what was published, and whether it is the truth."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table as Grid
+
+from changeledger import change
+from changeledger.config import Feed, Settings, Window
+from changeledger.contract import TableNames, distinct_names
+from changeledger.storage.control import ControlStore
+from sourcelab.airflow_home import TaskRun
+from sourcelab.log import Log
+from sourcelab.tables import Key, Row, Table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DISPOSITIONS = (
+    change.CHANGE, change.PAIRED, change.DUPLICATE, change.TOMBSTONE, change.CONTROL, change.PENDING,
+    change.QUARANTINED,
+)  # fmt: skip
+_OPERATIONS = (change.INSERT, change.UPDATE, change.DELETE, change.SNAPSHOT, change.TRUNCATE)
+# Records that belong to no table, such as heartbeats.
+NO_TABLE = "(no table)"
+
+
+@dataclass
+class TableReport:
+    """One source table in one feed. `is_truth`: its current rows are those of the log."""
+
+    records: Counter[str] = field(default_factory=Counter)
+    operations: Counter[str] = field(default_factory=Counter)
+    current: int = 0
+    history: int = 0
+    ledger: int = 0
+    is_truth: bool = False
+
+
+@dataclass
+class FeedReport:
+    """One feed. `records` is what was read; `broken` names the rules that did not hold."""
+
+    feed: str
+    records: int
+    tables: dict[str, TableReport]
+    rules: int
+    broken: list[str]
+    docs: Path
+
+    @property
+    def accounted(self) -> int:
+        return sum(table.records.total() for table in self.tables.values())
+
+
+@dataclass
+class Report:
+    """`equal` says of each table whether all feeds published the same current rows."""
+
+    feeds: list[FeedReport]
+    missing: list[str]
+    equal: dict[str, bool]
+
+    @property
+    def holds(self) -> bool:
+        return (
+            not self.missing
+            and all(self.equal.values())
+            and all(f.rules and not f.broken and f.accounted == f.records for f in self.feeds)
+            and all(f.tables[table].is_truth for f in self.feeds for table in self.equal)
+        )
+
+
+def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) -> Report:
+    """Read what the window has published. A feed without a release is `missing`."""
+    from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
+
+    control = ControlStore(settings.control_url)
+    released = [feed for feed in feeds if control.release(feed.feed, window) is not None]
+    missing = [feed.feed for feed in feeds if feed not in released]
+    if not released:
+        return Report([], missing, {table.full_name: False for table in log.tables})
+    spark = spark_session("changeledger demo")
+    reports, rows = [], []
+    with ThreadPoolExecutor() as pool:
+        for found, read in pool.map(lambda f: _feed(spark, control, settings, f, window, log), released):
+            reports.append(found)
+            rows.append(read)
+    if "SPARK_REMOTE" not in os.environ:
+        spark.stop()
+    equal = {t.full_name: all(r[t.full_name] == rows[0][t.full_name] for r in rows) for t in log.tables}
+    return Report(reports, missing, equal)
+
+
+def _feed(  # noqa: PLR0913 - what there is to know
+    spark: SparkSession, control: ControlStore, settings: Settings, feed: Feed, window: Window, log: Log
+) -> tuple[FeedReport, dict[str, dict[Key, Row]]]:
+    from changeledger.audit.gate import docs_index  # noqa: PLC0415 - imports Spark
+
+    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
+    tables = {table: TableReport() for table in names}
+    _count_ledgers(spark, names, window, tables)
+    _count_others(spark, feed, window, tables)
+    _count_published(spark, names, tables)
+    rows = {table.full_name: _current_rows(spark, names[table.full_name], table) for table in log.tables}
+    for table in log.tables:
+        tables[table.full_name].is_truth = rows[table.full_name] == log.final_rows(table)
+    audits = control.audits(feed.feed, window)
+    release = control.release(feed.feed, window)
+    assert release is not None, "looked up before"
+    broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]
+    docs = docs_index(settings.data_docs, feed.feed, window)
+    return FeedReport(feed.feed, release.counts["records"], tables, len(audits), broken, docs), rows
+
+
+def _count_ledgers(
+    spark: SparkSession, names: Mapping[str, TableNames], window: Window, tables: dict[str, TableReport]
+) -> None:
+    each = (
+        f"SELECT '{table}' AS t, operation, count(*) AS n, count(paired_record) AS paired "  # noqa: S608
+        f"FROM {name.changes} WHERE run_id = '{window.id}' GROUP BY operation"
+        for table, name in names.items()
+    )
+    for row in spark.sql(" UNION ALL ".join(each)).collect():
+        tables[row["t"]].operations[row["operation"]] += row["n"]
+        tables[row["t"]].records[change.CHANGE] += row["n"]
+        tables[row["t"]].records[change.PAIRED] += row["paired"]
+
+
+def _count_others(spark: SparkSession, feed: Feed, window: Window, tables: dict[str, TableReport]) -> None:
+    """What is not in a ledger."""
+    query = (
+        f"SELECT table, disposition, count(*) AS n FROM lake.{feed.namespace}.dispositions "  # noqa: S608
+        f"WHERE run_id = '{window.id}' GROUP BY table, disposition"
+    )
+    for row in spark.sql(query).collect():
+        tables.setdefault(row["table"] or NO_TABLE, TableReport()).records[row["disposition"]] += row["n"]
+
+
+def _count_published(
+    spark: SparkSession, names: Mapping[str, TableNames], tables: dict[str, TableReport]
+) -> None:
+    each = (
+        f"SELECT '{table}' AS t, '{kind}' AS kind, count(*) AS n FROM {name}"  # noqa: S608
+        for table, group in names.items()
+        for kind, name in zip(("current", "history", "ledger"), group, strict=True)
+    )
+    for row in spark.sql(" UNION ALL ".join(each)).collect():
+        setattr(tables[row["t"]], row["kind"], row["n"])
+
+
+def _current_rows(spark: SparkSession, names: TableNames, table: Table) -> dict[Key, Row]:
+    rows = [
+        {name: _plain(row[name]) for name in table.names}
+        for row in spark.table(names.current).select(*table.names).collect()
+    ]
+    return {table.key_of(row): row for row in rows}
+
+
+def _plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def show(
+    console: Console, report: Report, stages: Mapping[str, Sequence[TaskRun]], settings: Settings
+) -> None:
+    for feed in report.feeds:
+        console.print()
+        console.print(_records(feed))
+        console.print(_published(feed, report.equal))
+        held = feed.rules - len(feed.broken)
+        console.print(f"  Audit: {held} of {feed.rules} rules held", *feed.broken, sep="\n    not held: ")
+    for name in report.missing:
+        console.print(f"\n{name}: nothing was published", style="bold red")
+    console.print()
+    console.print(_seconds(stages))
+    if report.feeds:
+        _where_next(console, report, settings)
+
+
+def _records(feed: FeedReport) -> Grid:
+    seen = [d for d in _DISPOSITIONS if any(t.records[d] for t in feed.tables.values())]
+    operations = [o for o in _OPERATIONS if any(t.operations[o] for t in feed.tables.values())]
+    title = f"{feed.feed}: {feed.records} records read, {feed.accounted} accounted for"
+    grid = Grid(title=title, title_justify="left", title_style="bold")
+    grid.add_column("table")
+    for name in ("records", *seen, *operations):
+        grid.add_column(name, justify="right", style="cyan" if name in operations else None)
+    for name, table in feed.tables.items():
+        cells = [table.records.total(), *(table.records[d] for d in seen)]
+        grid.add_row(name, *(_number(n) for n in (*cells, *(table.operations[o] for o in operations))))
+    return grid
+
+
+def _published(feed: FeedReport, equal: Mapping[str, bool]) -> Grid:
+    grid = Grid()
+    for name in ("published", "current", "history", "ledger"):
+        grid.add_column(name, justify="left" if name == "published" else "right")
+    for name in ("current is the log's truth", "and equal in all feeds"):
+        grid.add_column(name)
+    for name, table in feed.tables.items():
+        if name in equal:
+            counts = (_number(table.current), _number(table.history), _number(table.ledger))
+            grid.add_row(name, *counts, _yes(table.is_truth), _yes(equal[name]))
+    return grid
+
+
+def _seconds(stages: Mapping[str, Sequence[TaskRun]]) -> Grid:
+    grid = Grid(title="Seconds per Airflow task", title_justify="left", title_style="bold")
+    grid.add_column("DAG")
+    tasks = list(dict.fromkeys(run.task for runs in stages.values() for run in runs))
+    for task in (*tasks, "total"):
+        grid.add_column(task, justify="right")
+    for dag, runs in stages.items():
+        shown = {r.task: f"{r.seconds:.1f}" if r.state == "success" else f"[red]{r.state}[/]" for r in runs}
+        total = sum(run.seconds for run in runs)
+        grid.add_row(dag, *(shown.get(task, "-") for task in tasks), f"{total:.1f}")
+    return grid
+
+
+def _where_next(console: Console, report: Report, settings: Settings) -> None:
+    console.print("\n[bold]Where to look next[/]")
+    for feed in report.feeds:
+        console.print(f"  Data Docs of {feed.feed}: {feed.docs}", soft_wrap=True, highlight=False)
+    namespace = report.feeds[0].feed
+    query = (
+        "SELECT id, credit, _operation, _valid_from, _valid_to "  # noqa: S608 - for a person to type
+        f"FROM lake.{namespace}.dbo_customers_history ORDER BY id, _valid_from LIMIT 10"
+    )
+    console.print(f"  The lake stays in {settings.home}. Ask it:", soft_wrap=True, highlight=False)
+    command = f'  CHANGELEDGER_HOME={settings.home} .venv/bin/changeledger query "{query}"'
+    console.print(command, soft_wrap=True, highlight=False, markup=False)
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count else "[dim]·[/]"
+
+
+def _yes(holds: bool) -> str:
+    return "[green]yes[/]" if holds else "[bold red]NO[/]"
