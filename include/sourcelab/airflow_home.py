@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import sys
 from collections.abc import Mapping
@@ -23,12 +24,42 @@ def task_policy(task):
 '''
 
 
+_AIRFLOW = (sys.executable, "-m", "airflow")
+# What a task's job has printed, between Airflow's own prefix and suffix.
+_OF_JOB = re.compile(r"^\S+ \[info     \] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
+_DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
+_LAST_LINES = 25
+
+
 class TaskRun(NamedTuple):
     """How one task went, by Airflow's own clock."""
 
     task: str
     state: str
     seconds: float
+
+
+class DagTest(Child):
+    """One run of a DAG, its tasks one after the other in Airflow's own process."""
+
+    @property
+    def done(self) -> list[str]:
+        """A line for each stage that has ended well so far."""
+        found = _DONE.findall(self.log.read_text("utf-8", "replace"))
+        return [
+            f"{feed}: {stage} done in {float(run) + float(start):.1f} s" for stage, feed, run, start in found
+        ]
+
+    @property
+    def failure(self) -> str:
+        """What the failing job has printed last, without Java's stack."""
+        printed = _OF_JOB.findall(self.log.read_text("utf-8", "replace"))
+        lines = [line for line in printed if not line.startswith("\tat ")][-_LAST_LINES:]
+        return (
+            "\n    ".join([f"{self.name} failed; its log is {self.log}", *lines])
+            if lines
+            else super().failure
+        )
 
 
 class AirflowHome:
@@ -56,17 +87,24 @@ class AirflowHome:
         policy.write_text(_NO_RETRIES, "utf-8")
 
     def migrate(self) -> Child:
-        return self.run("airflow-db", "db", "migrate")
+        command = [*_AIRFLOW, "db", "migrate"]
+        return Child("airflow db migrate", command, self.environment, self.logs / "airflow-db.log")
 
-    def test_dag(self, dag: str, window: Window) -> Child:
-        """One run of a DAG over a window, its tasks one after the other, in Airflow's own process."""
+    def components(self) -> list[Child]:
+        """API server with the UI, scheduler and DAG processor; `airflow standalone` would also serve logs on
+        every address of the machine."""
+        parts = (("api-server",), ("scheduler", "--skip-serve-logs"), ("dag-processor",))
+        return [
+            Child(f"airflow {part[0]}", [*_AIRFLOW, *part], self.environment, self.logs / f"{part[0]}.log")
+            for part in parts
+        ]
+
+    def test_dag(self, dag: str, window: Window) -> DagTest:
         conf = json.dumps({"start": window.start.isoformat(), "end": window.end.isoformat()})
-        return self.run(f"airflow-{dag}", "dags", "test", dag, "--conf", conf)
-
-    def run(self, name: str, *arguments: str) -> Child:
-        command = [sys.executable, "-m", "airflow", *arguments]
-        what = f"airflow {' '.join(arguments[:3])}"
-        return Child(what, command, self.environment, self.logs / f"{name}.log")
+        command = [*_AIRFLOW, "dags", "test", dag, "--conf", conf]
+        return DagTest(
+            f"airflow dags test {dag}", command, self.environment, self.logs / f"airflow-{dag}.log"
+        )
 
     def task_runs(self, dag: str) -> list[TaskRun]:
         """In the order in which they ran."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -16,17 +14,16 @@ from rich.console import Console
 
 from changeledger.config import Settings, Window, load_feeds
 from sourcelab import report
-from sourcelab.airflow_home import AirflowHome
-from sourcelab.children import Child, ChildFailed
+from sourcelab.airflow_home import AirflowHome, DagTest
+from sourcelab.children import ChildFailed
 from sourcelab.connect import SparkConnectServer
-from sourcelab.lab import Progress, Sources, own_folder
+from sourcelab.lab import Progress, Sources, open_lake, own_folder
 from sourcelab.log import simulate
 from sourcelab.process import ServiceError
 from sourcelab.together import Together, ended_by_sigterm
 
 SEED = 7
 TRANSACTIONS = 200
-_STAGE_DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
 _LOOK_EVERY_SECONDS = 0.2
 
 
@@ -70,8 +67,8 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         )
         together.wait_for()
         if not submit:
-            os.environ["SPARK_REMOTE"] = server.remote
-            progress.say(f"the lake is open, with {open_lake()} namespaces")
+            open_lake(server)
+            progress.say("the lake's catalog is made")
         migration.wait()
         airflow.connect(sources.connections)
         airflow.connect(
@@ -94,7 +91,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
     return found.holds and not failed
 
 
-def _run_dags(progress: Progress, runs: Sequence[Child]) -> list[Child]:
+def _run_dags(progress: Progress, runs: Sequence[DagTest]) -> list[DagTest]:
     """Run the DAGs beside each other; returns those that failed."""
     with ExitStack() as stack:
         for run in runs:
@@ -108,12 +105,12 @@ def _run_dags(progress: Progress, runs: Sequence[Child]) -> list[Child]:
     return [run for run in runs if run.failed]
 
 
-def _tell_stages(progress: Progress, runs: Sequence[Child], told: set[str]) -> None:
+def _tell_stages(progress: Progress, runs: Sequence[DagTest], told: set[str]) -> None:
     for run in runs:
-        for stage, feed, seconds, before in _STAGE_DONE.findall(run.log.read_text("utf-8", "replace")):
-            if f"{feed} {stage}" not in told:
-                told.add(f"{feed} {stage}")
-                progress.say(f"{feed}: {stage} done in {float(seconds) + float(before):.1f} s")
+        for line in run.done:
+            if line not in told:
+                told.add(line)
+                progress.say(line)
 
 
 if __name__ == "__main__":

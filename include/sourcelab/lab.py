@@ -15,6 +15,7 @@ from rich.console import Console
 
 from changeledger.config import PROJECT, Settings
 from sourcelab import debezium, sqlserver_cdc
+from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import KafkaBroker, Postgres
@@ -59,6 +60,17 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
             del os.environ[variable]
         os.environ["CHANGELEDGER_HOME"] = str(home)
         yield home, Settings()
+
+
+def open_lake(server: SparkConnectServer) -> None:
+    """Attach this process to the server and let the lake's catalog make its tables, as at any first use.
+
+    Two feeds that used a new catalog first, at the same moment, would both make them.
+    """
+    from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
+
+    os.environ["SPARK_REMOTE"] = server.remote
+    spark_session("changeledger demo").sql("SHOW NAMESPACES IN lake").collect()
 
 
 class Sources:

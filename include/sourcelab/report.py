@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -80,7 +79,7 @@ class Report:
 
 
 def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) -> Report:
-    """Read what the window has published. A feed without a release is `missing`."""
+    """Read what the window has published. A feed without a release is missing."""
     from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
     control = ControlStore(settings.control_url)
@@ -89,80 +88,82 @@ def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) 
     if not released:
         return Report([], missing, {table.full_name: False for table in log.tables})
     spark = spark_session("changeledger demo")
-    reports, rows = [], []
     with ThreadPoolExecutor() as pool:
-        for found, read in pool.map(lambda f: _feed(spark, control, settings, f, window, log), released):
-            reports.append(found)
-            rows.append(read)
-    if "SPARK_REMOTE" not in os.environ:
-        spark.stop()
+        found = list(
+            pool.map(lambda feed: _Reader(spark, control, feed, window, log).read(settings), released)
+        )
+    rows = [read for _, read in found]
     equal = {t.full_name: all(r[t.full_name] == rows[0][t.full_name] for r in rows) for t in log.tables}
-    return Report(reports, missing, equal)
+    return Report([report for report, _ in found], missing, equal)
 
 
-def _feed(  # noqa: PLR0913 - what there is to know
-    spark: SparkSession, control: ControlStore, settings: Settings, feed: Feed, window: Window, log: Log
-) -> tuple[FeedReport, dict[str, dict[Key, Row]]]:
-    from changeledger.audit.gate import docs_index  # noqa: PLC0415 - imports Spark
+@dataclass
+class _Reader:
+    """Reads one feed's release from the lake and the control store."""
 
-    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
-    tables = {table: TableReport() for table in names}
-    _count_ledgers(spark, names, window, tables)
-    _count_others(spark, feed, window, tables)
-    _count_published(spark, names, tables)
-    rows = {table.full_name: _current_rows(spark, names[table.full_name], table) for table in log.tables}
-    for table in log.tables:
-        tables[table.full_name].is_truth = rows[table.full_name] == log.final_rows(table)
-    audits = control.audits(feed.feed, window)
-    release = control.release(feed.feed, window)
-    assert release is not None, "looked up before"
-    broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]
-    docs = docs_index(settings.data_docs, feed.feed, window)
-    return FeedReport(feed.feed, release.counts["records"], tables, len(audits), broken, docs), rows
+    spark: SparkSession
+    control: ControlStore
+    feed: Feed
+    window: Window
+    log: Log
 
+    def read(self, settings: Settings) -> tuple[FeedReport, dict[str, dict[Key, Row]]]:
+        """The report, and the current rows by table and key."""
+        from changeledger.audit.gate import docs_index  # noqa: PLC0415 - imports Spark
 
-def _count_ledgers(
-    spark: SparkSession, names: Mapping[str, TableNames], window: Window, tables: dict[str, TableReport]
-) -> None:
-    each = (
-        f"SELECT '{table}' AS t, operation, count(*) AS n, count(paired_record) AS paired "  # noqa: S608
-        f"FROM {name.changes} WHERE run_id = '{window.id}' GROUP BY operation"
-        for table, name in names.items()
-    )
-    for row in spark.sql(" UNION ALL ".join(each)).collect():
-        tables[row["t"]].operations[row["operation"]] += row["n"]
-        tables[row["t"]].records[change.CHANGE] += row["n"]
-        tables[row["t"]].records[change.PAIRED] += row["paired"]
+        names = distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+        tables = {table: TableReport() for table in names}
+        self._count_ledgers(names, tables)
+        self._count_others(tables)
+        self._count_published(names, tables)
+        rows = {
+            table.full_name: self._current_rows(names[table.full_name], table) for table in self.log.tables
+        }
+        for table in self.log.tables:
+            tables[table.full_name].is_truth = rows[table.full_name] == self.log.final_rows(table)
+        audits = self.control.audits(self.feed.feed, self.window)
+        release = self.control.release(self.feed.feed, self.window)
+        assert release is not None, "looked up before"
+        broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]
+        docs = docs_index(settings.data_docs, self.feed.feed, self.window)
+        counts = release.counts["records"]
+        return FeedReport(self.feed.feed, counts, tables, len(audits), broken, docs), rows
 
+    def _count_ledgers(self, names: Mapping[str, TableNames], tables: dict[str, TableReport]) -> None:
+        each = (
+            f"SELECT '{table}' AS t, operation, count(*) AS n, count(paired_record) AS paired "  # noqa: S608
+            f"FROM {name.changes} WHERE run_id = '{self.window.id}' GROUP BY operation"
+            for table, name in names.items()
+        )
+        for row in self.spark.sql(" UNION ALL ".join(each)).collect():
+            tables[row["t"]].operations[row["operation"]] += row["n"]
+            tables[row["t"]].records[change.CHANGE] += row["n"]
+            tables[row["t"]].records[change.PAIRED] += row["paired"]
 
-def _count_others(spark: SparkSession, feed: Feed, window: Window, tables: dict[str, TableReport]) -> None:
-    """What is not in a ledger."""
-    query = (
-        f"SELECT table, disposition, count(*) AS n FROM lake.{feed.namespace}.dispositions "  # noqa: S608
-        f"WHERE run_id = '{window.id}' GROUP BY table, disposition"
-    )
-    for row in spark.sql(query).collect():
-        tables.setdefault(row["table"] or NO_TABLE, TableReport()).records[row["disposition"]] += row["n"]
+    def _count_others(self, tables: dict[str, TableReport]) -> None:
+        """The records that are in no ledger."""
+        query = (
+            f"SELECT table, disposition, count(*) AS n FROM lake.{self.feed.namespace}.dispositions "  # noqa: S608
+            f"WHERE run_id = '{self.window.id}' GROUP BY table, disposition"
+        )
+        for row in self.spark.sql(query).collect():
+            tables.setdefault(row["table"] or NO_TABLE, TableReport()).records[row["disposition"]] += row["n"]
 
+    def _count_published(self, names: Mapping[str, TableNames], tables: dict[str, TableReport]) -> None:
+        each = (
+            f"SELECT '{table}' AS t, '{kind}' AS kind, count(*) AS n FROM {name}"  # noqa: S608
+            for table, group in names.items()
+            for kind, name in zip(("current", "history", "ledger"), group, strict=True)
+        )
+        for row in self.spark.sql(" UNION ALL ".join(each)).collect():
+            setattr(tables[row["t"]], row["kind"], row["n"])
 
-def _count_published(
-    spark: SparkSession, names: Mapping[str, TableNames], tables: dict[str, TableReport]
-) -> None:
-    each = (
-        f"SELECT '{table}' AS t, '{kind}' AS kind, count(*) AS n FROM {name}"  # noqa: S608
-        for table, group in names.items()
-        for kind, name in zip(("current", "history", "ledger"), group, strict=True)
-    )
-    for row in spark.sql(" UNION ALL ".join(each)).collect():
-        setattr(tables[row["t"]], row["kind"], row["n"])
-
-
-def _current_rows(spark: SparkSession, names: TableNames, table: Table) -> dict[Key, Row]:
-    rows = [
-        {name: _plain(row[name]) for name in table.names}
-        for row in spark.table(names.current).select(*table.names).collect()
-    ]
-    return {table.key_of(row): row for row in rows}
+    def _current_rows(self, names: TableNames, table: Table) -> dict[Key, Row]:
+        rows = [
+            {name: _plain(row[name]) for name in table.names}
+            for row in self.spark.table(names.current).select(*table.names).collect()
+        ]
+        return {table.key_of(row): row for row in rows}
 
 
 def _plain(value: Any) -> Any:

@@ -4,6 +4,7 @@
   Of a change table: its row; `0x...` in a binary column is hex.
 * `expected.jsonl`: for each of them, in their order, what the specification says that it becomes: the
   members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
+  Decimals are text without trailing zeros, binary is `0x...`.
 * `contract.json`: the table's contract, where the messages do not tell it.
 * `feed.yaml`: members of the feed that differ from the default ones.
 * `types.json`: Spark types of raw columns that differ from the contract's.
@@ -129,8 +130,12 @@ def plain(value: Any) -> Any:
         return "0x" + value.hex().upper()
     if isinstance(value, datetime):
         return value.isoformat(" ")
-    if isinstance(value, Decimal | date):
-        return str(value)
+    if isinstance(value, Decimal):
+        # Its scale is the contract's; only the number is compared.
+        digits = f"{value:f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
+    if isinstance(value, date):
+        return value.isoformat()
     return value
 
 
@@ -182,7 +187,9 @@ class Outcomes:
         if case.fault:
             return [case]
         mine = (case.dialect, case.feed, case.stated)
-        return [c for c in ALL if not c.fault and c.stated and (c.dialect, c.feed, c.stated) == mine] or [case]
+        return [c for c in ALL if not c.fault and c.stated and (c.dialect, c.feed, c.stated) == mine] or [
+            case
+        ]
 
     def _decode_messages(self, cases: list[Case]) -> None:
         dialect, feed = DIALECTS[cases[0].dialect], cases[0].feed

@@ -55,6 +55,8 @@ class MessageDialect:
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
     # Records of topics that hold no table of the feed: control messages, or quarantined.
     decode_other: Callable[[DataFrame], DataFrame]
+    # Does it tell the two images of an update as two records?
+    images_apart: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class TableDialect:
 
     name: str
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
+    images_apart: bool = False
 
 
 Dialect = MessageDialect | TableDialect

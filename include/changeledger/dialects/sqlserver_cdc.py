@@ -221,4 +221,4 @@ def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> li
     ]
 
 
-SQLSERVER_CDC = base.TableDialect("sqlserver_cdc", decode)
+SQLSERVER_CDC = base.TableDialect("sqlserver_cdc", decode, images_apart=True)

@@ -42,9 +42,9 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
         return
     inputs = _message_inputs(this) if isinstance(this.dialect, MessageDialect) else _table_inputs(this)
     _prepare(this, [i.contract for i in inputs if i.contract is not None])
-    left = [records for records in this.each(lambda one: _write(this, one), inputs) if records is not None]
+    left = [left for left in this.each(lambda one: _write(this, one), inputs) if left is not None]
     if left:
-        _write_dispositions(this, union(left))
+        _write_dispositions(this, left)
     this.mark_done("normalize")
 
 
@@ -138,16 +138,28 @@ def _prepare(this: Run, contracts: Sequence[Contract]) -> None:
     this.each(prepare, shapes)
 
 
-def _write(this: Run, one: Input) -> DataFrame | None:
+@dataclass(frozen=True)
+class Left:
+    """Records that became no change, and whether some of them may be bad."""
+
+    records: DataFrame
+    quarantined: bool
+
+
+def _write(this: Run, one: Input) -> Left | None:
     """Append the input's changes; return its other records, where there are any."""
     if one.table is None or one.contract is None:
-        return _told(this, one.table, one.decoded)
-    records = pairs.join_images(one.decoded)
+        return Left(_told(this, one.table, one.decoded), quarantined=True)
+    records = (
+        pairs.join_images(one.decoded)
+        if this.dialect.images_apart
+        else one.decoded.withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
+    )
     seen = Observation(f"dispositions of {one.table}")
     counted = records.observe(
         seen,
         F.count(F.lit(1)).alias("records"),
-        *(F.count_if(F.col("disposition") == d).alias(d) for d in _KEPT_BY_THE_LEDGER),
+        *(F.count_if(F.col("disposition") == d).alias(d) for d in (*_KEPT_BY_THE_LEDGER, change.QUARANTINED)),
     )
     changes = counted.where(F.col("disposition") == change.CHANGE)
     lake.append(_ledger_rows(this, changes, one.contract), this.names[one.table].changes, this.branch)
@@ -156,7 +168,10 @@ def _write(this: Run, one: Input) -> DataFrame | None:
     log.info("%s: %s: %d records, %d changes", this.feed.feed, one.table, found["records"], found["change"])
     if not others:
         return None
-    return _told(this, one.table, records.where(~F.col("disposition").isin(*_KEPT_BY_THE_LEDGER)))
+    # Spark moves no filter past what is observed; into the decoding it would copy all of that.
+    apart = records.observe(f"records of {one.table} again", F.count(F.lit(1)).alias("records"))
+    others_only = apart.where(~F.col("disposition").isin(*_KEPT_BY_THE_LEDGER))
+    return Left(_told(this, one.table, others_only), quarantined=found[change.QUARANTINED] > 0)
 
 
 def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame:
@@ -196,8 +211,11 @@ def _told(this: Run, table: str | None, records: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _write_dispositions(this: Run, told: DataFrame) -> None:
+def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
+    told = union([one.records for one in left])
     lake.append(told.select(*(n for n, _ in change.DISPOSITION_COLUMNS)), this.dispositions, this.branch)
-    bad = told.where(F.col("disposition") == change.QUARANTINED)
-    lake.append(bad.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)
+    bad = [one.records for one in left if one.quarantined]
+    if bad:
+        kept = union(bad).where(F.col("disposition") == change.QUARANTINED)
+        lake.append(kept.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)

@@ -1,0 +1,164 @@
+"""`make up`: Airflow with its UI on the loopback address, beside two sources whose log goes on."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from rich.console import Console
+
+from changeledger.config import Settings
+from sourcelab.airflow_home import AirflowHome
+from sourcelab.children import Child, ChildFailed
+from sourcelab.connect import SparkConnectServer
+from sourcelab.lab import Progress, Sources, open_lake, own_folder
+from sourcelab.log import Log, simulate
+from sourcelab.process import ServiceError, free_port
+from sourcelab.together import Together, ended_by_sigterm
+
+_PORT = 8080
+_SEED = 7
+_LOADED = 200
+# Enough for a day.
+_TO_COME = 17_280
+_EVERY_SECONDS = 5.0
+# Instead of once an hour: somebody is watching.
+_SCHEDULE = "*/5 * * * *"
+_PATIENCE_SECONDS = 180.0
+
+
+def main() -> int:
+    console = Console()
+    try:
+        with ended_by_sigterm(), own_folder("up") as (home, settings):
+            _run(Progress(console), home, settings)
+    except (ServiceError, ChildFailed) as error:
+        console.print(str(error), markup=False, highlight=False, soft_wrap=True)
+        return 1
+    except KeyboardInterrupt:
+        console.print("everything that was started has been ended")
+    return 0
+
+
+def _run(progress: Progress, home: Path, settings: Settings) -> None:
+    """Stays until Ctrl-C. Raises ChildFailed when a part of Airflow ends by itself."""
+    sources, server, airflow = Sources(home), SparkConnectServer(settings, home), AirflowHome(home)
+    services = (*sources.services, server)
+    progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
+    log = simulate(_SEED, _LOADED + _TO_COME, start)
+    with (
+        airflow.migrate() as migration,
+        Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
+        ExitStack() as stack,
+    ):
+        together.wait_for(*sources.services)
+        sources.load(log, _LOADED)
+        progress.say(f"{_LOADED} transactions are told to both sources")
+        together.wait_for()
+        open_lake(server)
+        migration.wait()
+        port = _ui_port(progress)
+        airflow.connect({**sources.connections, "changeledger_spark": server.connection})
+        airflow.environment.update(_served_at(port), CHANGELEDGER_FEEDS=str(_frequent_feeds(settings, home)))
+        parts = [stack.enter_context(part) for part in airflow.components()]
+        _await_ui(port, parts)
+        progress.say(f"Airflow is up: [bold]http://127.0.0.1:{port}[/]  {_login(airflow)}")
+        progress.say(
+            f"the DAGs run every five minutes; a transaction is added every {_EVERY_SECONDS:.0f} s. "
+            "End with Ctrl-C."
+        )
+        _go_on(sources, log, parts)
+
+
+def _ui_port(progress: Progress) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", _PORT))
+        except OSError:
+            port = free_port()
+            progress.say(f"port {_PORT} is taken by another program: Airflow gets {port}")
+            return port
+    return _PORT
+
+
+def _served_at(port: int) -> dict[str, str]:
+    return {
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
+        "AIRFLOW__API__WORKERS": "1",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__PARALLELISM": "4",
+        # Shared by Airflow's parts, new each time.
+        "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
+        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
+    }
+
+
+def _frequent_feeds(settings: Settings, home: Path) -> Path:
+    """Copies of the feed files with a schedule that one can watch."""
+    folder = home / "feeds"
+    folder.mkdir()
+    for feed in settings.feeds.glob("*.yaml"):
+        lines = feed.read_text("utf-8").splitlines()
+        told = [f'schedule: "{_SCHEDULE}"' if line.startswith("schedule:") else line for line in lines]
+        (folder / feed.name).write_text("\n".join(told) + "\n", "utf-8")
+    return folder
+
+
+def _await_ui(port: int, parts: Sequence[Child]) -> None:
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        _require_running(parts)
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/version", timeout=5):
+                return
+        except (urllib.error.URLError, TimeoutError):
+            if time.monotonic() > deadline:
+                raise ChildFailed(
+                    f"Airflow's UI did not answer for {_PATIENCE_SECONDS:.0f} s; read {parts[0].log}"
+                ) from None
+            time.sleep(0.5)
+
+
+def _login(airflow: AirflowHome) -> str:
+    passwords = json.loads((airflow.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8"))
+    return "  ".join(f"login [bold]{user}[/]  password [bold]{word}[/]" for user, word in passwords.items())
+
+
+def _require_running(parts: Sequence[Child]) -> None:
+    for part in parts:
+        if not part.running:
+            raise ChildFailed(part.failure)
+
+
+def _go_on(sources: Sources, log: Log, parts: Sequence[Child]) -> None:
+    """Tell one more transaction of the log at a time, as committed now."""
+    transactions = list(log.transactions)
+    for at in range(_LOADED, len(transactions)):
+        time.sleep(_EVERY_SECONDS)
+        _require_running(parts)
+        now = datetime.now(UTC)
+        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
+        transactions[at] = replace(transactions[at], begin_time=now, commit_time=now)
+        sources.append(Log(log.tables, tuple(transactions[: at + 2])), at, at + 1)
+    while True:
+        time.sleep(_EVERY_SECONDS)
+        _require_running(parts)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

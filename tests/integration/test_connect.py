@@ -1,0 +1,160 @@
+"""One engine, two ways: the same job scripts attached to a warm Connect server, and by spark-submit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.contract import distinct_names
+from changeledger.storage.session import jars, local_conf, spark_conf
+from sourcelab import sqlserver_cdc
+from sourcelab.connect import SparkConnectServer
+from sourcelab.log import Log, simulate
+from sourcelab.services import Postgres
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.integration
+
+FEED = "shop_cdc"
+STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
+PASSWORD = "not for other eyes"
+ON_LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc")
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(seed=3, transactions=15)
+
+
+@pytest.fixture(scope="module")
+def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("source")) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        yield postgres
+
+
+@pytest.fixture(scope="module")
+def attached(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("attached"))
+
+
+@pytest.fixture(scope="module")
+def submitted(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    return Settings(home=tmp_path_factory.mktemp("submitted"))
+
+
+def run_stages(
+    settings: Settings, source: Postgres, log: Log, command: list[str], **environment: str
+) -> None:
+    last = log.transactions[-1].commit_time.replace(year=2025)
+    window = ["--start", datetime(2024, 1, 1, tzinfo=UTC).isoformat(), "--end", last.isoformat()]
+    variables = {
+        **os.environ,
+        "CHANGELEDGER_HOME": str(settings.home),
+        "AIRFLOW_CONN_SHOP_SQLSERVER": json.dumps(source.connection),
+        "PYTHONPATH": str(PROJECT / "include"),
+        **environment,
+    }
+    for stage in STAGES:
+        job = [*command, str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *window]
+        ended = subprocess.run(job, env=variables, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, f"{stage}:\n{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
+
+
+def reader(spark: SparkSession, settings: Settings, name: str) -> Callable[[str], list[str]]:
+    """Reads the tables of a lake, known to this session as the catalog `name`."""
+    for key, value in spark_conf(settings).items():
+        if key.startswith("spark.sql.catalog.lake"):
+            spark.conf.set(key.replace("catalog.lake", f"catalog.{name}", 1), value)
+
+    def rows(table: str) -> list[str]:
+        found = spark.table(table.replace("lake.", f"{name}.", 1)).collect()
+        return sorted(repr(row.asDict(recursive=True)) for row in found)
+
+    return rows
+
+
+def test_both_ways_publish_the_same_tables(
+    spark: SparkSession, log: Log, source: Postgres, attached: Settings, submitted: Settings
+) -> None:
+    with SparkConnectServer(attached, attached.home) as server:
+        run_stages(attached, source, log, [sys.executable], SPARK_REMOTE=server.remote)
+    conf = [f"{k}={v}" for k, v in local_conf(submitted).items() if k != "spark.jars"]
+    submit = [
+        str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]",
+        "--jars", ",".join(jars(submitted)), *(part for pair in conf for part in ("--conf", pair)),
+    ]  # fmt: skip
+    run_stages(submitted, source, log, submit, PYSPARK_DRIVER_PYTHON=sys.executable)
+    one, other = reader(spark, attached, "attached"), reader(spark, submitted, "submitted")
+    feed = load_feeds(submitted.feeds)[FEED]
+    for table, names in distinct_names(feed.namespace, [t.table for t in feed.tables]).items():
+        for name in names:
+            assert one(name) == other(name), name
+        assert len(one(names.current)) == len(log.final_rows(log.table(table)))
+
+
+def command_lines() -> str:
+    """Of all processes that can be seen."""
+    found = []
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(line.read_text("utf-8", "replace"))
+        except OSError:
+            continue
+    return "\n".join(found)
+
+
+@ON_LINUX
+def test_the_servers_start_shows_no_password(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path, catalog_user="lake", catalog_password=PASSWORD)
+    with SparkConnectServer(settings, tmp_path) as server:
+        seen = command_lines()
+        assert str(server.home / "spark.properties") in seen
+        assert PASSWORD not in seen
+        assert (server.home / "spark.properties").stat().st_mode & 0o077 == 0
+    assert not (server.home / "spark.properties").exists()
+
+
+_IN_PROCESS = """
+from pathlib import Path
+from changeledger.storage.session import spark_session
+spark = spark_session("test")
+spark.sql("SHOW NAMESPACES IN lake").collect()
+print("password:", spark.conf.get("spark.sql.catalog.lake.jdbc.password"))
+for line in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        print(line.read_text("utf-8", "replace"))
+    except OSError:
+        pass
+spark.stop()
+"""
+
+
+@ON_LINUX
+def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "CHANGELEDGER_HOME": str(tmp_path),
+        "CHANGELEDGER_CATALOG_USER": "lake",
+        "CHANGELEDGER_CATALOG_PASSWORD": PASSWORD,
+        "PYTHONPATH": str(PROJECT / "include"),
+    }
+    ended = subprocess.run(
+        [sys.executable, "-c", _IN_PROCESS], env=environment, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    told, seen = ended.stdout.split("\n", 1)
+    assert told == f"password: {PASSWORD}"
+    assert "spark.sql.catalog.lake.uri" in seen
+    assert PASSWORD not in seen

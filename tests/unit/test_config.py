@@ -1,0 +1,180 @@
+"""What a user may get wrong is said with the file, the member, and without secrets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from changeledger.config import Connection, Settings, Window, connection_variable, load_feed, load_feeds
+from changeledger.errors import ConfigError
+
+GOOD = """\
+feed: shop_cdc
+dialect: sqlserver_cdc
+database: shop
+connection: shop_sqlserver
+source: {cdc_schema: cdc}
+tables:
+  - table: dbo.Orders
+"""
+
+
+def feed_file(folder: Path, text: str, name: str = "shop.yaml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
+    feed = load_feed(feed_file(tmp_path, GOOD))
+    assert (feed.namespace, feed.time_zone, feed.quarantine_limit, feed.primary) == (
+        "shop_cdc",
+        "UTC",
+        1.0,
+        False,
+    )
+    found = feed.table("DBO.orders")
+    assert found is not None
+    assert found.table == "dbo.Orders"
+    assert feed.table("dbo.Lines") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (GOOD + "colour: red\n", "colour: Extra inputs are not permitted"),
+        (GOOD.replace("sqlserver_cdc", "oracle"), "dialect: Input should be 'debezium' or 'sqlserver_cdc'"),
+        (GOOD.replace("cdc_schema", "topics"), "topics: Extra inputs are not permitted"),
+        (GOOD.replace("sqlserver_cdc", "debezium"), "topics: Field required"),
+        (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
+        (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: String should match pattern"),
+        (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.orders"),
+        (GOOD + "    keys: [id]\n", "tables.0.keys: Extra inputs are not permitted"),
+        (GOOD.replace("shop_cdc", "Shop-CDC"), "feed: Value error, must be lower-case letters"),
+        (
+            GOOD + "time_zone: Mars/Olympus\n",
+            "time_zone: Value error, 'Mars/Olympus' is not an IANA time zone",
+        ),
+        (GOOD + "quarantine_limit: 2\n", "quarantine_limit: Input should be less than or equal to 1"),
+        (
+            GOOD.replace("tables:\n  - table: dbo.Orders\n", "tables: []\n"),
+            "tables: Tuple should have at least 1",
+        ),
+        ("", "file: Input should be"),
+        ("- a\n- b\n", "file: Input should be"),
+    ],
+)
+def test_a_wrong_feed_file_names_the_member(tmp_path: Path, text: str, complaint: str) -> None:
+    path = feed_file(tmp_path, text)
+    with pytest.raises(ConfigError) as raised:
+        load_feed(path)
+    assert f"the feed file {path} is not valid" in raised.value.message
+    assert complaint in raised.value.message
+    assert str(path) in raised.value.remedy
+    assert not raised.value.retryable
+
+
+@pytest.mark.parametrize("text", ["feed: [", "a: b: c", "\tfeed: x", "feed: !!python/object:os.system x"])
+def test_bad_yaml_names_the_file(tmp_path: Path, text: str) -> None:
+    path = feed_file(tmp_path, text)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_feed(path)
+
+
+def test_a_missing_feed_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"nothing\.yaml cannot be read"):
+        load_feed(tmp_path / "nothing.yaml")
+
+
+def test_two_files_of_one_feed_are_refused(tmp_path: Path) -> None:
+    feed_file(tmp_path, GOOD, "a.yaml")
+    feed_file(tmp_path, GOOD, "b.yaml")
+    with pytest.raises(ConfigError, match="define the feed 'shop_cdc'") as raised:
+        load_feeds(tmp_path)
+    assert "b.yaml" in raised.value.remedy
+
+
+def test_feeds_by_name(tmp_path: Path) -> None:
+    feed_file(tmp_path, GOOD.replace("shop_cdc", "later"), "b.yaml")
+    feed_file(tmp_path, GOOD, "c.yaml")
+    assert list(load_feeds(tmp_path)) == ["later", "shop_cdc"]
+
+
+def test_a_missing_connection_says_how_to_make_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_SHOP", raising=False)
+    with pytest.raises(ConfigError, match="the connection 'shop' does not exist") as raised:
+        Connection.named("shop")
+    assert "AIRFLOW_CONN_SHOP" in raised.value.remedy
+    assert "airflow connections add" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("mssql://sa:s3cr3t@host/db", "JSON"),
+        ('{"conn_type": "mssql", "password": "s3cr3t"', "JSON"),
+        ('{"password": "s3cr3t"}', "conn_type"),
+        ('{"conn_type": "mssql", "port": "s3cr3t"}', "port"),
+        ('{"conn_type": "mssql", "password": ["s3cr3t"]}', "password"),
+        ('{"conn_type": "mssql", "extra": "{s3cr3t"}', "extra"),
+        ('{"conn_type": "mssql", "extra": "[\\"s3cr3t\\"]"}', "extra"),
+    ],
+)
+def test_a_wrong_connection_does_not_show_its_password(
+    monkeypatch: pytest.MonkeyPatch, text: str, where: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP", text)
+    with pytest.raises(ConfigError, match="the connection 'shop' is not valid") as raised:
+        Connection.named("shop")
+    assert f"({where})" in raised.value.message
+    assert "s3cr3t" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_a_connection_as_airflow_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        '{"conn_type": "mssql", "host": "db", "port": 1433, "schema": "shop", "login": "sa",'
+        ' "password": "s3cr3t", "extra": "{\\"encrypt\\": \\"true\\"}", "description": "x"}'
+    )
+    monkeypatch.setenv(connection_variable("shop"), text)
+    found = Connection.named("shop")
+    assert (found.schema_, found.password, found.extra) == ("shop", "s3cr3t", {"encrypt": "true"})
+    assert "s3cr3t" not in repr(found)
+
+
+AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("end", [AT, AT - timedelta(seconds=1), AT.astimezone(timezone(timedelta(hours=2)))])
+def test_an_empty_or_reversed_window_is_refused(end: datetime) -> None:
+    with pytest.raises(ValidationError, match="empty or reversed"):
+        Window(start=AT, end=end)
+
+
+def test_a_window_needs_a_time_zone() -> None:
+    with pytest.raises(ValidationError, match="need a time zone"):
+        Window(start=AT.replace(tzinfo=None), end=AT + timedelta(hours=1))
+
+
+def test_a_window_is_the_same_in_every_zone() -> None:
+    there = timezone(timedelta(hours=5, minutes=30))
+    end = AT + timedelta(hours=1)
+    window = Window(start=AT, end=end)
+    assert window.id == "20260807T160000000000Z_20260807T170000000000Z"
+    assert Window(start=AT.astimezone(there), end=end.astimezone(there)).id == window.id
+    assert window.branch == "run_20260807T160000000000Z_20260807T170000000000Z"
+
+
+def test_settings_default_below_their_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for member in ("WAREHOUSE", "CONTROL_URL", "CATALOG_URI"):
+        monkeypatch.delenv(f"CHANGELEDGER_{member}", raising=False)
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    monkeypatch.setenv("CHANGELEDGER_CATALOG_PASSWORD", "s3cr3t")
+    settings = Settings()
+    assert settings.warehouse == f"{tmp_path}/warehouse"
+    assert settings.control_url == f"sqlite:///{tmp_path}/control.db"
+    assert settings.catalog_uri.startswith(f"jdbc:sqlite:{tmp_path}/catalog.db")
+    assert "s3cr3t" not in repr(settings)

@@ -1,0 +1,150 @@
+"""Contracts: types of SQL Server, how a table's shape may change, names in the lake."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.contract import RESERVED, Column, Contract, SqlType, TableNames, distinct_names
+from changeledger.errors import ConfigError, ContractError
+
+
+def contract(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> Contract:
+    return Contract(
+        table="dbo.items",
+        columns=tuple(
+            Column(
+                name=n,
+                type=t,
+                ordinal=at,
+                nullable=n not in key,
+                key_position=key.index(n) + 1 if n in key else 0,
+            )
+            for at, (n, t) in enumerate(columns, 1)
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "spark"),
+    [
+        ("bit", "boolean"), ("tinyint", "smallint"), ("smallint", "smallint"), ("int", "int"),
+        ("bigint", "bigint"), ("real", "float"), ("float", "double"), ("float(53)", "double"),
+        ("money", "decimal(19,4)"), ("smallmoney", "decimal(10,4)"), ("decimal", "decimal(18,0)"),
+        ("decimal(38,10)", "decimal(38,10)"), ("NUMERIC(5)", "decimal(5,0)"),
+        (" decimal ( 18 , 4 ) ", "decimal(18,4)"),
+        ("date", "date"), ("datetime", "timestamp_ntz"), ("smalldatetime", "timestamp_ntz"),
+        ("datetime2(0)", "timestamp_ntz"), ("datetime2(6)", "timestamp_ntz"), ("datetime2(7)", "string"),
+        ("datetime2", "string"), ("time(7)", "string"), ("datetimeoffset(3)", "string"),
+        ("uniqueidentifier", "string"), ("nvarchar(max)", "string"), ("VARCHAR(8000)", "string"),
+        ("char(5)", "string"), ("xml", "string"), ("ntext", "string"), ("sysname", "string"),
+        ("varbinary(max)", "binary"), ("binary(8)", "binary"), ("rowversion", "binary"),
+        ("timestamp", "binary"), ("image", "binary"),
+    ],
+)  # fmt: skip
+def test_the_lake_type_of_every_type(text: str, spark: str) -> None:
+    assert SqlType.parse(text).spark == spark
+
+
+@pytest.mark.parametrize(
+    "text", ["", "integer", "decimal(", "decimal(18,4", "varchar(few)", "int;", "decimal(a,b)"]
+)
+def test_what_is_no_type_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ContractError, match="is not a SQL Server type") as raised:
+        SqlType.parse(text)
+    assert "decimal(18,4)" in raised.value.remedy
+
+
+@pytest.mark.parametrize(
+    ("text", "digits"),
+    [
+        ("datetime", 3),
+        ("smalldatetime", 0),
+        ("datetime2", 7),
+        ("datetime2(0)", 0),
+        ("time(3)", 3),
+        ("time", 7),
+    ],
+)
+def test_fraction_digits(text: str, digits: int) -> None:
+    assert SqlType.parse(text).fraction_digits == digits
+
+
+@pytest.mark.parametrize(
+    ("text", "is_lob", "is_max"),
+    [
+        ("text", True, False), ("ntext", True, False), ("image", True, False), ("varchar(max)", False, True),
+        ("nvarchar(max)", False, True), ("varbinary(MAX)", False, True), ("nvarchar(4000)", False, False),
+        ("xml", False, False),
+    ],
+)  # fmt: skip
+def test_large_types(text: str, is_lob: bool, is_max: bool) -> None:
+    assert (SqlType.parse(text).is_lob, SqlType.parse(text).is_max) == (is_lob, is_max)
+
+
+def test_an_added_column_is_there_and_nullable() -> None:
+    old = contract(("id", "int"), ("name", "nvarchar(50)"))
+    added = Column(name="note", type="nvarchar(max)", ordinal=3, nullable=False)
+    newer = Contract(table=old.table, columns=(*old.columns, added))
+    assert old.evolved_to(newer).columns == (*old.columns, added.model_copy(update={"nullable": True}))
+
+
+def test_a_column_that_is_gone_stays() -> None:
+    old = contract(("id", "int"), ("name", "nvarchar(50)"))
+    assert old.evolved_to(contract(("id", "int"))).names == ("id", "name")
+
+
+def test_a_wider_text_is_no_other_lake_type() -> None:
+    newer = contract(("id", "int"), ("name", "nvarchar(100)"))
+    assert contract(("id", "int"), ("name", "nvarchar(50)")).evolved_to(newer) == newer
+
+
+def test_a_changed_type_names_column_old_and_new() -> None:
+    with pytest.raises(
+        ContractError, match=r"dbo\.items\.qty changed its type from int to nvarchar\(10\)"
+    ) as raised:
+        contract(("id", "int"), ("qty", "int")).evolved_to(contract(("id", "int"), ("qty", "nvarchar(10)")))
+    assert "new feed" in raised.value.remedy
+
+
+def test_a_changed_key_is_refused() -> None:
+    columns = (("id", "int"), ("line", "int"))
+    with pytest.raises(ContractError, match=r"changed its key from \['id'\] to \['id', 'line'\]"):
+        contract(*columns).evolved_to(contract(*columns, key=("id", "line")))
+
+
+def test_key_is_in_its_own_order() -> None:
+    assert [c.name for c in contract(("line", "int"), ("id", "int"), key=("id", "line")).key] == [
+        "id",
+        "line",
+    ]
+
+
+def test_a_table_without_key_cannot_be_published() -> None:
+    with pytest.raises(ContractError, match=r"dbo\.items has no key") as raised:
+        contract(("name", "int"), key=()).checked()
+    assert "`key:`" in raised.value.remedy
+
+
+@pytest.mark.parametrize("name", [*sorted(RESERVED), "_CHANGE_ID", "ID"])
+def test_reserved_and_doubled_names_are_refused(name: str) -> None:
+    with pytest.raises(ContractError, match="there twice or is the ledger's own"):
+        contract(("id", "int"), (name, "int")).checked()
+
+
+def test_a_column_of_an_unknown_type_is_refused() -> None:
+    with pytest.raises(ContractError, match="'cursor' is not a SQL Server type"):
+        contract(("id", "int"), ("c", "cursor")).checked()
+
+
+def test_names_in_the_lake() -> None:
+    assert TableNames.of("shop", "dbo.Order Lines]") == (
+        "lake.shop.dbo_order_lines_",
+        "lake.shop.dbo_order_lines__history",
+        "lake.shop.dbo_order_lines__changes",
+    )
+
+
+@pytest.mark.parametrize("tables", [["dbo.a b", "dbo.a-b"], ["dbo.a", "dbo.a_history"]])
+def test_two_tables_of_one_lake_name_are_refused(tables: list[str]) -> None:
+    with pytest.raises(ConfigError, match=r"two source tables would both be lake\.shop\.dbo_a"):
+        distinct_names("shop", tables)

@@ -1,0 +1,116 @@
+"""The halves of updates, and of updates of a key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+from changeledger.reconcile import pairs
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, nullable=False, key_position=1),
+        Column(name="a", type="int", ordinal=2),
+        Column(name="note", type="nvarchar(max)", ordinal=3),
+    ),
+)
+HALVES = (
+    "before struct<id:int,a:int>, after struct<id:int,a:int>, before_gaps map<string,string>, "
+    f"record {change.RECORD_TYPE}, part string, pair_key binary, disposition string, reason string, "
+    "detail string, flags array<string>"
+)
+
+
+def half(at: int, part: str, pair: str | None, disposition: str = "change") -> tuple[Any, ...]:
+    image = (at, at)
+    before, after = (image, None) if part == "before" else (None, image)
+    key = None if pair is None else pair.encode()
+    return (before, after, None, ("t", 0, at, None), part, key, disposition, None, None, None)
+
+
+def joined(spark: SparkSession, *rows: tuple[Any, ...]) -> dict[int, tuple[Any, ...]]:
+    found = pairs.join_images(spark.createDataFrame(list(rows), HALVES)).collect()
+    assert len(found) == len(rows)
+    return {
+        r["record"]["offset"]: (
+            r["disposition"], r["reason"], r["before"] and r["before"]["id"], r["after"] and r["after"]["id"],
+            r["paired_record"] and r["paired_record"]["offset"], r["flags"],
+        )
+        for r in found
+    }  # fmt: skip
+
+
+def test_halves_are_found_by_their_position(spark: SparkSession) -> None:
+    rows = [
+        half(0, "before", "p"), half(1, "before", "q"), half(2, "after", "q"), half(3, "whole", None),
+        half(4, "after", "p"), half(5, "after", "alone"), half(6, "before", "lonely"),
+        # Its other half cannot be read: each goes its own way.
+        half(7, "before", "bad", "quarantined"), half(8, "after", "bad"),
+    ]  # fmt: skip
+    expected = {
+        0: ("paired", None, 0, None, None, None),
+        1: ("paired", None, 1, None, None, None),
+        2: ("change", None, 1, 2, 1, None),
+        3: ("change", None, None, 3, None, None),
+        4: ("change", None, 0, 4, 0, None),
+        5: ("change", None, None, 5, None, ["before_unknown"]),
+        6: ("quarantined", "before_without_after", 6, None, None, None),
+        7: ("quarantined", None, 7, None, None, None),
+        8: ("change", None, None, 8, None, ["before_unknown"]),
+    }
+    assert joined(spark, *rows) == expected
+    assert joined(spark, *reversed(rows)) == expected
+
+
+def ledger(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
+    columns = change.ledger_columns(CONTRACT)
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name, _ in columns) for row in rows],
+        ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns),
+    )
+
+
+def told(
+    name: str, operation: str, image: tuple[Any, ...], place: int, at: int, **members: Any
+) -> dict[str, Any]:
+    side = "before" if operation == "delete" else "after"
+    return {
+        "change_id": name, "operation": operation, "key": image[:1], side: image, "commit_lsn": bytes(10),
+        "change_lsn": bytes([place]) * 10, "sort_key": bytes([place, at]), "record": ("t", 0, at, None),
+        **members,
+    }  # fmt: skip
+
+
+def test_delete_and_insert_at_one_position_are_one_update(spark: SparkSession) -> None:
+    new = ledger(
+        spark,
+        told("d1", "delete", (1, 5, None), 1, 1, before_gaps={"note": "unavailable"}),
+        told("i1", "insert", (2, 6, "n"), 1, 2),
+        # An update that mentions the key without changing it.
+        told("d2", "delete", (3, 5, "n"), 2, 3),
+        told("i2", "insert", (3, 6, "n"), 2, 4),
+        # An insert before the delete is no update.
+        told("i3", "insert", (4, 1, "n"), 3, 5),
+        told("d3", "delete", (4, 1, "n"), 3, 6),
+        # Two of a kind: which belongs to which is not known.
+        told("d4", "delete", (5, 1, "n"), 4, 7),
+        told("d5", "delete", (6, 1, "n"), 4, 8),
+        told("i4", "insert", (7, 1, "n"), 4, 9),
+        told("u", "update", (8, 1, "n"), 1, 9),
+        told("i5", "insert", (9, 1, "n"), 5, 9),
+    )
+    halves = pairs.halves_of_key_updates(new)
+    assert {tuple(row) for row in halves.collect()} == {("d1", "i1"), ("d2", "i2")}
+    found = {row["change_id"]: row for row in pairs.key_updates(new, halves, CONTRACT).collect()}
+    moved, kept = found.pop("i1"), found.pop("i2")
+    assert found == {}
+    assert (moved["operation"], moved["key"]["id"], moved["previous_key"]["id"]) == ("update", 2, 1)
+    assert tuple(moved["before"]) == (1, 5, None)
+    assert (moved["before_gaps"], moved["changed"]) == ({"note": "unavailable"}, ["id", "a"])
+    assert (moved["flags"], moved["paired_change_id"]) == (["key_changed"], "d1")
+    assert moved["paired_record"]["offset"] == 1
+    assert (kept["previous_key"], kept["flags"], kept["changed"]) == (None, None, ["a"])

@@ -1,0 +1,103 @@
+"""The demo's report says what was found, and fails when something does not hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from changeledger.config import Settings
+from sourcelab.airflow_home import TaskRun
+from sourcelab.report import NO_TABLE, FeedReport, Report, TableReport, show
+
+TABLE = "dbo.customers"
+STAGES = {
+    "shop_cdc": [TaskRun("extract", "success", 2.5), TaskRun("audit", "failed", 1.25)],
+}
+
+
+def good() -> Report:
+    customers = TableReport(
+        records=Counter(change=1020, paired=200, quarantined=1),
+        operations=Counter(insert=820, update=200),
+        current=800,
+        history=1030,
+        ledger=1040,
+        is_truth=True,
+    )
+    beside = TableReport(records=Counter(control=4))
+    feed = FeedReport(
+        "shop_cdc", 1225, {TABLE: customers, NO_TABLE: beside}, 12, [], Path("/docs/index.html")
+    )
+    return Report([feed], [], {TABLE: True})
+
+
+def shown(report: Report) -> str:
+    console = Console(record=True, width=160, file=StringIO())
+    show(console, report, STAGES, Settings(home=Path("/lake")))
+    return console.export_text()
+
+
+def test_all_that_matters_is_told() -> None:
+    text = shown(good())
+    assert "shop_cdc: 1225 records read, 1225 accounted for" in text
+    lines = [line for line in text.splitlines() if TABLE in line]
+    assert [part.strip() for part in lines[0].split("│")][1:-1] == [
+        TABLE, "1,221", "1,020", "200", "·", "1", "820", "200",
+    ]  # fmt: skip
+    assert [part.strip() for part in lines[1].split("│")][1:-1] == [
+        TABLE, "800", "1,030", "1,040", "yes", "yes",
+    ]  # fmt: skip
+    assert "12 of 12 rules held" in text
+    assert "2.5" in text
+    assert "failed" in text
+    assert "/docs/index.html" in text
+    assert 'CHANGELEDGER_HOME=/lake .venv/bin/changeledger query "SELECT' in text
+
+
+def test_a_table_without_rows_of_its_own_is_not_called_published() -> None:
+    assert sum(NO_TABLE in line for line in shown(good()).splitlines()) == 1
+
+
+def test_good_figures_hold() -> None:
+    assert good().holds
+
+
+def spoilt(**feed: object) -> Report:
+    report = good()
+    return replace(report, feeds=[replace(report.feeds[0], **feed)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        replace(good(), missing=["shop_debezium"]),
+        replace(good(), equal={TABLE: False}),
+        spoilt(records=1226),
+        spoilt(broken=["dbo.customers: unique change ids"]),
+        spoilt(rules=0),
+        spoilt(tables={TABLE: replace(good().feeds[0].tables[TABLE], is_truth=False)}, records=1221),
+    ],
+    ids=[
+        "a feed without a release",
+        "feeds differ",
+        "a lost record",
+        "a rule",
+        "no rule at all",
+        "not the truth",
+    ],
+)
+def test_whatever_is_wrong_fails(report: Report) -> None:
+    assert not report.holds
+
+
+def test_what_is_wrong_is_told() -> None:
+    report = spoilt(broken=["dbo.customers: unique change ids"])
+    text = shown(replace(report, missing=["shop_debezium"], equal={TABLE: False}))
+    assert "not held: dbo.customers: unique change ids" in text
+    assert "shop_debezium: nothing was published" in text
+    assert "NO" in text
