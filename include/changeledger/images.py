@@ -46,11 +46,13 @@ def has_shape(members: Column, contract: Contract) -> Column:
 def texts(members: Column, contract: Contract) -> Column:
     """array<string>: the members' texts in the order of the contract; NULL for NULL and for absent.
 
-    Of duplicate members the last one counts, as in most JSON readers.
+    NULL where there is no image. Of duplicate members the last one counts, as in most JSON readers
+    (the session's spark.sql.mapKeyDedupPolicy).
     """
-    last = F.map_from_entries(F.array_distinct(F.map_entries(members)))
+    last = F.map_from_entries(F.map_entries(members))
     by_name = F.transform(_names(contract), lambda name: F.element_at(last, name))
-    return F.when(has_shape(members, contract), F.map_values(members)).otherwise(by_name)
+    in_order = F.when(has_shape(members, contract), F.map_values(members)).otherwise(by_name)
+    return F.when(members.isNotNull(), in_order)
 
 
 def unknown_members(members: Column, contract: Contract) -> Column:

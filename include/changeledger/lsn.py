@@ -35,7 +35,7 @@ def from_text(text: Column) -> Column:
         .when(prefixed, F.substring(text, 3, 20))
         .when(F.length(text) == 20, text)
     )
-    return F.unhex(digits)
+    return F.when(F.length(digits) == 2 * WIDTH, F.unhex(digits))
 
 
 def is_absent(text: Column) -> Column:

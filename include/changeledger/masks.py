@@ -21,7 +21,8 @@ def width(highest_ordinal: int) -> int:
 def words(mask: Column, highest_ordinal: int) -> Column:
     """array<bigint>, lowest bits first, from a binary mask whose last byte holds ordinals 1..8."""
     count = (highest_ordinal + _WORD_BITS - 1) // _WORD_BITS
-    digits = F.lpad(F.hex(mask), count * _WORD_DIGITS, "0")
+    # Padded and then cut on the left: a mask of whole bytes can have more digits than the words hold.
+    digits = F.right(F.concat(F.lit("0" * count * _WORD_DIGITS), F.hex(mask)), F.lit(count * _WORD_DIGITS))
     starts = range((count - 1) * _WORD_DIGITS + 1, 0, -_WORD_DIGITS)
     return F.array(*(F.conv(F.substring(digits, at, _WORD_DIGITS), 16, 10).cast("bigint") for at in starts))
 

@@ -33,6 +33,11 @@ class Outcome:
     errored: bool
 
 
+def load() -> None:
+    """Import Great Expectations, which takes seconds."""
+    import great_expectations  # noqa: F401, PLC0415
+
+
 def validate(
     tallies: dict[str, list[tuple[Rule, Tally]]], run_name: str, folder: Path
 ) -> dict[tuple[str, str], Outcome]:

@@ -14,6 +14,9 @@ Source: the connector's chapter on change event values, and the wire notes on ve
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -124,14 +127,18 @@ def _problems(contract: Contract) -> base.Problems:
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
     corrupt = F.col("message").isNull() | F.col("message")["_corrupt"].isNotNull()
-    trimmed = F.trim(F.col("text"))
+    trimmed = F.trim(F.col("text"), F.lit(" \t\r\n"))
+    # Spark reads the first object of a text and no further.
+    more = reduce(or_, (F.col("text").contains(seam) for seam in ("}{", "} {", "}\n{", "}\r\n{")))
+    broken = F.try_parse_json(F.col("text")).isNull()
     schema_name, table_name = contract.table.split(".", 1)
     found = base.Problems()
+    found.add(~F.is_valid_utf8(F.col("text")), "not_utf8", "the message is not UTF-8")
     found.add(
         (F.substring(trimmed, 1, 1) != "{") & F.col("value").isNotNull(), "not_an_object", F.col("text")
     )
     found.add(
-        (corrupt & F.try_parse_json(F.col("text")).isNull()) | ~trimmed.endswith("}"),
+        ((corrupt | more) & broken) | ~trimmed.endswith("}"),
         "unparseable_json",
         F.col("text"),
     )

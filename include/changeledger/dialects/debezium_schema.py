@@ -55,8 +55,7 @@ def discover(samples: Sequence[Sample], feed: Feed) -> Discovery:
         source = payload.get("source")
         if not isinstance(source, dict) or "op" not in payload:
             continue
-        name = f"{source.get('schema')}.{source.get('table')}"
-        config = feed.table(name)
+        config = feed.table(_table_name(source, sample.topic))
         if config is None:
             continue
         tables[sample.topic] = config.table
@@ -65,6 +64,13 @@ def discover(samples: Sequence[Sample], feed: Feed) -> Discovery:
             known = contracts.get(config.table)
             contracts[config.table] = contract if known is None else known.evolved_to(contract)
     return Discovery(tables, contracts)
+
+
+def _table_name(source: Mapping[str, Any], topic: str) -> str:
+    """`schema.table`; connectors of the 0.x line told it only by the topic, `<prefix>.<schema>.<table>`."""
+    if source.get("table") is None:
+        return ".".join(topic.split(".")[-2:])
+    return f"{source.get('schema')}.{source.get('table')}"
 
 
 def _contract(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:

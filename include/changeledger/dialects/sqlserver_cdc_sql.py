@@ -22,6 +22,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    Unicode,
     and_,
     cast,
     column,
@@ -214,7 +215,7 @@ def _literal_time(at: datetime) -> ColumnElement[Any]:
 
 def _as_read(source: ColumnElement[Any], sql: SqlType) -> ColumnElement[Any]:
     if sql.base in _AS_TEXT or (sql.base == "datetime2" and sql.spark == "string"):
-        return cast(source, String(None if sql.base in {"xml", "sql_variant"} else 40))
+        return cast(source, Unicode() if sql.base in {"xml", "sql_variant"} else String(40))
     return source
 
 

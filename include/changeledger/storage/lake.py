@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,7 +31,15 @@ def exists(spark: SparkSession, table: str) -> bool:
 
 
 def create_namespace(spark: SparkSession, namespace: str) -> None:
-    spark.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{namespace}")
+    """The first use of a catalog makes its tables; two at once disturb each other, so one tries again."""
+    statement = f"CREATE NAMESPACE IF NOT EXISTS lake.{namespace}"
+    try:
+        spark.sql(statement)
+    except Exception as error:
+        if "update SQL schema" not in str(error):
+            raise
+        time.sleep(1)
+        spark.sql(statement)
 
 
 def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:

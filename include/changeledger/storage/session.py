@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
         "spark.sql.ansi.enabled": "true",
+        # JSON members can occur twice; the last one counts.
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
         # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
         "spark.sql.legacy.charVarcharAsString": "true",
@@ -89,6 +92,8 @@ def spark_session(app_name: str) -> SparkSession:
     # Under spark-submit the launcher has set the master and the jars before this process began.
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master("local[*]")
+        # Else Spark's Python workers are whatever `python3` is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = {**local_conf(settings), **conf}
     # The builder's settings end on the command line of the JVM that it starts; a catalog reads its own at
     # its first use.

@@ -1,0 +1,60 @@
+"""The whole line on real services, in one process: what the tests of whole runs share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config import Feed, Window
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from sourcelab.services import KafkaBroker, Postgres
+
+STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+TABLES = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
+
+
+def cdc_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
+    patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(postgres.connection))
+    return _feed(name, "sqlserver_cdc", {}, more)
+
+
+def debezium_feed(name: str, kafka: KafkaBroker, prefix: str, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap}}
+    patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
+    topics = [f"{prefix}.*", f"__debezium-heartbeat.{prefix}"]
+    return _feed(name, "debezium", {"topics": topics}, more)
+
+
+def _feed(name: str, dialect: str, source: Mapping[str, Any], more: Mapping[str, Any]) -> Feed:
+    told = {"tables": [{"table": table} for table in TABLES], **more}
+    return Feed.model_validate(
+        {"feed": name, "dialect": dialect, "database": "shop", "connection": name, "source": source, **told}
+    )
+
+
+def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
+    return Window(start=start, end=end or datetime.now(UTC))
+
+
+def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
+    for stage in stages:
+        stage.run(spark, feed, over)
+
+
+def lake_name(feed: Feed, table: str, kind: str = "") -> str:
+    return f"lake.{feed.feed}.{table.replace('.', '_').lower()}{kind}"
+
+
+def rows(spark: SparkSession, name: str) -> list[Row]:
+    return spark.table(name).collect()
+
+
+def plain(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
