@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ def _query(arguments: argparse.Namespace) -> None:
 
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
+    # Spark's Python side would log a wrong query's Java stack, beside the error that we print.
+    logging.disable()
     spark = spark_session("changeledger query")
     try:
         _print(spark.sql(arguments.sql))

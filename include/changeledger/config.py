@@ -127,7 +127,10 @@ class KafkaSource(_Strict):
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
     # What the connector writes for a large value that it could not read (unavailable.value.placeholder).
-    placeholder: str = "__debezium_unavailable_value"
+    placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
+    # How the connector writes decimals (decimal.handling.mode): `precise` is base64 of their bytes,
+    # `text` is for its modes string and double. The two cannot be told apart by looking.
+    decimals: Literal["precise", "text"] = "precise"
 
 
 class CdcTablesSource(_Strict):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
@@ -189,37 +190,30 @@ def show(
 
 def _records(feed: FeedReport) -> Grid:
     seen = [d for d in _DISPOSITIONS if any(t.records[d] for t in feed.tables.values())]
-    operations = [o for o in _OPERATIONS if any(t.operations[o] for t in feed.tables.values())]
-    title = f"{feed.feed}: {feed.records} records read, {feed.accounted} accounted for"
-    grid = Grid(title=title, title_justify="left", title_style="bold")
-    grid.add_column("table")
-    for name in ("records", *seen, *operations):
-        grid.add_column(name, justify="right", style="cyan" if name in operations else None)
+    grid = _grid(
+        f"{feed.feed}: {feed.records} records read, {feed.accounted} accounted for", "table", "records", *seen
+    )
     for name, table in feed.tables.items():
         cells = [table.records.total(), *(table.records[d] for d in seen)]
-        grid.add_row(name, *(_number(n) for n in (*cells, *(table.operations[o] for o in operations))))
+        grid.add_row(name, *map(_number, cells))
     return grid
 
 
 def _published(feed: FeedReport, equal: Mapping[str, bool]) -> Grid:
-    grid = Grid()
-    for name in ("published", "current", "history", "ledger"):
-        grid.add_column(name, justify="left" if name == "published" else "right")
-    for name in ("current is the log's truth", "and equal in all feeds"):
-        grid.add_column(name)
+    operations = [o for o in _OPERATIONS if any(t.operations[o] for t in feed.tables.values())]
+    columns = ("current", "history", "ledger", "= log", "= feeds")
+    grid = _grid(None, "published", *operations, *columns)
+    grid.caption = "= log: the current rows are those of the source; = feeds: and equal in all feeds"
     for name, table in feed.tables.items():
         if name in equal:
-            counts = (_number(table.current), _number(table.history), _number(table.ledger))
-            grid.add_row(name, *counts, _yes(table.is_truth), _yes(equal[name]))
+            counts = [*(table.operations[o] for o in operations), table.current, table.history, table.ledger]
+            grid.add_row(name, *map(_number, counts), _yes(table.is_truth), _yes(equal[name]))
     return grid
 
 
 def _seconds(stages: Mapping[str, Sequence[TaskRun]]) -> Grid:
-    grid = Grid(title="Seconds per Airflow task", title_justify="left", title_style="bold")
-    grid.add_column("DAG")
     tasks = list(dict.fromkeys(run.task for runs in stages.values() for run in runs))
-    for task in (*tasks, "total"):
-        grid.add_column(task, justify="right")
+    grid = _grid("Seconds per Airflow task", "DAG", *tasks, "total")
     for dag, runs in stages.items():
         shown = {r.task: f"{r.seconds:.1f}" if r.state == "success" else f"[red]{r.state}[/]" for r in runs}
         total = sum(run.seconds for run in runs)
@@ -239,6 +233,23 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
     console.print(f"  The lake stays in {settings.home}. Ask it:", soft_wrap=True, highlight=False)
     command = f'  CHANGELEDGER_HOME={settings.home} .venv/bin/changeledger query "{query}"'
     console.print(command, soft_wrap=True, highlight=False, markup=False)
+
+
+def _grid(title: str | None, first: str, *numbers: str) -> Grid:
+    """Narrow, so that all columns fit in a terminal of 80 characters."""
+    grid = Grid(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        collapse_padding=True,
+        pad_edge=False,
+    )
+    grid.add_column(first, no_wrap=True)
+    for name in numbers:
+        grid.add_column(name, justify="right")
+    return grid
 
 
 def _number(count: int) -> str:

@@ -72,15 +72,15 @@ def run_stages(
         assert ended.returncode == 0, f"{stage}:\n{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
 
 
-def reader(spark: SparkSession, settings: Settings, name: str) -> Callable[[str], list[str]]:
-    """Reads the tables of a lake, known to this session as the catalog `name`."""
+def reader(spark: SparkSession, settings: Settings) -> Callable[[str], list[str]]:
+    """Reads the tables of a lake: each session has catalogs of its own."""
+    session = spark.newSession()
     for key, value in spark_conf(settings).items():
-        if key.startswith("spark.sql.catalog.lake"):
-            spark.conf.set(key.replace("catalog.lake", f"catalog.{name}", 1), value)
+        if key.startswith("spark.sql.catalog.lake."):
+            session.conf.set(key, value)
 
     def rows(table: str) -> list[str]:
-        found = spark.table(table.replace("lake.", f"{name}.", 1)).collect()
-        return sorted(repr(row.asDict(recursive=True)) for row in found)
+        return sorted(repr(row.asDict(recursive=True)) for row in session.table(table).collect())
 
     return rows
 
@@ -96,7 +96,7 @@ def test_both_ways_publish_the_same_tables(
         "--jars", ",".join(jars(submitted)), *(part for pair in conf for part in ("--conf", pair)),
     ]  # fmt: skip
     run_stages(submitted, source, log, submit, PYSPARK_DRIVER_PYTHON=sys.executable)
-    one, other = reader(spark, attached, "attached"), reader(spark, submitted, "submitted")
+    one, other = reader(spark, attached), reader(spark, submitted)
     feed = load_feeds(submitted.feeds)[FEED]
     for table, names in distinct_names(feed.namespace, [t.table for t in feed.tables]).items():
         for name in names:

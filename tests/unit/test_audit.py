@@ -108,13 +108,13 @@ def published_ids(spark: SparkSession) -> DataFrame:
 
 
 def test_a_clean_ledger_has_no_violations(spark: SparkSession) -> None:
-    counts = tally(ledger_rules(CONTRACT, ledger(spark, *CLEAN), published_ids(spark)))
+    counts = tally(ledger_rules(CONTRACT, ledger(spark, *CLEAN), published_ids(spark), published_ids(spark)))
     assert {t.violations for t in counts.values()} == {0}
     assert counts["key_not_null"].checked == len(CLEAN)
 
 
 def test_an_empty_window_has_no_violations(spark: SparkSession) -> None:
-    assert set(violations(ledger_rules(CONTRACT, ledger(spark), None)).values()) == {0}
+    assert set(violations(ledger_rules(CONTRACT, ledger(spark), published_ids(spark), None)).values()) == {0}
 
 
 @pytest.mark.parametrize(("name", "fault"), LEDGER_FAULTS)
@@ -122,9 +122,15 @@ def test_a_fault_in_the_ledger_is_found_by_its_rule(
     spark: SparkSession, name: str, fault: dict[str, Any]
 ) -> None:
     changes = ledger(spark, *CLEAN, ledger_row(9, **fault))
-    rules = ledger_rules(CONTRACT, changes, published_ids(spark))
+    rules = ledger_rules(CONTRACT, changes, published_ids(spark), published_ids(spark))
     assert violations(rules) == {r.name: int(r.name == name) for r in rules}
     assert len(sample(next(r for r in rules if r.name == name), 20)) == 1
+
+
+def test_a_ledger_that_lost_a_published_row_is_found(spark: SparkSession) -> None:
+    nothing = published_ids(spark).where("false")
+    found = violations(ledger_rules(CONTRACT, ledger(spark, *CLEAN), nothing, published_ids(spark)))
+    assert {name for name, count in found.items() if count} == {"ledger_keeps_everything"}
 
 
 def row(at: int, to: datetime | None = None, **members: Any) -> dict[str, Any]:
@@ -250,7 +256,7 @@ def subjects(spark: SparkSession, unbalanced: tuple[DataFrame, DataFrame, DataFr
     raw, accounted, dispositions = unbalanced
     changes = ledger(spark, *CLEAN, ledger_row(9, commit_lsn=bytes(9)))
     absent = Rule("absent_column", "absent", "It costs $5 & <b>more</b>.", changes, F.col("absent").isNull())
-    lines = (*ledger_rules(CONTRACT, changes, None), absent)
+    lines = (*ledger_rules(CONTRACT, changes, published_ids(spark), None), absent)
     books = feed_rules(feed(), balance(raw, accounted), raw, accounted, dispositions)
     return [
         Subject("shop_cdc", ("lake.shop_cdc.dispositions",), tuple(books)),
@@ -294,7 +300,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(
 
 
 def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> None:
-    rules = tuple(ledger_rules(CONTRACT, ledger(spark, *CLEAN), None))
+    rules = tuple(ledger_rules(CONTRACT, ledger(spark, *CLEAN), published_ids(spark), None))
     judged = [Subject(CONTRACT.table, ("lake.shop_cdc.dbo_order_lines_changes",), rules)]
     verdicts = judge("shop_cdc", WINDOW, judged, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]

@@ -59,7 +59,6 @@ def test_malformed_text_in_spark_is_null_and_absent_is_told_apart(spark: SparkSe
     assert [row["text"] for row in found if row["no"]] == ["NULL", "null", None]
 
 
-@pytest.mark.xfail(reason="colons are taken out wherever they stand, and an odd digit is padded", strict=True)
 def test_colons_stand_in_their_places(spark: SparkSession) -> None:
     texts = ["0000:027:00000758:0003", "0000002a:000003b0:00:5", "::::::::000003b0::0005"]
     rows = spark.createDataFrame([(t,) for t in texts], "text string")

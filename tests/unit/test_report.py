@@ -37,7 +37,7 @@ def good() -> Report:
 
 
 def shown(report: Report) -> str:
-    console = Console(record=True, width=160, file=StringIO())
+    console = Console(record=True, width=80, file=StringIO())
     show(console, report, STAGES, Settings(home=Path("/lake")))
     return console.export_text()
 
@@ -46,11 +46,11 @@ def test_all_that_matters_is_told() -> None:
     text = shown(good())
     assert "shop_cdc: 1225 records read, 1225 accounted for" in text
     lines = [line for line in text.splitlines() if TABLE in line]
-    assert [part.strip() for part in lines[0].split("│")][1:-1] == [
-        TABLE, "1,221", "1,020", "200", "·", "1", "820", "200",
+    assert lines[0].split() == [
+        TABLE, "1,221", "1,020", "200", "·", "1",
     ]  # fmt: skip
-    assert [part.strip() for part in lines[1].split("│")][1:-1] == [
-        TABLE, "800", "1,030", "1,040", "yes", "yes",
+    assert lines[1].split() == [
+        TABLE, "820", "200", "800", "1,030", "1,040", "yes", "yes",
     ]  # fmt: skip
     assert "12 of 12 rules held" in text
     assert "2.5" in text

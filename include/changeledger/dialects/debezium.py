@@ -25,7 +25,7 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover
-from changeledger.dialects.debezium_values import WIRE, placeholder_texts
+from changeledger.dialects.debezium_values import WIRES, placeholder_texts
 
 _SOURCE = (
     "struct<connector:string,ts_ms:string,snapshot:string,db:string,`schema`:string,`table`:string,"
@@ -50,8 +50,10 @@ _RANKS = {"d": "01", "c": "02", "u": "04", "r": "05"}
 
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """One row of `base.DECODED` per raw message of the topics that tell `contract.table`."""
-    held = placeholder_texts(feed.source.placeholder if isinstance(feed.source, KafkaSource) else "")
-    staged = _images(_positions(_parsed(raw)), contract, held)
+    source = feed.source
+    assert isinstance(source, KafkaSource), "config binds a dialect to its source"
+    held = placeholder_texts(source.placeholder)
+    staged = _images(_positions(_parsed(raw)), contract, WIRES[source.decimals], held)
     problems = _problems(contract)
     return staged.withColumns({"reason": problems.reason(), "detail": problems.detail()}).select(
         *_change_columns(contract), *_outcome_columns()
@@ -88,10 +90,10 @@ def _positions(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _images(staged: DataFrame, contract: Contract, held: tuple[str, ...]) -> DataFrame:
+def _images(staged: DataFrame, contract: Contract, wire: images.Wire, held: tuple[str, ...]) -> DataFrame:
     for side in ("before", "after"):
         staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), contract))
-        staged = images.read_cells(staged, side, contract, WIRE, held)
+        staged = images.read_cells(staged, side, contract, wire, held)
     before, after = (images.cells(side, contract) for side in ("before", "after"))
     gaps = {
         f"{side}_gaps": images.gaps(F.col(side), F.col(f"{side}_texts"), contract, held)

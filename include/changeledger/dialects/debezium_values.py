@@ -47,7 +47,12 @@ def _value(form: Column, column: ContractColumn) -> Column:  # noqa: PLR0911 - o
     return form if sql.spark == "string" else form.try_cast(sql.spark)
 
 
-WIRE = Wire(_form, _value)
+def _text_value(form: Column, column: ContractColumn) -> Column:
+    decimal = column.spark_type.startswith("decimal")
+    return form.try_cast(column.spark_type) if decimal else _value(form, column)
+
+
+WIRES = {"precise": Wire(_form, _value), "text": Wire(lambda text, _: text, _text_value)}
 
 
 def _micros(text: Column, sql: SqlType) -> Column:
