@@ -175,14 +175,15 @@ def show(
     console: Console, report: Report, stages: Mapping[str, Sequence[TaskRun]], settings: Settings
 ) -> None:
     for feed in report.feeds:
-        console.print()
+        told = f"{feed.records} records read, {feed.accounted} accounted for"
+        console.print(f"\n[bold]{feed.feed}: {told}[/]", highlight=False)
         console.print(_records(feed))
         console.print(_published(feed, report.equal))
         held = feed.rules - len(feed.broken)
         console.print(f"  Audit: {held} of {feed.rules} rules held", *feed.broken, sep="\n    not held: ")
     for name in report.missing:
         console.print(f"\n{name}: nothing was published", style="bold red")
-    console.print()
+    console.print("\n[bold]Seconds per Airflow task[/]")
     console.print(_seconds(stages))
     if report.feeds:
         _where_next(console, report, settings)
@@ -190,9 +191,7 @@ def show(
 
 def _records(feed: FeedReport) -> Grid:
     seen = [d for d in _DISPOSITIONS if any(t.records[d] for t in feed.tables.values())]
-    grid = _grid(
-        f"{feed.feed}: {feed.records} records read, {feed.accounted} accounted for", "table", "records", *seen
-    )
+    grid = _grid("table", "records", *seen)
     for name, table in feed.tables.items():
         cells = [table.records.total(), *(table.records[d] for d in seen)]
         grid.add_row(name, *map(_number, cells))
@@ -202,8 +201,8 @@ def _records(feed: FeedReport) -> Grid:
 def _published(feed: FeedReport, equal: Mapping[str, bool]) -> Grid:
     operations = [o for o in _OPERATIONS if any(t.operations[o] for t in feed.tables.values())]
     columns = ("current", "history", "ledger", "= log", "= feeds")
-    grid = _grid(None, "published", *operations, *columns)
-    grid.caption = "= log: the current rows are those of the source; = feeds: and equal in all feeds"
+    grid = _grid("published", *operations, *columns)
+    grid.caption = "= log: the current rows are the source's; = feeds: and equal in all feeds"
     for name, table in feed.tables.items():
         if name in equal:
             counts = [*(table.operations[o] for o in operations), table.current, table.history, table.ledger]
@@ -213,7 +212,7 @@ def _published(feed: FeedReport, equal: Mapping[str, bool]) -> Grid:
 
 def _seconds(stages: Mapping[str, Sequence[TaskRun]]) -> Grid:
     tasks = list(dict.fromkeys(run.task for runs in stages.values() for run in runs))
-    grid = _grid("Seconds per Airflow task", "DAG", *tasks, "total")
+    grid = _grid("DAG", *tasks, "total")
     for dag, runs in stages.items():
         shown = {r.task: f"{r.seconds:.1f}" if r.state == "success" else f"[red]{r.state}[/]" for r in runs}
         total = sum(run.seconds for run in runs)
@@ -235,12 +234,9 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
     console.print(command, soft_wrap=True, highlight=False, markup=False)
 
 
-def _grid(title: str | None, first: str, *numbers: str) -> Grid:
+def _grid(first: str, *numbers: str) -> Grid:
     """Narrow, so that all columns fit in a terminal of 80 characters."""
     grid = Grid(
-        title=title,
-        title_justify="left",
-        title_style="bold",
         caption_justify="left",
         box=SIMPLE_HEAD,
         collapse_padding=True,

@@ -1,0 +1,199 @@
+"""Runs that go wrong: what is published stays right, and the error says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.errors import AuditFailed, ConfigError, GapError, StageOrderError
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.stages.publish import furthest
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore
+from sourcelab import sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.services import Postgres
+from sourcelab.tables import CUSTOMERS
+from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+TABLE = '"cdc"."dbo_customers_CT"'
+BUILD = (extract, normalize, reconcile)
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(5, 24)
+
+
+@pytest.fixture
+def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log, to_tx=12)
+        yield postgres
+
+
+@pytest.fixture
+def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    name = request.node.name.removeprefix("test_")[:50]
+    return cdc_feed(name, source, monkeypatch, tables=[{"table": "dbo.customers"}])
+
+
+def test_a_failed_audit_publishes_nothing(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    run(spark, feed, window())
+    before = published(spark, feed)
+    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        # The mask of an update says that nothing changed; both rows of a pair carry the same mask.
+        mask = 'set_byte(set_byte("__$update_mask", 0, 0), length("__$update_mask") - 1, 0)'
+        lie = f'UPDATE {TABLE} SET "__$update_mask" = {mask} WHERE "__$operation" IN (3, 4) AND "__$start_lsn" = %s'
+        last = database.execute(
+            f'SELECT max("__$start_lsn") FROM {TABLE} WHERE "__$operation" = 4'
+        ).fetchone()
+        masks = database.execute(
+            f'SELECT "__$seqval", "__$operation", "__$update_mask" FROM {TABLE} WHERE "__$start_lsn" = %s',
+            last,
+        ).fetchall()
+        database.execute(lie, last)
+        over = window()
+        run(spark, feed, over, BUILD)
+        with pytest.raises(AuditFailed, match=r"mask_agrees_with_images: \d+ violations") as failed:
+            audit.run(spark, feed, over)
+        assert over.branch in str(failed.value)
+        with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
+            publish.run(spark, feed, over)
+        assert published(spark, feed) == before, "nothing that a reader sees has moved"
+        assert lake.snapshot_of(spark, lake_name(feed, CUSTOMERS.full_name), over.branch), (
+            "kept for inspection"
+        )
+        # The source is mended, and the same window run again.
+        for seqval, operation, true_mask in masks:
+            database.execute(
+                f'UPDATE {TABLE} SET "__$update_mask" = %s '
+                'WHERE "__$start_lsn" = %s AND "__$seqval" = %s AND "__$operation" = %s',
+                (true_mask, *last, seqval, operation),
+            )
+    run(spark, feed, over)
+    assert current(spark, feed) == log.final_rows(CUSTOMERS)
+
+
+def test_a_release_that_was_not_completed(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    """A crash behind the commit point: the next run completes what the release promised."""
+    first = window()
+    run(spark, feed, first, (*BUILD, audit))
+    control = ControlStore(Settings().control_url)
+    names = [lake_name(feed, "dbo.customers", kind) for kind in ("", "_history", "_changes")]
+    stored = control.window(feed.feed, first)
+    assert stored is not None
+    snapshots = {name: lake.snapshot_of(spark, name, first.branch) for name in names}
+    control.commit_release(feed.feed, first, snapshots, {}, stored.to_position)  # type: ignore[arg-type]
+    control.release_lease(feed.feed, first.id)
+    assert not current(spark, feed)
+    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    run(spark, feed, window())
+    assert current(spark, feed) == log.final_rows(CUSTOMERS)
+    assert not control.incomplete_releases(feed.feed)
+
+
+def test_the_same_window_twice(spark: SparkSession, feed: Feed) -> None:
+    over = window()
+    run(spark, feed, over)
+    before = published(spark, feed)
+    run(spark, feed, over)
+    assert published(spark, feed) == before
+    # Every stage again, as cleared tasks of a run that is not released yet.
+    again = window()
+    for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
+        stage.run(spark, feed, again)
+    found = rows(spark, lake_name(feed, "dbo.customers", "_changes"))
+    assert len({row["change_id"] for row in found}) == len(found)
+
+
+def test_bad_rows_are_quarantined_and_the_rest_published(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    half = simulate(5, 24).transactions[:12]
+    end = half[-1].commit_lsn
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        for number, change in enumerate(
+            (
+                {"__$operation": 9},
+                {"__$update_mask": b"\x01\x02\x03\x04\x05"},
+                {"id": None},
+                {"__$seqval": b"\x01\x02"},
+                {"__$operation": 3},
+            )
+        ):
+            _copy_row(database, end, 100 + number, change)
+    run(spark, feed, window())
+    quarantine = rows(spark, f"lake.{feed.feed}.quarantine")
+    assert sorted(row["reason"] for row in quarantine) == [
+        "before_without_after", "malformed_lsn", "mask_width", "null_key", "unknown_operation",
+    ]  # fmt: skip
+    assert all(row["raw_value"] for row in quarantine), "the row as it came"
+    told = {tuple(row[k] for k in CUSTOMERS.key) for row in rows(spark, lake_name(feed, "dbo.customers"))}
+    assert told, "the good rows are published"
+
+
+def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> None:
+    run(spark, feed, window())
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        database.execute("UPDATE cdc.change_tables SET start_lsn = %s", (b"\xff" * 10,))
+    with pytest.raises(GapError, match="dbo_customers_CT begins at f"):
+        extract.run(spark, feed, window())
+
+
+def test_a_missing_connection(spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(f"AIRFLOW_CONN_{feed.connection.upper()}")
+    with pytest.raises(ConfigError, match=f"the connection '{feed.connection}' does not exist"):
+        extract.run(spark, feed, window())
+
+
+def test_stages_out_of_order(spark: SparkSession, feed: Feed) -> None:
+    with pytest.raises(StageOrderError, match="has not been extracted"):
+        normalize.run(spark, feed, window())
+
+
+def test_a_position_never_goes_back() -> None:
+    assert furthest({"t": {"0": 5, "1": 9}}, {"t": {"0": 7}, "u": {"0": 1}}) == {
+        "t": {"0": 7, "1": 9},
+        "u": {"0": 1},
+    }
+    assert furthest({"lsn": "0A"}, {"lsn": "09"}) == {"lsn": "0A"}
+
+
+def published(spark: SparkSession, feed: Feed) -> dict[str, Any]:
+    names = [lake_name(feed, "dbo.customers", kind) for kind in ("", "_history", "_changes")]
+    return {name: lake.snapshot_of(spark, name, "main") for name in names}
+
+
+def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+    found = rows(spark, lake_name(feed, "dbo.customers"))
+    return {tuple(r[k] for k in CUSTOMERS.key): {n: plain(r[n]) for n in CUSTOMERS.names} for r in found}
+
+
+def _copy_row(database: psycopg.Connection[Any], lsn: bytes, command: int, change: dict[str, Any]) -> None:
+    """One more row in the last transaction: a captured one, with what is wrong with it."""
+    found = database.execute(f'SELECT * FROM {TABLE} WHERE "__$operation" = 2 LIMIT 1')
+    assert found.description is not None
+    names = [d.name for d in found.description]
+    row = dict(zip(names, found.fetchone() or (), strict=True))
+    row |= {"__$start_lsn": lsn, "__$command_id": command, "id": 10_000 + command, **change}
+    columns = ", ".join(f'"{n}"' for n in names)
+    marks = ", ".join(["%s"] * len(names))
+    database.execute(f"INSERT INTO {TABLE} ({columns}) VALUES ({marks})", [row[n] for n in names])
+
+
+def _dsn(source: Postgres) -> str:
+    return source.url.replace("+psycopg", "")
