@@ -55,7 +55,8 @@ def test_a_failed_audit_publishes_nothing(
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         # The mask of an update says that nothing changed; both rows of a pair carry the same mask.
         mask = 'set_byte(set_byte("__$update_mask", 0, 0), length("__$update_mask") - 1, 0)'
-        lie = f'UPDATE {TABLE} SET "__$update_mask" = {mask} WHERE "__$operation" IN (3, 4) AND "__$start_lsn" = %s'
+        of_update = 'WHERE "__$operation" IN (3, 4) AND "__$start_lsn" = %s'
+        lie = f'UPDATE {TABLE} SET "__$update_mask" = {mask} {of_update}'
         last = database.execute(
             f'SELECT max("__$start_lsn") FROM {TABLE} WHERE "__$operation" = 4'
         ).fetchone()

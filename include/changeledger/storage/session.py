@@ -70,7 +70,9 @@ def jars(settings: Settings) -> list[str]:
     """The jars beside Spark's own. Raises ConfigError when they have not been resolved."""
     found = sorted(str(jar) for jar in settings.jars.glob("*.jar"))
     if not found:
-        raise ConfigError(f"no jars in {settings.jars}", "run `make setup`, or set CHANGELEDGER_JARS")
+        raise ConfigError(
+            f"no jars in {settings.jars}", "run `make demo`, which fetches them, or set CHANGELEDGER_JARS"
+        )
     return found
 
 
