@@ -1,7 +1,7 @@
 """Prove the window's branch, rule by rule."""
 
 from changeledger.job import main
-from changeledger.stages import audit
+from changeledger.stages.audit import run
 
 if __name__ == "__main__":
-    main(audit.run)
+    main(run)

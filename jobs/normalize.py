@@ -1,7 +1,7 @@
 """Turn the window's raw records into canonical changes and dispositions."""
 
 from changeledger.job import main
-from changeledger.stages import normalize
+from changeledger.stages.normalize import run
 
 if __name__ == "__main__":
-    main(normalize.run)
+    main(run)

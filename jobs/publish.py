@@ -1,7 +1,7 @@
 """Make the window's tables visible: all of them, or none."""
 
 from changeledger.job import main
-from changeledger.stages import publish
+from changeledger.stages.publish import run
 
 if __name__ == "__main__":
-    main(publish.run)
+    main(run)

@@ -1,7 +1,7 @@
 """Order the window's changes and build current and history rows on its branch."""
 
 from changeledger.job import main
-from changeledger.stages import reconcile
+from changeledger.stages.reconcile import run
 
 if __name__ == "__main__":
-    main(reconcile.run)
+    main(run)
