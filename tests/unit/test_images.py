@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from changeledger import images
 from changeledger.contract import Column, Contract
-from changeledger.dialects.debezium_values import WIRE
+from changeledger.dialects.debezium_values import WIRES
 
 HELD = ("<gone>", "PGdvbmU+")
 CONTRACT = Contract(
@@ -56,7 +56,7 @@ def test_members_are_bound_by_name(spark: SparkSession, drawn: list[dict[str, st
     rows = spark.createDataFrame([(at, m) for at, m in enumerate(drawn)], "at int, m map<string,string>")
     staged = rows.withColumn("after_texts", images.texts(F.col("m"), CONTRACT))
     found = (
-        images.read_cells(staged, "after", CONTRACT, WIRE, HELD)
+        images.read_cells(staged, "after", CONTRACT, WIRES["precise"], HELD)
         .select(
             "at",
             "after_texts",
@@ -122,8 +122,8 @@ def test_decimals_are_big_endian_twos_complement(spark: SparkSession, payloads: 
     columns = [
         Column(name=f"d{p}_{s}", type=f"decimal({p},{s})", ordinal=at) for at, (p, s) in enumerate(TYPES, 1)
     ]
-    forms = rows.withColumns({f"form_{c.name}": WIRE.form(F.col("text"), c) for c in columns})
-    values = [WIRE.value(F.col(f"form_{c.name}"), c).alias(c.name) for c in columns]
+    forms = rows.withColumns({f"form_{c.name}": WIRES["precise"].form(F.col("text"), c) for c in columns})
+    values = [WIRES["precise"].value(F.col(f"form_{c.name}"), c).alias(c.name) for c in columns]
     for row in forms.select("payload", *values).collect():
         unscaled = int.from_bytes(row["payload"], "big", signed=True)
         for (precision, scale), column in zip(TYPES, columns, strict=True):
