@@ -53,9 +53,8 @@ def test_a_real_engine(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
         psycopg.connect(postgres.url.replace("+psycopg", ""), autocommit=True) as database,
     ):
         feed = _feed(kafka, monkeypatch)
-        AdminClient({"bootstrap.servers": kafka.bootstrap}).create_topics([NewTopic(TOPIC, 1, 1)])[
-            TOPIC
-        ].result()
+        admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result()
         database.execute(CREATE)
         database.execute(SNAPSHOT)
         count = _counter(feed)

@@ -129,18 +129,19 @@ def _problems(contract: Contract) -> base.Problems:
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
     corrupt = F.col("message").isNull() | F.col("message")["_corrupt"].isNotNull()
-    trimmed = F.trim(F.col("text"), F.lit(" \t\r\n"))
+    # Trimming looks at every character: only where the message does not begin and end as it should.
+    text, trimmed = F.col("text"), F.trim(F.col("text"), F.lit(" \t\r\n"))
+    opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
+    closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
     # Spark reads the first object of a text and no further.
     more = reduce(or_, (F.col("text").contains(seam) for seam in ("}{", "} {", "}\n{", "}\r\n{")))
     broken = F.try_parse_json(F.col("text")).isNull()
     schema_name, table_name = contract.table.split(".", 1)
     found = base.Problems()
     found.add(~F.is_valid_utf8(F.col("text")), "not_utf8", "the message is not UTF-8")
+    found.add(~opens, "not_an_object", F.col("text"))
     found.add(
-        (F.substring(trimmed, 1, 1) != "{") & F.col("value").isNotNull(), "not_an_object", F.col("text")
-    )
-    found.add(
-        ((corrupt | more) & broken) | ~trimmed.endswith("}"),
+        ((corrupt | more) & broken) | ~closes,
         "unparseable_json",
         F.col("text"),
     )
