@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, NamedTuple
-
-from confluent_kafka import KafkaError, Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from typing import Any
 
 from sourcelab.debezium_schema import HEARTBEAT_KEY, HEARTBEAT_VALUE, envelope_schema, key_schema, wire_value
 from sourcelab.log import Change, Log, Transaction
+from sourcelab.messages import Message
 from sourcelab.tables import DATABASE, Row, Table
 
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -20,17 +17,6 @@ PLACEHOLDER = "__debezium_unavailable_value"
 _HEARTBEAT_EVERY = 10
 # How long after the commit the connector sees a change.
 _LAG_MS = 730
-_TIMEOUT_SECONDS = 60
-
-
-class Message(NamedTuple):
-    """One Kafka record; a value of None is a tombstone."""
-
-    topic: str
-    key: bytes
-    value: bytes | None
-    headers: tuple[tuple[str, bytes], ...]
-    timestamp_ms: int
 
 
 def messages(  # noqa: PLR0913 - the settings of the connector, all by name
@@ -58,62 +44,6 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
                 yield from teller.streamed(transaction, change)
         if heartbeats and at % _HEARTBEAT_EVERY == 0:
             yield teller.heartbeat(transaction)
-
-
-def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int:
-    """Write the messages, making topics on the way; returns how many there were.
-
-    One key stays in one partition, in order, as with Java's default partitioner.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "partitioner": "murmur2_random",
-            "linger.ms": 20,
-            # Errors only: a fresh broker says a few times that it is not ready, and is asked again.
-            "log_level": 3,
-        }
-    )
-    failed: list[KafkaError] = []
-
-    def delivered(error: KafkaError | None, _message: object) -> None:
-        if error is not None:
-            failed.append(error)
-
-    count = 0
-    topics: set[str] = set()
-    for message in told:
-        if message.topic not in topics:
-            _make_topic(admin, message.topic, partitions)
-            topics.add(message.topic)
-        record = message._asdict() | {"timestamp": message.timestamp_ms, "headers": list(message.headers)}
-        del record["timestamp_ms"]
-        while True:
-            try:
-                producer.produce(**record, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
-        count += 1
-    left = producer.flush(_TIMEOUT_SECONDS)
-    if failed or left:
-        raise RuntimeError(f"{len(failed)} of {count} messages failed, {left} are unsent: {failed[:3]}")
-    return count
-
-
-# The log tells of the past: by the broker's default retention its messages would be removed at once.
-_KEPT = {"retention.ms": "-1"}
-
-
-def _make_topic(admin: AdminClient, name: str, partitions: int) -> None:
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_KEPT)
-    made = admin.create_topics([topic])
-    error = made[name].exception(_TIMEOUT_SECONDS)
-    if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-        raise error
 
 
 class _Teller:

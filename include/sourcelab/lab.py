@@ -17,6 +17,7 @@ from changeledger.config import PROJECT, Settings
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
+from sourcelab.messages import produce
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import KafkaBroker, Postgres
 
@@ -103,4 +104,4 @@ class Sources:
 
     def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
         told = debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx)
-        return debezium.produce(self.kafka.bootstrap, told)
+        return produce(self.kafka.bootstrap, told)

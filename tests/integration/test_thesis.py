@@ -12,6 +12,7 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config import Feed
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Interval, Log, simulate
+from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
 from tests.integration.line import cdc_feed, debezium_feed, lake_name, plain, rows, run, window
@@ -50,7 +51,7 @@ def test_two_dialects_tell_one_truth(
             told = debezium.messages(
                 log, schemas=True, snapshot=snapshot, prefix=prefix, from_tx=first, to_tx=last
             )
-            debezium.produce(kafka.bootstrap, told)
+            produce(kafka.bootstrap, told)
             # Windows that overlap: the second one reads the first one's records again.
             over = window()
             for feed in feeds:
