@@ -14,12 +14,11 @@ JVM in place of several for each column.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-Order = Literal["big", "little"]
+from changeledger.config import ByteOrder
 
 WORD_BITS = 60
 _WORD_DIGITS = WORD_BITS // 4
@@ -43,7 +42,7 @@ def to_hex(mask: Column) -> Column:
     return F.hex(mask)
 
 
-def words(mask: Column, highest_ordinal: int, order: Order = "big") -> Column:
+def words(mask: Column, highest_ordinal: int, order: ByteOrder = "big") -> Column:
     """array<bigint> of a binary mask, lowest ordinals first; NULL where the mask is NULL.
 
     Zero bytes that were trimmed come back. Bits of the words beyond the highest ordinal stay;
@@ -57,9 +56,9 @@ def words(mask: Column, highest_ordinal: int, order: Order = "big") -> Column:
     return _bound(digits, "digits", f"array({', '.join(cut)})")
 
 
-def highest_set(mask: Column, order: Order = "big") -> Column:
+def highest_set(mask: Column, order: ByteOrder = "big") -> Column:
     """The highest ordinal whose bit is set, at any width; 0 where none is."""
-    significant = F.ltrim(_digits(mask, order), F.lit("0"))
+    significant = F.regexp_replace(_digits(mask, order), "^0+", "")
     of_first = F.length(F.conv(F.left(significant, F.lit(1)), 16, 2))
     return F.when(significant == "", 0).otherwise((F.length(significant) - 1) * 4 + of_first)
 
@@ -78,7 +77,7 @@ def columns(mask_words: Column, ordinals: Mapping[str, int]) -> Column:
     by_word: dict[int, list[str]] = {}
     for name, ordinal in sorted(ordinals.items(), key=lambda item: item[1]):
         word, bit = divmod(ordinal - 1, WORD_BITS)
-        one = f"if((get(words, {word}) & {1 << bit}L) != 0, {_literal(name)}, NULL)"
+        one = f"if((get(words, {word}) & {1 << bit}L) != 0, {literal(name)}, NULL)"
         by_word.setdefault(word, []).append(one)
     names = (
         f"if((get(words, {word}) & {bits}L) = 0, array(), array_compact(array({', '.join(by_word[word])})))"
@@ -112,7 +111,7 @@ def _word_count(highest_ordinal: int) -> int:
     return (highest_ordinal + WORD_BITS - 1) // WORD_BITS
 
 
-def _digits(mask: Column, order: Order) -> Column:
+def _digits(mask: Column, order: ByteOrder) -> Column:
     """The mask's hex digits with the lowest ordinals in the last digit."""
     digits = F.hex(mask)
     # Reversing the text also turns the two digits of each byte: they are turned back.
@@ -125,7 +124,7 @@ def _bound(value: Column, name: str, body: str) -> Column:
     return F.get(F.call_function("transform", F.array(value), function), F.lit(0))
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """A SQL string literal. Of `${...}` Spark would make a variable's value."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
     return f"'{escaped}'"

@@ -15,6 +15,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import masks
+from changeledger.config import ByteOrder
 
 HIGHEST = 1024
 WIDTHS = [1, 8, 9, 59, 60, 61, 63, 64, 65, 120, 121, 180, 181, 999, 1000, HIGHEST]
@@ -23,7 +24,7 @@ WIDTHS = [1, 8, 9, 59, 60, 61, 63, 64, 65, 120, 121, 180, 181, 999, 1000, HIGHES
 @dataclass(frozen=True)
 class Example:
     ordinals: tuple[int, ...]
-    order: masks.Order
+    order: ByteOrder
     mask: bytes
 
     @property
@@ -43,7 +44,7 @@ class Example:
 def examples(draw: st.DrawFn) -> Example:
     highest = draw(st.sampled_from(WIDTHS))
     others = draw(st.sets(st.integers(1, highest), max_size=12))
-    order: masks.Order = draw(st.sampled_from(["big", "little"]))
+    order: ByteOrder = draw(st.sampled_from(["big", "little"]))
     full = (highest + 7) // 8
     # Trimmed, of the table's own width, or with more bytes than the table needs.
     size = draw(st.one_of(st.just(full), st.integers(0, full), st.integers(full, full + 20)))
@@ -84,7 +85,7 @@ def test_masks_of_any_width_and_ordinals_with_gaps(spark: SparkSession, drawn: l
 @pytest.mark.parametrize("order", ["big", "little"])
 @pytest.mark.parametrize("trimmed", [False, True])
 def test_every_single_bit_of_the_widest_table(
-    spark: SparkSession, order: masks.Order, *, trimmed: bool
+    spark: SparkSession, order: ByteOrder, *, trimmed: bool
 ) -> None:
     """One row for each ordinal of a table of 1024 columns: its bit alone is set."""
 
@@ -110,7 +111,7 @@ def one(spark: SparkSession, **columns: Column) -> dict[str, Any]:
 def test_examples_of_the_pages(spark: SparkSession) -> None:
     ten = {str(o): o for o in range(1, 11)}
 
-    def read(text: str, order: masks.Order) -> Column:
+    def read(text: str, order: ByteOrder) -> Column:
         return masks.columns(masks.words(masks.from_text(F.lit(text)), 10, order), ten)
 
     found = one(
