@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from changeledger import change, masks
@@ -87,7 +87,7 @@ def _words_where(shape: Contract, condition: Callable[[int, ContractColumn], str
 
 
 def evidence(told: DataFrame, shape: Contract, rules: MaskRules) -> DataFrame:
-    """One row: `table`, the counts of `Evidence`, and `examples`; from a frame as `facts` gives it."""
+    """One row: `table`, the counts of `Evidence`, and a record of some; from a frame as `facts` gives it."""
     highest = _highest(shape, rules)
     read = told.where(F.col("mask").isNotNull())
     for order in ORDERS:
@@ -106,8 +106,7 @@ def evidence(told: DataFrame, shape: Contract, rules: MaskRules) -> DataFrame:
         *(F.count_if(F.col("says") == name).alias(name) for name in COUNTS),
         *(F.min(F.when(F.col("says") == name, record)).alias(f"{name}_record") for name in _SHOWN),
     )
-    ordinals = {c.name: c.ordinal for c in shape.columns}
-    examples = F.struct(*(_in_words(F.col(f"{name}_record"), ordinals).alias(name) for name in _SHOWN))
+    examples = F.struct(*(F.col(f"{name}_record").alias(name) for name in _SHOWN))
     return counted.select(F.lit(shape.table).alias("table"), *COUNTS, examples.alias("examples"))
 
 
@@ -197,16 +196,16 @@ def _says(sets: _Sets) -> str:
         ELSE 'untested' END"""
 
 
-def _in_words(record: Column, ordinals: dict[str, int]) -> Column:
-    text = F.concat(record["kind"], F.lit(" with mask 0x"), record["mask"])
-    names = masks.columns(record["differing"], ordinals)
-    listed = F.when(F.size(names) == 0, F.lit("no column")).otherwise(F.array_join(names, ", "))
-    differ = F.when(names.isNotNull(), F.concat(F.lit(", the images differ in "), listed))
-    return F.concat(text, F.coalesce(differ, F.lit("")))
-
-
-def counted(row: Row) -> Evidence:
-    """From the row that `evidence` gives."""
+def counted(row: Row, shape: Contract) -> Evidence:
+    """From the row that `evidence` gives for that shape."""
     shown = {name: row["examples"][name] for name in _SHOWN}
-    examples = {name: text for name, text in shown.items() if text is not None}
+    examples = {name: _in_words(record, shape) for name, record in shown.items() if record is not None}
     return Evidence(**{name: row[name] for name in COUNTS}, examples=examples)
+
+
+def _in_words(record: Row, shape: Contract) -> str:
+    text = f"{record['kind']} with mask 0x{record['mask']}"
+    if record["differing"] is None:
+        return text
+    differ = [c.name for c in shape.columns if masks.is_in(c.ordinal, record["differing"])]
+    return f"{text}, the images differ in {', '.join(differ) or 'no column'}"

@@ -13,7 +13,7 @@ JVM in place of several for each column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -105,6 +105,12 @@ def bits_of(ordinals: Iterable[int], highest_ordinal: int = 0) -> list[int]:
         word, bit = divmod(ordinal - 1, WORD_BITS)
         result[word] |= 1 << bit
     return result
+
+
+def is_in(ordinal: int, known: Sequence[int]) -> bool:
+    """Is the ordinal in the set that these words are?"""
+    word, bit = divmod(ordinal - 1, WORD_BITS)
+    return bool(known[word] >> bit & 1)
 
 
 def _word_count(highest_ordinal: int) -> int:

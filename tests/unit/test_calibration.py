@@ -56,7 +56,7 @@ def said(spark: SparkSession, shape: Contract, rules: MaskRules, *facts: dict[st
     found = calibration.evidence(spark.createDataFrame(rows, FACTS), shape, rules).collect()
     assert len(found) == 1
     assert found[0]["table"] == shape.table
-    return calibration.counted(found[0])
+    return calibration.counted(found[0], shape)
 
 
 def insert(mask: str | None, known: set[int] | frozenset[int] | None, **more: Any) -> dict[str, Any]:
@@ -124,7 +124,7 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("shape", "rules"), [(TWELVE, QLIK), (TWELVE, SQL_SERVER), (WITH_HEADERS, HEADERS)])
 def test_what_a_record_says(spark: SparkSession, shape: Contract, rules: MaskRules) -> None:
-    """All records of a table in one job, each told apart by what the example of its count shows."""
+    """All records of a table together: each is counted once."""
     mine = [r for r in RECORDS if r[1] is shape and r[2] is rules]
     expected = {name: [label for label, *_, says in mine if says == name] for name in COUNTS}
     found = said(spark, shape, rules, *(fact for *_, fact, _ in mine))
@@ -251,9 +251,8 @@ def test_evidence_of_decoded_records(spark: SparkSession) -> None:
         ("change", "update", "0400", differs(name=None), differs(d=8), {"it's": "unavailable"}, None),
     )
     rules = MaskRules(delete_sets="all")
-    found = calibration.counted(
-        calibration.evidence(calibration.facts(frame, SHAPE), SHAPE, rules).collect()[0]
-    )
+    row = calibration.evidence(calibration.facts(frame, SHAPE), SHAPE, rules).collect()[0]
+    found = calibration.counted(row, SHAPE)
     assert {name: getattr(found, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | {
         "big": 3, "little": 1,
     }  # fmt: skip

@@ -53,6 +53,7 @@ def test_undecided_records_are_not_read_by_guess() -> None:
     assert auto(open_question).order is None
     # SQL Server's own masks are known to be big.
     assert auto(open_question, published="big")[:2] == ("big", False)
+    assert auto(open_question, published="little")[:2] == ("little", False)
     # An earlier window proved it.
     assert auto(open_question, Evidence(little=4), published="big")[:2] == ("little", True)
 
@@ -60,7 +61,8 @@ def test_undecided_records_are_not_read_by_guess() -> None:
 def test_windows_add_up() -> None:
     assert auto(Evidence(either=3), Evidence(little=7))[:2] == ("little", True)
     assert auto(Evidence(big=1), Evidence(little=1)).order is None
-    assert auto(Evidence(little=1, big=0), Evidence(big=500))[:2] == ("big", True)
+    assert auto(Evidence(little=1), Evidence(big=500))[:2] == ("big", True)
+    assert auto(Evidence(big=100), Evidence(big=48, little=2)).order is None
 
 
 def test_a_long_history_does_not_drown_a_window_that_contradicts_it() -> None:
