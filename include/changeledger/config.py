@@ -17,6 +17,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from changeledger.errors import ConfigError
 
+# Of a change mask: which end of its bytes holds the first columns (see `masks`).
+ByteOrder = Literal["big", "little"]
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -153,6 +156,8 @@ class Feed(_Strict):
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
     time_zone: str = "UTC"
+    # The byte order of change masks: found out for each table from what its records say, or stated.
+    mask_order: ByteOrder | Literal["auto"] = "auto"
     # Fail the run when a window's quarantined records exceed this share of its records (1 = never).
     quarantine_limit: float = Field(default=1.0, ge=0, le=1)
     # A record that waits longer for what it lacks (the rest of a split message, its metadata) is quarantined.
