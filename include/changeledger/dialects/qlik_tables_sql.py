@@ -17,6 +17,7 @@ from sqlalchemy import (
     ColumnElement,
     DateTime,
     Select,
+    TableClause,
     and_,
     case,
     cast,
@@ -60,14 +61,16 @@ def is_header(name: str, prefix: str) -> bool:
 
 
 class _Found(NamedTuple):
-    """One change table in the database: its schema, its columns' names, and the type of its timestamp."""
+    """One change table in the database."""
 
-    schema: str
-    name: str
-    columns: tuple[str, ...]
-    # NULL-able header columns by their names without prefix, as the table writes them.
+    rows: TableClause
+    # The header columns as the table writes them, by their lower-case names without prefix.
     headers: Mapping[str, str]
     timestamp_type: str
+
+    @property
+    def seq(self) -> ColumnElement[Any]:
+        return self.rows.c[self.headers[CHANGE_SEQ]]
 
 
 class ChangeTables:
@@ -107,18 +110,15 @@ class ChangeTables:
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
         found, last = self._found[table.instance], to or ""
-        rows = _table(found)
-        names = [rows.c[name] for name in found.headers.values()]
-        data = [as_read(rows.c[c.name], c.sql_type).label(c.name) for c in table.shape.columns]
-        queries = [
-            select(*names, *data).where(self._between(found, low, high))
+        names = [found.rows.c[name] for name in found.headers.values()]
+        data = [as_read(found.rows.c[c.name], c.sql_type).label(c.name) for c in table.shape.columns]
+        first, *others = (
+            _between(found, low, high)
             for low, high in pairwise([after or "", *self._cuts(found, after or "", last), last])
-        ]
-        # One of them takes the rows without a position along.
-        first = select(*names, *data).where(
-            or_(queries[0].whereclause, ~_placed(self._seq(found)))  # type: ignore[arg-type]
         )
-        return [first, *queries[1:]]
+        # One of the queries takes the rows without a position along.
+        ranges = [or_(first, ~_placed(found.seq)), *others]
+        return [select(*names, *data).where(one) for one in ranges]
 
     def _find(self, config: TableConfig) -> ChangeTable:
         schema, _, name = config.table.partition(".")
@@ -147,9 +147,7 @@ class ChangeTables:
         timestamps = [row["data_type"] for row in rows if row["column_name"] == headers.get(TIMESTAMP)]
         instance = rows[0]["table_name"]
         self._found[instance] = _Found(
-            rows[0]["table_schema"],
-            instance,
-            tuple(row["column_name"] for row in rows),
+            table(instance, *(column(row["column_name"]) for row in rows), schema=rows[0]["table_schema"]),
             headers,
             str(timestamps[0]).lower() if timestamps else "",
         )
@@ -158,50 +156,42 @@ class ChangeTables:
     def _highest(self, told: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
         found = self._found[told.instance]
-        seq = self._seq(found)
-        early = [func.max(case((self._is_before(found, at), seq))) for at in before]
+        seq = found.seq
+        early = [func.max(case((_is_before(found, at), seq))) for at in before]
         results = [one.label(f"highest_{n}") for n, one in enumerate([func.max(seq), *early])]
-        query = select(*results).select_from(_table(found)).where(_placed(seq))
+        query = select(*results).where(_placed(seq))
         (row,) = self._database.rows(query)
         return [row[result.name] for result in results]
 
-    def _is_before(self, found: _Found, at: datetime) -> ColumnElement[bool]:
-        """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
-        utc = at.astimezone(UTC)
-        if not found.timestamp_type.startswith(("timestamp", "datetime")):
-            return self._seq(found) < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
-        stamp = _table(found).c[found.headers[TIMESTAMP]]
-        zoned = "with time zone" in found.timestamp_type or found.timestamp_type == "datetimeoffset"
-        end = (
-            cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
-            if zoned
-            else literal_time(utc)
-        )
-        return or_(stamp < end, stamp.is_(None))
-
     def _cuts(self, found: _Found, after: str, to: str) -> list[str]:
         """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
-        minute = func.substring(self._seq(found), 1, _MINUTE_DIGITS).label("minute")
-        query = select(minute, func.count().label("rows")).where(self._between(found, after, to))
-        counted = sorted(
-            (str(row["minute"]), int(row["rows"]))
-            for row in self._database.rows(query.select_from(_table(found)).group_by(minute))
-        )
-        totals = [total // self._source.partition_rows for total in accumulate(rows for _, rows in counted)]
+        minute = func.substring(found.seq, 1, _MINUTE_DIGITS)
+        query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
+        rows = self._database.rows(query.where(_between(found, after, to)))
+        counted = sorted((str(row["minute"]), int(row["rows"])) for row in rows)
+        totals = [n // self._source.partition_rows for n in accumulate(count for _, count in counted)]
         ends = [at + "9" * (SEQ_DIGITS - _MINUTE_DIGITS) for at, _ in counted]
         starts = zip(ends, [0, *totals], totals, strict=False)
         return [end for end, before, now in starts if now > before and end < to]
 
-    def _seq(self, found: _Found) -> ColumnElement[Any]:
-        return _table(found).c[found.headers[CHANGE_SEQ]]
 
-    def _between(self, found: _Found, after: str, to: str) -> ColumnElement[bool]:
-        seq = self._seq(found)
-        return and_(_placed(seq), seq > literal(after), seq <= literal(to))
+def _is_before(found: _Found, at: datetime) -> ColumnElement[bool]:
+    """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
+    utc = at.astimezone(UTC)
+    if not found.timestamp_type.startswith(("timestamp", "datetime")):
+        return found.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
+    stamp = found.rows.c[found.headers[TIMESTAMP]]
+    zoned = "with time zone" in found.timestamp_type or found.timestamp_type == "datetimeoffset"
+    end = (
+        cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
+        if zoned
+        else literal_time(utc)
+    )
+    return or_(stamp < end, stamp.is_(None))
 
 
-def _table(found: _Found) -> Any:
-    return table(found.name, *(column(name) for name in found.columns), schema=found.schema)
+def _between(found: _Found, after: str, to: str) -> ColumnElement[bool]:
+    return and_(_placed(found.seq), found.seq > literal(after), found.seq <= literal(to))
 
 
 def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:
@@ -222,7 +212,7 @@ def columns_of(schema: str, name: str) -> Select[Any]:
     )  # fmt: skip
     source = table(
         quoted_name("COLUMNS", quote=False),
-        *(column(quoted_name(n, quote=False)) for n in names),  # type: ignore[arg-type]
+        *(column(quoted_name(n, quote=False)) for n in names),
         schema=quoted_name("INFORMATION_SCHEMA", quote=False),
     )
     return select(*(source.c[n].label(n.lower()) for n in names)).where(
