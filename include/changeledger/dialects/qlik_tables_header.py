@@ -24,6 +24,8 @@ _LETTERS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "BEFOREIMAGE": "B"}
 # Of a SQL Server source: the LSN as 8:8:4, and whatever may follow it.
 _BEGINS_WITH_LSN = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}(?![0-9A-Fa-f])"
 _LSN_LENGTH = 22
+# The time in a change_seq, to hundredths of a second.
+_TIME = r"^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d+$"
 # The year 1970 stands for a time that the source did not tell.
 _FIRST_TIME = "1971-01-01 00:00:00"
 
@@ -82,8 +84,7 @@ class Header:
         """
         stamp = self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp")
         known = F.when(stamp >= F.lit(_FIRST_TIME).cast("timestamp"), stamp)
-        # To hundredths of a second.
-        in_seq = F.try_to_timestamp(F.left(self.text(CHANGE_SEQ), F.lit(16)), F.lit("yyyyMMddHHmmssSS"))
+        in_seq = F.regexp_replace(self.text(CHANGE_SEQ), _TIME, "$1-$2-$3 $4:$5:$6.$7").try_cast("timestamp")
         unknown = F.when(self.letter() == "", F.timestamp_seconds(F.lit(0)))
         return F.coalesce(known, in_seq, unknown)
 
