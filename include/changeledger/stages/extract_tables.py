@@ -74,10 +74,11 @@ class _Reading:
                 frames.append(self._rows(told, kinds))
                 kinds.update((column.lower(), kind) for column, kind in frames[-1].dtypes)
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        if there:
-            lake.widen(this.spark, name, [(n, k) for n, k in rows.dtypes if n not in there])
-        else:
-            lake.create(this.spark, name, rows.dtypes, ("run_id",))
+        fresh = [(column, kind) for column, kind in rows.dtypes if column not in there]
+        if not there:
+            lake.create(this.spark, name, fresh, ("run_id",))
+        elif fresh:
+            lake.widen(this.spark, name, fresh)
         lake.replace_partition(rows, name, "run_id", this.id)
         log.info("%s: read the window's rows of %s into %s", this.feed.feed, table, name)
 
