@@ -144,14 +144,27 @@ class CdcTablesSource(_Strict):
     partition_rows: int = Field(default=200_000, ge=1)
 
 
+class QlikTablesSource(_Strict):
+    """Qlik change tables `<table>__ct`, in the database that the task writes to."""
+
+    # The schema that holds them, where it is not the source table's own.
+    target_schema: str | None = None
+    # The prefix of the header columns, as the task's settings have it.
+    header_prefix: str = "header__"
+    # Targets that know no empty text hold '' where the source has NULL.
+    empty_is_null: bool = False
+    # Rows per Spark partition of one read; a window with more rows is read in parallel.
+    partition_rows: int = Field(default=200_000, ge=1)
+
+
 class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["debezium", "sqlserver_cdc"]
+    dialect: Literal["debezium", "qlik_tables", "sqlserver_cdc"]
     database: str
     connection: str
-    source: KafkaSource | CdcTablesSource
+    source: KafkaSource | CdcTablesSource | QlikTablesSource
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
@@ -212,6 +225,7 @@ class Feed(_Strict):
 
 SOURCE_MODELS: dict[str, type[_Strict]] = {
     "debezium": KafkaSource,
+    "qlik_tables": QlikTablesSource,
     "sqlserver_cdc": CdcTablesSource,
 }
 

@@ -5,7 +5,7 @@ They are made in PostgreSQL under SQL Server's own names. Binary LSNs keep their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from sourcelab.log import Change, Log, Transaction
+from sourcelab.postgres import copy_rows, plain_url, postgres_type
 from sourcelab.tables import Column, Row, Table
 
 DELETE, INSERT, UPDATE_BEFORE, UPDATE_AFTER = 1, 2, 3, 4
@@ -41,24 +42,6 @@ CREATE TABLE cdc.ddl_history (source_object_id int, object_id int, required_colu
     ddl_command text, ddl_lsn bytea, ddl_time timestamp);
 """
 
-_POSTGRES_TYPES = {
-    "bit": "boolean",
-    "tinyint": "smallint",
-    "smallint": "smallint",
-    "int": "integer",
-    "bigint": "bigint",
-    "real": "real",
-    "float": "double precision",
-    "money": "numeric(19,4)",
-    "date": "date",
-    "datetime": "timestamp(3)",
-    "time": "text",
-    "datetimeoffset": "text",
-    "uniqueidentifier": "uuid",
-    "xml": "text",
-    "varbinary": "bytea",
-}
-
 # max_length (bytes), precision and scale of the types without arguments, as sys.columns tells them.
 _SIZES = {
     "bit": (1, 1, 0),
@@ -82,11 +65,11 @@ _CLOCKS = {"time": (5, 8), "datetime2": (8, 19), "datetimeoffset": (10, 26)}
 
 def load(url: str, log: Log, to_tx: int | None = None, zone: str = "UTC") -> None:
     """Make the change tables and write the transactions up to `to_tx` (exclusive; all when None)."""
-    with psycopg.connect(_plain(url)) as session:
+    with psycopg.connect(plain_url(url)) as session:
         session.execute(_METADATA)
         for at, table in enumerate(log.tables):
             _describe(session, table, at, log, zone)
-        _copy(session, "sys", "schemas", [(number, name) for name, number in _SCHEMA_IDS.items()])
+        copy_rows(session, "sys", "schemas", [(number, name) for name, number in _SCHEMA_IDS.items()])
     append(url, log, 0, len(log.transactions) if to_tx is None else to_tx, zone)
 
 
@@ -96,10 +79,10 @@ def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> N
     for transaction in log.transactions[from_tx:to_tx]:
         for table, row in change_rows(transaction):
             rows[f"{table.capture_instance}_CT"].append(row)
-    with psycopg.connect(_plain(url)) as session:
+    with psycopg.connect(plain_url(url)) as session:
         for name, told in rows.items():
-            _copy(session, "cdc", name, told)
-        _copy(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
+            copy_rows(session, "cdc", name, told)
+        copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
 
 
 def change_rows(transaction: Transaction) -> Iterator[tuple[Table, tuple[Any, ...]]]:
@@ -164,41 +147,23 @@ def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone
     since = first.begin_time.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
     name = sql.Identifier("cdc", f"{table.capture_instance}_CT")
     head = ("bytea NOT NULL", "bytea", "bytea NOT NULL", "int NOT NULL", "bytea")
-    kinds = [*zip(_HEAD, head, strict=True), *((c.name, _postgres_type(c)) for c in table.columns)]
+    kinds = [*zip(_HEAD, head, strict=True), *((c.name, postgres_type(c)) for c in table.columns)]
     columns = [
         sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(kind)) for n, kind in [*kinds, (_COMMAND, "int")]
     ]
     session.execute(sql.SQL("CREATE TABLE {} ({})").format(name, sql.SQL(", ").join(columns)))
     session.execute(sql.SQL("CREATE INDEX ON {} ({})").format(name, sql.Identifier(_HEAD[0])))
     capture = (change_table, source, table.capture_instance, first.begin_lsn, None, True, False, None, None)
-    _copy(session, "cdc", "change_tables", [(*capture, since)])
-    _copy(session, "sys", "tables", [(source, table.name, _SCHEMA_IDS[table.schema])])
+    copy_rows(session, "cdc", "change_tables", [(*capture, since)])
+    copy_rows(session, "sys", "tables", [(source, table.name, _SCHEMA_IDS[table.schema])])
     captured = [(change_table, c.name, c.ordinal, c.base, c.ordinal, False) for c in table.columns]
-    _copy(session, "cdc", "captured_columns", captured)
+    copy_rows(session, "cdc", "captured_columns", captured)
     # Captured columns accept NULL in a change table, whatever they do in the source.
     sizes = [(change_table, c.name, c.ordinal, *_size(c), True) for c in table.columns]
-    _copy(session, "sys", "columns", sizes)
+    copy_rows(session, "sys", "columns", sizes)
     ordinals = {c.name: c.ordinal for c in table.columns}
     keys = [(change_table, key, at, ordinals[key]) for at, key in enumerate(table.key, start=1)]
-    _copy(session, "cdc", "index_columns", keys)
-
-
-def _copy(session: psycopg.Connection, schema: str, table: str, rows: Iterable[tuple[Any, ...]]) -> None:
-    statement = sql.SQL("COPY {} FROM STDIN").format(sql.Identifier(schema, table))
-    with session.cursor() as cursor, cursor.copy(statement) as copy:
-        for row in rows:
-            copy.write_row(row)
-
-
-def _postgres_type(column: Column) -> str:
-    if column.base == "decimal":
-        return "numeric({},{})".format(*column.arguments)
-    if column.base == "datetime2":
-        return f"timestamp({column.arguments[0]})"
-    if column.base in {"char", "varchar", "nvarchar"}:
-        kind = "char" if column.base == "char" else "varchar"
-        return "text" if column.is_max else f"{kind}({column.arguments[0]})"
-    return _POSTGRES_TYPES[column.base]
+    copy_rows(session, "cdc", "index_columns", keys)
 
 
 def _size(column: Column) -> tuple[int, int, int]:
@@ -218,8 +183,3 @@ def _size(column: Column) -> tuple[int, int, int]:
         (length,) = column.arguments
         return (length * 2 if column.base == "nvarchar" and not column.is_max else length), 0, 0
     return _SIZES[column.base]
-
-
-def _plain(url: str) -> str:
-    """A URL of SQLAlchemy as libpq reads it."""
-    return url.replace("postgresql+psycopg://", "postgresql://")

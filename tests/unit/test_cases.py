@@ -6,6 +6,7 @@
   members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
   Decimals are text without trailing zeros, binary is `0x...`.
 * `contract.json`: the table's contract, where the messages do not tell it.
+* `shape.json`: the columns of the change table, where the contract has others.
 * `feed.yaml`: members of the feed that differ from the default ones.
 * `types.json`: Spark types of raw columns that differ from the contract's.
 * `fault.txt`: why the case does not pass yet.
@@ -30,11 +31,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from changeledger.change import quoted
 from changeledger.config import Feed
 from changeledger.contract import Contract
-from changeledger.dialects import sqlserver_cdc
-from changeledger.dialects.base import Known, MessageDialect
+from changeledger.dialects.base import Known, MessageDialect, TableDialect
 from changeledger.dialects.registry import DIALECTS
+from changeledger.dialects.table_rows import stored_names
 from changeledger.images import fitted
 from changeledger.reconcile.pairs import join_images
 
@@ -45,6 +47,7 @@ MEMBERS = (
 )  # fmt: skip
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
+    "qlik_tables": {"source": {}},
     "sqlserver_cdc": {"source": {}},
 }
 HEADER_TYPES = {
@@ -55,6 +58,7 @@ HEADER_TYPES = {
     "__$update_mask": "binary",
     "__$command_id": "int",
     "__$commit_time": "timestamp_ntz",
+    "header__timestamp": "timestamp_ntz",
 }
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
@@ -223,17 +227,25 @@ class Outcomes:
     def _decode_rows(self, case: Case) -> None:
         contract = case.stated
         assert contract is not None, "change tables do not tell their contract in a row"
-        types_file = case.folder / "types.json"
-        types = HEADER_TYPES | {c.name: c.spark_type for c in contract.columns}
+        shape_file, types_file = case.folder / "shape.json", case.folder / "types.json"
+        shape = (
+            Contract.model_validate_json(shape_file.read_text("utf-8")) if shape_file.exists() else contract
+        )
+        types = HEADER_TYPES | {c.name: c.spark_type for c in (*contract.columns, *shape.columns)}
         types |= json.loads(types_file.read_text("utf-8")) if types_file.exists() else {}
         names = list(dict.fromkeys(name for record in case.records for name in record["row"]))
         texts = [(at, {n: text(v) for n, v in r["row"].items()}) for at, r in enumerate(case.records)]
         frame = self._spark.createDataFrame(texts, "at bigint, cells map<string,string>")
-        raw = frame.select("at", *(column(n, types[n]).alias(n) for n in names))
-        placed = sqlserver_cdc.record(raw, contract.table.replace(".", "_"))
-        rows = raw.withColumn("record", placed.withField("offset", F.col("at"))).drop("at")
+        raw = frame.select("at", *(column(n, types.get(n, "string")).alias(n) for n in names))
+        read = raw.drop("at")
         dialect = DIALECTS[case.dialect]
-        found = decoded(dialect.decode(rows, contract, case.feed))
+        assert isinstance(dialect, TableDialect)
+        placed = dialect.record(read, case.records[0]["table"].removesuffix("_CT"), case.feed)
+        rows = raw.select(
+            placed.withField("offset", F.col("at")).alias("record"),
+            *(F.col(quoted(n)).alias(s) for n, s in zip(names, stored_names(read.dtypes, {}), strict=True)),
+        )
+        found = decoded(fitted(dialect.decode(rows, shape, case.feed), shape, contract))
         self._known[case.name] = [found.get(at) for at in range(len(case.records))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from changeledger import change
 from changeledger.contract import Column, Contract
@@ -19,17 +19,18 @@ CONTRACT = Contract(
     ),
 )
 HALVES = (
-    "before struct<id:int,a:int>, after struct<id:int,a:int>, before_gaps map<string,string>, "
+    "key struct<id:int>, previous_key struct<id:int>, before struct<id:int,a:int>, "
+    "after struct<id:int,a:int>, before_gaps map<string,string>, "
     f"record {change.RECORD_TYPE}, part string, pair_key binary, disposition string, reason string, "
     "detail string, flags array<string>"
 )
 
 
-def half(at: int, part: str, pair: str | None, disposition: str = "change") -> tuple[Any, ...]:
+def half(at: int, part: str, pair: str | None, disposition: str = "change", row: int = 1) -> tuple[Any, ...]:
     image = (at, at)
     before, after = (image, None) if part == "before" else (None, image)
     key = None if pair is None else pair.encode()
-    return (before, after, None, ("t", 0, at, None), part, key, disposition, None, None, None)
+    return ((row,), None, before, after, None, ("t", 0, at, None), part, key, disposition, None, None, None)
 
 
 def joined(spark: SparkSession, *rows: tuple[Any, ...]) -> dict[int, tuple[Any, ...]]:
@@ -64,6 +65,13 @@ def test_halves_are_found_by_their_position(spark: SparkSession) -> None:
     }
     assert joined(spark, *rows) == expected
     assert joined(spark, *reversed(rows)) == expected
+
+
+def test_a_pair_of_two_keys_moves_its_row(spark: SparkSession) -> None:
+    halves = [half(0, "after", "p", row=2), half(1, "before", "p", row=1), half(2, "after", "q", row=3)]
+    found = pairs.join_images(spark.createDataFrame(halves, HALVES)).collect()
+    told = {r["record"]["offset"]: (r["previous_key"], r["flags"]) for r in found}
+    assert told == {0: (Row(id=1), ["key_changed"]), 1: (None, None), 2: (None, ["before_unknown"])}
 
 
 def ledger(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:

@@ -46,6 +46,7 @@ NAMES = {
     "postgresql": ('cdc."dbo_order items]_CT"', '"select"', '"a""b"', "TIMESTAMP WITHOUT TIME ZONE"),
     "sqlite": ('cdc."dbo_order items]_CT"', '"select"', '"a""b"', "DATETIME"),
 }
+NOON = datetime(2026, 8, 7, 12)
 every_database = pytest.mark.parametrize("database", DIALECTS)
 
 
@@ -58,7 +59,7 @@ def sql(query: Select[Any], database: str) -> str:
 def test_capture_instances(database: str) -> None:
     assert sql(CATALOG.capture_instances(), database) == (
         "SELECT cdc.change_tables.capture_instance, cdc.change_tables.object_id, "
-        "cdc.change_tables.start_lsn, "
+        "cdc.change_tables.start_lsn, cdc.change_tables.create_date, "
         "sys.schemas.name AS schema_name, sys.tables.name AS table_name FROM cdc.change_tables "
         "JOIN sys.tables ON sys.tables.object_id = cdc.change_tables.source_object_id "
         "JOIN sys.schemas ON sys.schemas.schema_id = sys.tables.schema_id"
@@ -188,6 +189,6 @@ def test_a_capture_instance_that_cannot_be_seen() -> None:
 def test_capture_instances_of_rows() -> None:
     row = {
         "capture_instance": "dbo_t_v2", "object_id": 7, "schema_name": "dbo", "table_name": "t.x",
-        "start_lsn": bytearray(LOW),
+        "start_lsn": bytearray(LOW), "create_date": NOON,
     }  # fmt: skip
-    assert capture_instances([row]) == [CaptureInstance("dbo_t_v2", 7, "dbo.t.x", LOW)]
+    assert capture_instances([row]) == [CaptureInstance("dbo_t_v2", 7, "dbo.t.x", LOW, NOON)]

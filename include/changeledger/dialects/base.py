@@ -10,15 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.change import literal
-from changeledger.config import Feed
+from changeledger.config import Feed, Window
 from changeledger.contract import Contract
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
 
 # Which part of a change a decoded record holds, where a dialect tells an update as two records.
 WHOLE = "whole"
@@ -88,11 +91,64 @@ class MessageDialect:
     images_apart: bool = False
 
 
+class ChangeTable(NamedTuple):
+    """A change table: whose rows it tells, and its columns as it has them now."""
+
+    table: str
+    # Its own name (`dbo_orders`, `orders__ct`); two capture instances may tell one table.
+    instance: str
+    shape: Contract
+
+
+# How far each table is read: its name to the position of the last row, as text that orders as it does.
+TablePositions = Mapping[str, str]
+
+
+class Database(Protocol):
+    """What a reader of change tables asks of the database."""
+
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        """The rows of a small result."""
+        ...
+
+    def columns(self, query: Select[Any]) -> Sequence[str]:
+        """The names of a result's columns."""
+        ...
+
+
+class TableReader(Protocol):
+    """The change tables of one feed, as the database has them now."""
+
+    @property
+    def tables(self) -> Sequence[ChangeTable]:
+        """Of one source table in the order in which they follow each other."""
+        ...
+
+    def check(self, released: TablePositions) -> None:
+        """Raises GapError where changes behind `released` are gone from the source."""
+        ...
+
+    def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
+        """What the window reads of each table: `(from, to]`.
+
+        A table without a `from` is read from its beginning; one without a `to` has nothing to read yet.
+        """
+        ...
+
+    def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
+        """SELECTs that together give the rows of `(after, to]` once; at least one."""
+        ...
+
+
 @dataclass(frozen=True)
 class TableDialect:
     """A dialect in change tables, read over JDBC."""
 
     name: str
+    # Raises ConfigError and ContractError where the feed's tables cannot be read as configured.
+    reader: Callable[[Feed, Database], TableReader]
+    # Where a raw row of a change table stands.
+    record: Callable[[DataFrame, str, Feed], Column]
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
     images_apart: bool = False
 

@@ -6,6 +6,8 @@ Key differences from the other dialects:
 * Order is (start_lsn, command_id, seqval, operation): seqval alone is not to be ordered by.
 * `__$update_mask` tells what changed; its last byte holds capture ordinals 1 to 8.
 * Large values that did not change are NULL in before images: unavailable, not NULL.
+* Any subset of the columns is read: old versions have no command id, sys.fn_cdc_get_net_changes_* has no
+  seqval, and one row (operation 5) for an insert or update, whichever it was.
 
 Source: the page on `cdc.<capture_instance>_CT` and its remarks on large object data types.
 """
@@ -16,10 +18,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images, lsn, masks
+from changeledger.change import literal, quoted
 from changeledger.config import Feed
-from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
-from changeledger.dialects import base
+from changeledger.dialects import base, table_rows
 from changeledger.dialects.sqlserver_cdc_sql import (
     COMMAND_ID,
     COMMIT_TIME,
@@ -28,17 +30,30 @@ from changeledger.dialects.sqlserver_cdc_sql import (
     START_LSN,
     UPDATE_MASK,
 )
+from changeledger.dialects.sqlserver_cdc_tables import CaptureTables
+from changeledger.dialects.table_rows import Rows
 
-_OPERATIONS = {1: change.DELETE, 2: change.INSERT, 3: change.UPDATE, 4: change.UPDATE}
+# A net change (5) may have been an insert: as an update without a before image it is true of both.
+_OPERATIONS = {
+    1: change.DELETE,
+    2: change.INSERT,
+    3: change.UPDATE,
+    4: change.UPDATE,
+    5: change.UPDATE,
+}
+# 10 bytes in base64, as exports write binary columns.
+_BASE64_LENGTH = 16
 
 
-def record(raw: DataFrame, instance: str) -> Column:
+def record(raw: DataFrame, instance: str, _feed: Feed) -> Column:
     """Where a row stands: its change table, and (start_lsn, command_id, seqval, operation) as bytes."""
+    rows = Rows.of(raw)
+    nothing = F.lit(b"")
     row = F.concat(
-        F.coalesce(_col(START_LSN), F.lit(b"")),
-        lsn.big_endian(_command_id(raw), 4),
-        F.coalesce(_col(SEQVAL), F.lit(b"")),
-        lsn.big_endian(F.coalesce(_col(OPERATION), F.lit(0)), 1),
+        F.coalesce(_lsn(rows, START_LSN), nothing),
+        lsn.big_endian(_number(rows, COMMAND_ID), 4),
+        F.coalesce(_lsn(rows, SEQVAL), nothing),
+        lsn.big_endian(_number(rows, OPERATION), 1),
     )
     return F.struct(
         F.lit(f"{instance}_CT").alias("source"),
@@ -50,142 +65,150 @@ def record(raw: DataFrame, instance: str) -> Column:
 
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """One row of `base.DECODED` per raw row of the change table of `contract.table`."""
+    rows = Rows.packed(raw)
     ordinals = {c.name: c.ordinal for c in contract.columns}
     highest = max(ordinals.values())
-    mask = _mask(raw)
-    staged = raw.withColumns({"mask_bytes": mask}).withColumns(
+    staged = rows.frame.withColumns(
         {
-            "mask_words": masks.words(F.col("mask_bytes"), highest),
-            "image": F.struct(*(_cell(raw, c).alias(c.name) for c in contract.columns)),
-            "order_prefix": F.concat(_col(START_LSN), lsn.big_endian(_command_id(raw), 4), _col(SEQVAL)),
+            "start_lsn": _lsn(rows, START_LSN),
+            "seqval": _lsn(rows, SEQVAL),
+            "command_id": _number(rows, COMMAND_ID),
+            "code": _number(rows, OPERATION),
+            "mask_bytes": _mask(rows),
             "committed_at": F.convert_timezone(
-                F.lit(feed.time_zone), F.lit("UTC"), _col(COMMIT_TIME).cast("timestamp_ntz")
+                F.lit(feed.time_zone), F.lit("UTC"), rows.text(COMMIT_TIME).try_cast("timestamp_ntz")
             ).cast("timestamp"),
+            "image": table_rows.image(table_rows.cells(rows, contract), contract),
         }
-    )
-    staged = staged.withColumn("key", images.key_of(images.fields("image", contract), contract))
-    staged = _problems(raw, contract, masks.width(highest)).told(staged)
-    staged = staged.withColumns(
+    ).withColumns(
         {
-            "before_gaps": _before_gaps(contract),
-            "after_gaps": _computed_gaps(contract),
+            "mask_words": masks.words(F.col("mask_bytes"), highest, contract.mask_order or "big"),
+            "order_prefix": F.concat(
+                F.col("start_lsn"),
+                lsn.big_endian(F.col("command_id"), 4),
+                F.coalesce(F.col("seqval"), lsn.constant(lsn.LOWEST)),
+            ),
+            "key": images.key_of(images.fields("image", contract), contract),
         }
     )
-    return staged.select(*_columns(raw, contract, ordinals))
+    staged = staged.withColumn("changed", masks.columns(F.col("mask_words"), ordinals))
+    judged = _problems(rows, contract, masks.width(highest)).told(staged)
+    before_gaps, after_gaps = _gaps(rows, contract)
+    with_gaps = judged.withColumns({"before_gaps": before_gaps, "after_gaps": after_gaps})
+    return with_gaps.select(*_columns(contract, ordinals))
 
 
-def _col(name: str) -> Column:
-    return F.col(change.quoted(name))
+def _lsn(rows: Rows, name: str) -> Column:
+    """10 bytes, from bytes or from an export's text: 0x and hex, bare hex, 8:8:4, base64."""
+
+    def read(told: Column, kind: str) -> Column:
+        if kind == "binary":
+            return told
+        encoded = F.when(F.length(told) == _BASE64_LENGTH, F.try_to_binary(told, F.lit("base64")))
+        return F.coalesce(lsn.from_text(told), encoded)
+
+    return rows.first(name, read, "binary")
 
 
-def _command_id(raw: DataFrame) -> Column:
-    """0 where an old version of SQL Server has no such column."""
-    return F.coalesce(_col(COMMAND_ID), F.lit(0)) if COMMAND_ID in raw.columns else F.lit(0)
+def _number(rows: Rows, name: str) -> Column:
+    """An int; 0 where it is not there, as the command id in old versions of SQL Server."""
+    return F.coalesce(rows.text(name).try_cast("int"), F.lit(0))
 
 
-def _mask(raw: DataFrame) -> Column:
-    """The mask as bytes; exports write it as hex text, with or without 0x."""
-    if dict(raw.dtypes)[UPDATE_MASK] == "binary":
-        return _col(UPDATE_MASK)
-    return F.try_to_binary(F.regexp_replace(_col(UPDATE_MASK), "^0[xX]", ""), F.lit("hex"))
+def _mask(rows: Rows) -> Column:
+    """The mask as bytes; exports write it as hex text of whole bytes, with or without 0x."""
+
+    def read(told: Column, kind: str) -> Column:
+        hexadecimal = F.regexp_replace(told, "^0[xX]", "")
+        return told if kind == "binary" else F.try_to_binary(hexadecimal, F.lit("hex"))
+
+    return rows.first(UPDATE_MASK, read, "binary")
 
 
-def _cell(raw: DataFrame, column: ContractColumn) -> Column:
-    """The column in its contract's type; NULL where the value does not fit."""
-    value = _col(column.name)
-    if column.sql_type.base == "uniqueidentifier":
-        return F.upper(value.cast("string"))
-    return value if dict(raw.dtypes)[column.name] == column.spark_type else value.try_cast(column.spark_type)
+def _gaps(rows: Rows, contract: Contract) -> tuple[Column, Column]:
+    """Cells of before and after images that are NULL without being known to be.
 
-
-def _before_gaps(contract: Contract) -> Column:
-    """Cells of a before image that SQL Server leaves NULL without knowing them to be NULL.
-
-    text, ntext and image on operations 1 and 3; max types on 3 when their bit is not set.
+    Computed columns always; text, ntext and image on operations 1 and 3; max types on 3 when their bit
+    is not set.
     """
-    unset = F.col("mask_words")
-    always, update_only = [], []
-    for column in contract.columns:
-        empty = F.col("image")[column.name].isNull()
-        if column.computed or column.sql_type.is_lob:
-            always.append((column.name, empty))
-        elif column.sql_type.is_max:
-            update_only.append(
-                (column.name, empty & (_col(OPERATION) == 3) & ~masks.has(unset, column.ordinal))
-            )
-    return _gap_map([*always, *update_only])
-
-
-def _computed_gaps(contract: Contract) -> Column:
-    """Computed columns are always NULL in a change table."""
-    return _gap_map([(c.name, F.lit(True)) for c in contract.columns if c.computed])
-
-
-def _gap_map(cells: list[tuple[str, Column]]) -> Column:
-    nothing = F.lit(None).cast("map<string,string>")
-    if not cells:
-        return nothing
-    entries = F.array_compact(
-        F.array(
-            *(F.when(unknown, F.struct(F.lit(name), F.lit(change.UNAVAILABLE))) for name, unknown in cells)
-        )
+    missing = [(name, change.NOT_CAPTURED, "true") for name in table_rows.not_captured(rows, contract)]
+    unread = {name for name, _, _ in missing}
+    captured = [c for c in contract.columns if c.name not in unread]
+    computed = [(c.name, change.UNAVAILABLE, "true") for c in captured if c.computed]
+    large = []
+    for column in captured:
+        empty = f"image.{quoted(column.name)} IS NULL"
+        if column.sql_type.is_lob and not column.computed:
+            large.append((column.name, change.UNAVAILABLE, empty))
+        elif column.sql_type.is_max and not column.computed:
+            touched = f"coalesce(array_contains(changed, {literal(column.name)}), false)"
+            large.append((column.name, change.UNAVAILABLE, f"{empty} AND code = 3 AND NOT {touched}"))
+    return (
+        table_rows.gap_map([*missing, *computed, *large]),
+        table_rows.gap_map([*missing, *computed]),
     )
-    return F.when(F.size(entries) > 0, F.map_from_entries(entries)).otherwise(nothing)
 
 
-def _problems(raw: DataFrame, contract: Contract, mask_width: int) -> base.Problems:
+def _problems(rows: Rows, contract: Contract, mask_width: int) -> base.Problems:
     found = base.Problems()
-    for name in (START_LSN, SEQVAL):
+    for name, read in ((START_LSN, "start_lsn"), (SEQVAL, "seqval")):
+        if name == SEQVAL and not rows.has(SEQVAL):
+            continue
         found.add(
-            F.coalesce(F.length(_col(name)), F.lit(0)) != lsn.WIDTH,
+            F.coalesce(F.length(read), F.lit(0)) != lsn.WIDTH,
             "malformed_lsn",
-            F.concat(
-                F.lit(f"{name} is not {lsn.WIDTH} bytes: "), F.coalesce(F.hex(_col(name)), F.lit("NULL"))
-            ),
+            F.concat(F.lit(f"{name} is not {lsn.WIDTH} bytes: "), F.coalesce(rows.text(name), F.lit("NULL"))),
         )
     found.add(
-        F.coalesce(~_col(OPERATION).isin(*_OPERATIONS), F.lit(True)),
+        ~F.col("code").isin(*_OPERATIONS),
         "unknown_operation",
-        F.concat(F.lit(f"{OPERATION} is "), F.coalesce(_col(OPERATION).cast("string"), F.lit("NULL"))),
+        F.concat(F.lit(f"{OPERATION} is "), F.coalesce(rows.text(OPERATION), F.lit("NULL"))),
     )
-    received = F.coalesce(_col(UPDATE_MASK).cast("string"), F.lit("NULL"))
-    found.add(F.col("mask_bytes").isNull(), "malformed_mask", F.concat(F.lit("the mask is "), received))
-    found.add(
-        F.length(F.col("mask_bytes")) != mask_width,
-        "mask_width",
-        F.concat(
-            F.lit(f"the mask of {contract.table} has {mask_width} bytes, this one "),
-            F.length(F.col("mask_bytes")).cast("string"),
-        ),
-    )
-    misfit = [
-        (c, _col(c.name).isNotNull() & F.col("image")[c.name].isNull())
-        for c in contract.columns
-        if dict(raw.dtypes)[c.name] != c.spark_type
-    ]
-    if misfit:
-        names = F.array_compact(F.array(*(F.when(bad, F.lit(f"{c.name} {c.type}")) for c, bad in misfit)))
+    _add_mask_problems(found, rows, contract, mask_width)
+    unfit = table_rows.misfits(rows, contract)
+    if unfit is not None:
         found.add(
-            F.size(names) > 0,
+            F.size(unfit) > 0,
             "value_does_not_fit",
-            F.concat(F.lit("no value of "), F.concat_ws(", ", names)),
+            F.concat(F.lit("no value of "), F.concat_ws(", ", unfit)),
         )
-    found.add(F.col("committed_at").isNull(), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
-    found.add(
-        images.key_is_null("key", contract),
-        "null_key",
-        "a column of the key is NULL",
-    )
+    if rows.has(COMMIT_TIME):
+        found.add(F.col("committed_at").isNull(), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
+    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
     return found
 
 
-def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> list[Column]:
-    code, image = _col(OPERATION), F.col("image")
+def _add_mask_problems(found: base.Problems, rows: Rows, contract: Contract, mask_width: int) -> None:
+    if not rows.has(UPDATE_MASK):
+        return
+    told = rows.text(UPDATE_MASK)
+    # Net changes have no mask; they are known by operation 5, and by the seqval that they do not have.
+    wanted = F.col("code") != 5 if rows.has(SEQVAL) else told.isNotNull()
+    received = F.coalesce(told, F.lit("NULL"))
+    found.add(
+        F.col("mask_bytes").isNull() & wanted,
+        "malformed_mask",
+        F.concat(F.lit("the mask is "), received),
+    )
+    found.add(
+        F.length("mask_bytes") != mask_width,
+        "mask_width",
+        F.concat(
+            F.lit(f"the mask of {contract.table} has {mask_width} bytes, this one "),
+            F.length("mask_bytes").cast("string"),
+        ),
+    )
+
+
+def _columns(contract: Contract, ordinals: dict[str, int]) -> list[Column]:
+    code, image = F.col("code"), F.col("image")
     operation = F.create_map(*(F.lit(x) for pair in _OPERATIONS.items() for x in pair))[code]
-    is_before, is_after = code.isin(1, 3), code.isin(2, 4)
+    is_before, is_after = code.isin(1, 3), code.isin(2, 4, 5)
     no_gaps = F.lit(None).cast("map<string,string>")
     part = F.when(code == 3, base.BEFORE).when(code == 4, base.AFTER).otherwise(base.WHOLE)
-    raw_row = F.encode(F.to_json(F.struct(*(_col(n) for n in raw.columns if n != "run_id"))), "UTF-8")
+    # Inserts and deletes have the bits of all columns set.
+    disagrees = code.isin(1, 2) & ~masks.is_full(F.col("mask_words"), ordinals)
+    flags = {change.MASK_DISAGREES: disagrees, change.BEFORE_UNKNOWN: code == 5}
     return [
         operation.alias("operation"),
         F.col("key"),
@@ -194,20 +217,15 @@ def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> li
         F.when(is_after, image).alias("after"),
         F.when(is_before, F.col("before_gaps")).otherwise(no_gaps).alias("before_gaps"),
         F.when(is_after, F.col("after_gaps")).otherwise(no_gaps).alias("after_gaps"),
-        F.when(code.isin(3, 4), masks.columns(F.col("mask_words"), ordinals)).alias("changed"),
-        F.hex(F.col("mask_bytes")).alias("mask"),
-        _col(START_LSN).alias("commit_lsn"),
-        _col(SEQVAL).alias("change_lsn"),
-        _command_id(raw).cast("bigint").alias("ordinal"),
+        F.when(code.isin(3, 4), F.col("changed")).alias("changed"),
+        F.hex("mask_bytes").alias("mask"),
+        F.col("start_lsn").alias("commit_lsn"),
+        F.col("seqval").alias("change_lsn"),
+        F.col("command_id").cast("bigint").alias("ordinal"),
         F.concat(F.col("order_prefix"), lsn.big_endian(code, 1)).alias("sort_key"),
         F.col("committed_at"),
-        lsn.to_text(_col(START_LSN)).alias("transaction_id"),
-        base.flags(
-            {
-                # Inserts and deletes have the bits of all columns set.
-                change.MASK_DISAGREES: code.isin(1, 2) & ~masks.is_full(F.col("mask_words"), ordinals)
-            }
-        ).alias("flags"),
+        lsn.to_text(F.col("start_lsn")).alias("transaction_id"),
+        base.flags(flags).alias("flags"),
         F.col("record"),
         base.quarantined_if(F.col("reason"), F.lit(change.CHANGE)).alias("disposition"),
         F.col("reason"),
@@ -215,9 +233,9 @@ def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> li
         part.alias("part"),
         F.when(code.isin(3, 4), F.col("order_prefix")).alias("pair_key"),
         F.lit(None).cast("binary").alias("raw_key"),
-        raw_row.alias("raw_value"),
-        F.lit(None).cast("array<struct<key:string,value:binary>>").alias("raw_headers"),
+        table_rows.as_it_came().alias("raw_value"),
+        F.lit(None).cast(base.HEADERS_TYPE).alias("raw_headers"),
     ]
 
 
-SQLSERVER_CDC = base.TableDialect("sqlserver_cdc", decode, images_apart=True)
+SQLSERVER_CDC = base.TableDialect("sqlserver_cdc", CaptureTables, record, decode, images_apart=True)

@@ -22,9 +22,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
-    Unicode,
     and_,
-    cast,
     column,
     func,
     literal,
@@ -36,7 +34,8 @@ from sqlalchemy.sql.compiler import SQLCompiler
 
 from changeledger import contract as contracts
 from changeledger.config import TableConfig
-from changeledger.contract import Contract, SqlType
+from changeledger.contract import Contract
+from changeledger.dialects.table_sql import as_read, key_positions, literal_time
 from changeledger.errors import ContractError
 
 START_LSN = "__$start_lsn"
@@ -46,8 +45,6 @@ UPDATE_MASK = "__$update_mask"
 COMMAND_ID = "__$command_id"
 # Not of SQL Server: the commit time that cdc.lsn_time_mapping has for the row's LSN.
 COMMIT_TIME = "__$commit_time"
-# Types that no JDBC type of Spark holds without loss; they are read as SQL Server prints them.
-_AS_TEXT = {"time", "datetimeoffset", "xml", "sql_variant"}
 
 
 class LsnLiteral(ColumnElement[bytes]):
@@ -83,6 +80,7 @@ class CaptureInstance:
     object_id: int
     table: str
     start_lsn: bytes
+    created: datetime | None = None
 
 
 class CdcCatalog:
@@ -94,7 +92,8 @@ class CdcCatalog:
         self._change_tables = Table(
             "change_tables", meta,
             Column("object_id", Integer), Column("source_object_id", Integer),
-            Column("capture_instance", String), Column("start_lsn", LargeBinary), schema=cdc_schema,
+            Column("capture_instance", String), Column("start_lsn", LargeBinary),
+            Column("create_date", DateTime), schema=cdc_schema,
         )  # fmt: skip
         self._captured = Table(
             "captured_columns", meta,
@@ -128,7 +127,7 @@ class CdcCatalog:
         ct, tables, schemas = self._change_tables.c, self._tables.c, self._schemas.c
         return (
             select(
-                ct.capture_instance, ct.object_id, ct.start_lsn,
+                ct.capture_instance, ct.object_id, ct.start_lsn, ct.create_date,
                 schemas.name.label("schema_name"), tables.name.label("table_name"),
             )
             .select_from(self._change_tables)
@@ -162,7 +161,7 @@ class CdcCatalog:
         """
         mapping = self._mapping.c
         query = select(func.max(mapping.start_lsn).label("lsn"))
-        return query if before is None else query.where(mapping.tran_end_time < _literal_time(before))
+        return query if before is None else query.where(mapping.tran_end_time < literal_time(before))
 
     def transactions(self, after: bytes | None, to: bytes) -> Select[Any]:
         """LSNs of the window's transactions, to cut a large read into ranges."""
@@ -186,7 +185,7 @@ class CdcCatalog:
             f"{instance.name}_CT", *(column(n) for n in (*names, *shape.names)), schema=self._schema
         )
         mapping = self._mapping.alias("commit_times")
-        captured = [_as_read(source.c[c.name], c.sql_type).label(c.name) for c in shape.columns]
+        captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in shape.columns]
         return (
             select(*(source.c[n] for n in names), *captured, mapping.c.tran_end_time.label(COMMIT_TIME))
             .select_from(source)
@@ -209,16 +208,6 @@ def _range(lsn: ColumnElement[Any], after: bytes | None, to: bytes) -> list[Colu
     return [upper] if after is None else [lsn > LsnLiteral(after), upper]
 
 
-def _literal_time(at: datetime) -> ColumnElement[Any]:
-    return cast(literal(at.strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]), DateTime)
-
-
-def _as_read(source: ColumnElement[Any], sql: SqlType) -> ColumnElement[Any]:
-    if sql.base in _AS_TEXT or (sql.base == "datetime2" and sql.spark == "string"):
-        return cast(source, Unicode() if sql.base in {"xml", "sql_variant"} else String(40))
-    return source
-
-
 def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance]:
     return [
         CaptureInstance(
@@ -226,6 +215,7 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
             object_id=row["object_id"],
             table=f"{row['schema_name']}.{row['table_name']}",
             start_lsn=bytes(row["start_lsn"]),
+            created=row["create_date"],
         )
         for row in rows
     ]
@@ -244,7 +234,7 @@ def contract_of(
             "grant SELECT on cdc.captured_columns to the feed's login, or enable the capture again",
         )
     stated = {c.name.lower(): c for c in config.columns}
-    keys = {name.lower(): at for at, name in enumerate(config.key, 1)}
+    keys = key_positions(config, [row["column_name"] for row in captured])
     columns = []
     for row in captured:
         name = row["column_name"]

@@ -15,12 +15,12 @@ def join_images(decoded: DataFrame) -> DataFrame:
     `decoded` holds one row per record with `part` (whole, before, after) and `pair_key`. The result holds
     the same rows, with `paired_record` on completed changes and the disposition settled: a before record
     is `paired`, or quarantined when nothing follows it in its complete window; an after record alone is
-    legal, its before image unknown.
+    legal, its before image unknown. Where the two have different keys, the row moved.
     """
     half = F.col("pair_key").isNotNull() & (F.col("disposition") == change.CHANGE)
     whole = decoded.where(~half).withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
     pair = Window.partitionBy("pair_key").orderBy(F.col("part").desc())  # before, then after
-    partner = F.lag(F.struct("before", "before_gaps", "record", "part")).over(pair)
+    partner = F.lag(F.struct("key", "before", "before_gaps", "record", "part")).over(pair)
     is_after = F.col("part") == "after"
     followed = F.lead("part").over(pair) == "after"
     halves = (
@@ -30,9 +30,12 @@ def join_images(decoded: DataFrame) -> DataFrame:
     )
     lonely = (F.col("part") == "before") & ~F.col("followed")
     no_before = is_after & F.col("partner").isNull()
+    old_key = F.col("partner")["key"]
+    moved = old_key.isNotNull() & ~old_key.eqNullSafe(F.col("key"))
     settled = halves.withColumns(
         {
             "paired_record": F.col("partner")["record"],
+            "previous_key": F.when(moved, old_key).otherwise(F.col("previous_key")),
             "before": F.coalesce(F.col("partner")["before"], F.col("before")),
             "before_gaps": F.coalesce(F.col("partner")["before_gaps"], F.col("before_gaps")),
             "disposition": F.when(lonely, F.lit(change.QUARANTINED))
@@ -40,9 +43,9 @@ def join_images(decoded: DataFrame) -> DataFrame:
             .otherwise(F.col("disposition")),
             "reason": F.when(lonely, F.lit(change.BEFORE_WITHOUT_AFTER)),
             "detail": F.when(lonely, F.lit("the row of the new values is not in the complete window")),
-            "flags": F.when(no_before, with_flag(F.col("flags"), change.BEFORE_UNKNOWN)).otherwise(
-                F.col("flags")
-            ),
+            "flags": F.when(no_before, with_flag(F.col("flags"), change.BEFORE_UNKNOWN))
+            .when(moved, with_flag(F.col("flags"), change.KEY_CHANGED))
+            .otherwise(F.col("flags")),
         }
     )
     return settled.drop("partner", "followed").unionByName(whole)

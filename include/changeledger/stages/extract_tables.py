@@ -1,179 +1,95 @@
-"""Rows of SQL Server's change tables into `lake.<feed>.raw_<table>`, one partition per window."""
+"""Rows of change tables into `lake.<feed>.raw_<table>`, one partition per window.
+
+Several change tables may tell one source table, each in a shape of its own: `_instance` names the one
+that a raw row is from, and the control store has its shape.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import pairwise
-from math import ceil
-from zoneinfo import ZoneInfo
+from functools import reduce
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from sqlalchemy import Select
 
 from changeledger.change import quoted
-from changeledger.config import CdcTablesSource, Connection, TableConfig
-from changeledger.contract import Contract
-from changeledger.dialects import sqlserver_cdc
-from changeledger.dialects import sqlserver_cdc_sql as sql
-from changeledger.errors import ConfigError, GapError
+from changeledger.config import Connection
+from changeledger.dialects.base import ChangeTable, TableDialect, TablePositions, TableReader
+from changeledger.dialects.table_rows import stored_names
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
-from changeledger.storage.control import Position
 from changeledger.storage.jdbc import Database
 
 
-@dataclass(frozen=True)
-class Captured:
-    """One table of the feed, as its change table tells it."""
-
-    config: TableConfig
-    instance: sql.CaptureInstance
-    contract: Contract
-    # A table that no run has read yet: all that its change table has belongs to this window.
-    is_new: bool
-
-
 def extract_tables(this: Run) -> None:
-    feed, source = this.feed, this.feed.source
-    assert isinstance(source, CdcTablesSource), "config binds a dialect to its source"
+    feed, dialect = this.feed, this.dialect
+    assert isinstance(dialect, TableDialect), "the feed's dialect reads change tables"
     database = Database(feed.connection, Connection.named(feed.connection))
-    catalog = sql.CdcCatalog(source.cdc_schema)
-    tables = _captured(this, database, catalog)
+    reader = dialect.reader(feed, _Asked(this, database))
+    released = this.control.position(feed.feed) or {}
+    reader.check(released)
     stored = this.control.window(feed.feed, this.window)
     if stored is None:
-        start, end = _resolve(this, database, catalog, tables)
-        stored = this.control.open_window(
-            feed.feed, this.window, None if start is None else _position(start), _position(end)
-        )
-    first = bytes.fromhex(stored.from_position["lsn"]) if stored.from_position else None
-    last = bytes.fromhex(stored.to_position["lsn"])
-    reader = _Reader(this, database, catalog, source.partition_rows, first, last)
-    this.each(reader.extract, tables)
-    for table in tables:
-        this.control.save_shape(feed.feed, table.instance.name, table.contract, this.id)
-
-
-def _position(lsn: bytes) -> Position:
-    return {"lsn": lsn.hex().upper()}
-
-
-def _captured(this: Run, database: Database, catalog: sql.CdcCatalog) -> list[Captured]:
-    """Every table of the feed with its capture instance. Raises ConfigError where one has none or two."""
-    instances = sql.capture_instances(
-        row.asDict() for row in database.rows(this.spark, catalog.capture_instances())
-    )
-    columns = [row.asDict() for row in database.rows(this.spark, catalog.captured_columns())]
-    found = []
-    for config in this.feed.tables:
-        of_table = [i for i in instances if i.table.lower() == config.table.lower()]
-        if len(of_table) != 1:
-            raise ConfigError(
-                f"{config.table} has {len(of_table)} capture instances: {[i.name for i in of_table]}",
-                "enable change data capture for it (sys.sp_cdc_enable_table), with one instance, and grant "
-                "the feed's login SELECT on the cdc schema",
-            )
-        told = sql.contract_of(config, of_table[0], columns).checked()
-        known = this.control.contract(this.feed.feed, config.table)
-        found.append(Captured(config, of_table[0], told, known is None))
-    return found
-
-
-def _resolve(
-    this: Run, database: Database, catalog: sql.CdcCatalog, tables: Sequence[Captured]
-) -> tuple[bytes | None, bytes]:
-    """The window's LSNs, `(from, to]`; from is None in the feed's first window."""
-    feed = this.feed
-    released = this.control.position(feed.feed)
-    known = bytes.fromhex(released["lsn"]) if released else None
-    top = _lsn(this, database, catalog)
-    if top is not None and known is not None and top < known:
-        raise GapError(
-            f"{feed.feed}: the source ends at {top.hex()}, but {known.hex()} was read: it was restored or "
-            "its capture was enabled anew",
-            "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
-        )
-    if known is not None:
-        _check_retention(feed.feed, known, tables)
-    last = _lsn(this, database, catalog, this.window.end) or known or bytes(10)
-    before = _lsn(this, database, catalog, this.window.start) or bytes(10)
-    first = None if known is None else min(known, before)
-    return first, last if first is None else max(first, last)
-
-
-def _check_retention(feed: str, known: bytes, tables: Sequence[Captured]) -> None:
-    lost = [
-        f"{t.instance.name}_CT begins at {t.instance.start_lsn.hex()}"
-        for t in tables
-        if not t.is_new and t.instance.start_lsn > known
-    ]
-    if lost:
-        raise GapError(
-            f"{feed}: changes behind {known.hex()}, the last one published, were cleaned up: "
-            f"{'; '.join(lost)}",
-            "raise the retention of the cdc clean-up job, and start the feed anew from a snapshot "
-            "(docs/operate.md, 'A gap')",
-        )
-
-
-def _lsn(
-    this: Run, database: Database, catalog: sql.CdcCatalog, before: datetime | None = None
-) -> bytes | None:
-    zone = ZoneInfo(this.feed.time_zone)
-    local = None if before is None else before.astimezone(zone).replace(tzinfo=None)
-    value = database.rows(this.spark, catalog.highest_lsn(local))[0]["lsn"]
-    return None if value is None else bytes(value)
+        start, end = reader.bounds(this.window, released)
+        stored = this.control.open_window(feed.feed, this.window, dict(start), dict(end))
+    reading = _Reading(this, database, reader, dialect, stored.from_position or {}, stored.to_position)
+    this.each(reading.extract, list(this.names))
+    for told in reader.tables:
+        this.control.save_shape(feed.feed, told.instance, told.shape, this.id)
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _Asked:
+    """The database as a `base.Database`."""
+
     this: Run
     database: Database
-    catalog: sql.CdcCatalog
-    partition_rows: int
-    first: bytes | None
-    last: bytes
 
-    def extract(self, table: Captured) -> None:
-        this = self.this
-        after = None if table.is_new else self.first
-        header = self.database.read(this.spark, [self.catalog.header(table.instance)]).columns
-        names = [
-            n
-            for n in header
-            if n in {sql.START_LSN, sql.SEQVAL, sql.OPERATION, sql.UPDATE_MASK, sql.COMMAND_ID}
-        ]
-        rows = self.database.rows(this.spark, self.catalog.row_count(table.instance, after, self.last))
-        count = int(rows[0]["rows"])
-        bounds = [after, *self._cuts(ceil(count / self.partition_rows), after), self.last]
-        queries = [
-            self.catalog.changes(table.instance, table.contract, names, low, high)
-            for low, high in pairwise(bounds)
-            if high is not None
-        ]
-        raw = self.database.read(this.spark, queries)
-        self._write(raw, table, count)
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        return [row.asDict() for row in self.database.rows(self.this.spark, query)]
 
-    def _cuts(self, parts: int, after: bytes | None) -> list[bytes]:
-        """LSNs that cut the window into `parts` ranges of about as many transactions."""
-        if parts <= 1:
-            return []
-        found = self.database.rows(self.this.spark, self.catalog.transactions(after, self.last))
-        lsns = sorted(bytes(row["lsn"]) for row in found)
-        cuts = {lsns[len(lsns) * part // parts] for part in range(1, parts)} if lsns else set()
-        return sorted(cut for cut in cuts if cut < self.last)
+    def columns(self, query: Select[Any]) -> Sequence[str]:
+        return self.database.read(self.this.spark, [query]).columns
 
-    def _write(self, raw: DataFrame, table: Captured, count: int) -> None:
-        this, name = self.this, self.this.raw_table(table.config.table)
-        rows = raw.select(
-            F.lit(this.id).alias("run_id"),
-            sqlserver_cdc.record(raw, table.instance.name).alias("record"),
-            *(F.col(quoted(c)) for c in raw.columns),
-        )
-        if lake.exists(this.spark, name):
-            lake.widen(this.spark, name, rows.dtypes)
-        else:
-            lake.create(this.spark, name, rows.dtypes, ("run_id",))
+
+@dataclass(frozen=True)
+class _Reading:
+    this: Run
+    database: Database
+    reader: TableReader
+    dialect: TableDialect
+    start: TablePositions
+    end: TablePositions
+
+    def extract(self, table: str) -> None:
+        this, name = self.this, self.this.raw_table(table)
+        there = dict(lake.read(this.spark, name).dtypes) if lake.exists(this.spark, name) else {}
+        kinds = {column.lower(): kind for column, kind in there.items()}
+        frames = []
+        for told in self.reader.tables:
+            if told.table == table:
+                frames.append(self._rows(told, kinds))
+                kinds.update((column.lower(), kind) for column, kind in frames[-1].dtypes)
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+        fresh = [(column, kind) for column, kind in rows.dtypes if column not in there]
+        if not there:
+            lake.create(this.spark, name, fresh, ("run_id",))
+        elif fresh:
+            lake.widen(this.spark, name, fresh)
         lake.replace_partition(rows, name, "run_id", this.id)
-        log.info("%s: read %d rows of %s_CT into %s", this.feed.feed, count, table.instance.name, name)
+        log.info("%s: read the window's rows of %s into %s", this.feed.feed, table, name)
+
+    def _rows(self, told: ChangeTable, kinds: Mapping[str, str]) -> DataFrame:
+        """The window's rows of one change table, as they came, for a raw table of columns of these types."""
+        bounds = self.start.get(told.table), self.end.get(told.table)
+        raw = self.database.read(self.this.spark, self.reader.queries(told, *bounds))
+        names = stored_names(raw.dtypes, kinds)
+        return raw.select(
+            F.lit(self.this.id).alias("run_id"),
+            self.dialect.record(raw, told.instance, self.this.feed).alias("record"),
+            F.lit(told.instance).alias("_instance"),
+            *(F.col(quoted(read)).alias(name) for read, name in zip(raw.columns, names, strict=True)),
+        )

@@ -1,0 +1,135 @@
+"""Tells a log as Qlik change tables, `<table>__ct`, in PostgreSQL: the target of the task.
+
+Header columns come first, as many as the task stores. What the page says of them: B and U of an update
+share a change_seq; a DELETE holds its key; a mask counts all columns, the header's too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+
+from sourcelab.log import Change, Log, Transaction
+from sourcelab.postgres import copy_rows, plain_url, postgres_type
+from sourcelab.tables import Row, Table
+
+HEADER = {
+    "change_seq": "varchar(35)",
+    "change_oper": "varchar(1)",
+    "change_mask": "varchar(256)",
+    "stream_position": "varchar(128)",
+    "operation": "varchar(12)",
+    "transaction_id": "varchar(32)",
+    "timestamp": "timestamp(3)",
+    "partition_name": "varchar(32)",
+}
+_USUAL = tuple(name for name in HEADER if name != "partition_name")
+_WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "B": "BEFOREIMAGE"}
+# The time in a change_seq runs behind the commit.
+_BEHIND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a Qlik task's settings say of its change tables."""
+
+    prefix: str = "header__"
+    header: tuple[str, ...] = _USUAL
+    masks: Literal["text", "binary"] = "text"
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """PostgreSQL types of the header columns, by name."""
+        kinds = HEADER | ({"change_mask": "bytea"} if self.masks == "binary" else {})
+        return {self.prefix + name: kinds[name] for name in self.header}
+
+
+_DEFAULT = Task()
+
+
+def load(url: str, log: Log, to_tx: int | None = None, task: Task = _DEFAULT) -> None:
+    """Make the change tables and write the transactions up to `to_tx` (exclusive; all when None)."""
+    with psycopg.connect(plain_url(url)) as session:
+        for schema in sorted({table.schema for table in log.tables}):
+            session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+        for table in log.tables:
+            kinds = task.columns | {c.name: postgres_type(c) for c in table.columns}
+            columns = [sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(k)) for n, k in kinds.items()]
+            name = sql.Identifier(table.schema, change_table(table))
+            session.execute(sql.SQL("CREATE TABLE {} ({})").format(name, sql.SQL(", ").join(columns)))
+    append(url, log, 0, len(log.transactions) if to_tx is None else to_tx, task)
+
+
+def append(url: str, log: Log, from_tx: int, to_tx: int, task: Task = _DEFAULT) -> None:
+    """Write the transactions `[from_tx, to_tx)`."""
+    rows: dict[Table, list[tuple[Any, ...]]] = {table: [] for table in log.tables}
+    for transaction in log.transactions[from_tx:to_tx]:
+        for table, row in change_rows(transaction, task):
+            rows[table].append(row)
+    with psycopg.connect(plain_url(url)) as session:
+        for table, told in rows.items():
+            copy_rows(session, table.schema, change_table(table), told)
+
+
+def change_table(table: Table) -> str:
+    return f"{table.name}__ct"
+
+
+def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tuple[Table, tuple[Any, ...]]]:
+    """The rows of a transaction, in the order of the log; columns as in the table."""
+    for change in transaction.changes:
+        for letter, row in _images(change):
+            told = {
+                "change_seq": change_seq(transaction, change),
+                "change_oper": letter,
+                "change_mask": _written(mask(change, letter, len(task.header)), task),
+                "stream_position": _stream_position(transaction, change),
+                "operation": _WORDS[letter],
+                "transaction_id": transaction.begin_lsn.hex().upper().ljust(32),
+                "timestamp": transaction.commit_time.replace(tzinfo=None),
+                "partition_name": transaction.commit_time.strftime("%Y%m%dT000000_%Y%m%dT235959"),
+            }
+            cells = (row[name] for name in change.table.names)
+            yield change.table, (*(told[name] for name in task.header), *cells)
+
+
+def change_seq(transaction: Transaction, change: Change) -> str:
+    """16 digits of time, to hundredths of a second, and the number of the change in 19."""
+    behind = transaction.commit_time - _BEHIND
+    return f"{behind:%Y%m%d%H%M%S}{behind.microsecond // 10_000:02}{change.serial:019}"
+
+
+def mask(change: Change, letter: str, header_columns: int) -> int:
+    """The bits of the columns that changed, as a number: the first column after the header has bit
+    `header_columns`."""
+    table = change.table
+    named = {"I": table.names, "D": table.key, "U": change.changed, "B": ()}[letter]
+    return sum(1 << (header_columns + at) for at, name in enumerate(table.names) if name in named)
+
+
+def _written(bits: int, task: Task) -> str | bytes:
+    """Without the zero bytes at the high end: hex text of one number, or bytes from the lowest on."""
+    width = (bits.bit_length() + 7) // 8
+    return bits.to_bytes(width, "little") if task.masks == "binary" else bits.to_bytes(width).hex().upper()
+
+
+def _stream_position(transaction: Transaction, change: Change) -> str:
+    lsn, own = transaction.commit_lsn.hex(), change.change_lsn.hex()
+    return f"{lsn[:8]}:{lsn[8:16]}:{lsn[16:]}:{own}"
+
+
+def _images(change: Change) -> Iterator[tuple[str, Row]]:
+    if change.before is None:
+        assert change.after is not None
+        yield "I", change.after
+    elif change.after is None:
+        # Whoever deletes by it needs the key, and is told no more.
+        yield "D", dict.fromkeys(change.table.names) | {n: change.before[n] for n in change.table.key}
+    else:
+        yield "B", change.before
+        yield "U", change.after

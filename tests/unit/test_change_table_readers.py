@@ -1,0 +1,433 @@
+"""Which rows of change tables a window reads, asked of a real database (SQLite) with the readers' SELECTs."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import Select
+from sqlalchemy.dialects import mssql, postgresql, sqlite
+
+from changeledger.config import Feed, Window
+from changeledger.dialects.base import ChangeTable, TableReader
+from changeledger.dialects.qlik_tables_sql import ChangeTables
+from changeledger.dialects.sqlserver_cdc_tables import CaptureTables
+from changeledger.errors import ConfigError, ContractError, GapError
+
+
+class Memory:
+    """A `base.Database` in memory."""
+
+    def __init__(self, script: str) -> None:
+        self.session = sqlite3.connect(":memory:", isolation_level=None)
+        self.session.row_factory = sqlite3.Row
+        for schema in ("cdc", "sys", "dbo", "information_schema"):
+            self.session.execute(f"ATTACH ':memory:' AS {schema}")
+        self.session.executescript(script)
+
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        return [dict(row) for row in self.asked(query)]
+
+    def columns(self, query: Select[Any]) -> Sequence[str]:
+        return [d[0] for d in self.asked(query).description]
+
+    def asked(self, query: Select[Any]) -> sqlite3.Cursor:
+        # SQLite keeps times as text, and would cast them to a number.
+        plain = re.sub(r"CAST\(('[^']*') AS DATETIME\)", r"\1", sql(query, sqlite.dialect()))
+        return self.session.execute(plain)
+
+
+def sql(query: Select[Any], dialect: Any) -> str:
+    text = str(query.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))
+    return " ".join(text.split())
+
+
+def feed(dialect: str, **more: Any) -> Feed:
+    told = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "source": {}, **more}
+    return Feed.model_validate(told)
+
+
+def hour(at: int) -> Window:
+    return Window(start=datetime(2026, 8, 7, at, tzinfo=UTC), end=datetime(2026, 8, 7, at + 1, tzinfo=UTC))
+
+
+def read(reader: TableReader, memory: Memory, start: Any, end: Any, what: str) -> list[Any]:
+    """One column of all the rows that the window reads, in order."""
+    return [
+        row[what]
+        for told in reader.tables
+        for query in reader.queries(told, start.get(told.table), end.get(told.table))
+        for row in memory.rows(query)
+    ]
+
+
+# --- Qlik
+
+QLIK = """
+CREATE TABLE information_schema.columns (table_schema, table_name, column_name, ordinal_position, data_type,
+    is_nullable, character_maximum_length, numeric_precision, numeric_scale, datetime_precision);
+CREATE TABLE dbo.orders__ct (header__change_seq, header__change_oper, header__timestamp, id, "a b");
+INSERT INTO information_schema.columns VALUES
+    ('dbo', 'orders__ct', 'header__change_seq', 1, 'character varying', 'NO', 35, NULL, NULL, NULL),
+    ('dbo', 'orders__ct', 'header__change_oper', 2, 'character varying', 'NO', 1, NULL, NULL, NULL),
+    ('dbo', 'orders__ct', 'header__timestamp', 4, 'timestamp without time zone', 'YES', NULL, NULL, NULL, 3),
+    ('dbo', 'orders__ct', 'id', 5, 'integer', 'NO', NULL, 32, 0, NULL),
+    ('dbo', 'orders__ct', 'a b', 7, 'numeric', 'YES', NULL, 18, 4, NULL);
+"""
+ORDERS = {"table": "dbo.orders", "key": ["id"]}
+
+
+def seq(clock: str, number: int) -> str:
+    return f"20260807{clock}00{number:019}"
+
+
+def filled(*rows: tuple[str | None, str | None, int]) -> Memory:
+    """Change rows `(change_seq, time of day, id)`."""
+    memory = Memory(QLIK)
+    memory.session.executemany(
+        "INSERT INTO dbo.orders__ct VALUES (?, 'I', ?, ?, NULL)",
+        [(s, at and f"2026-08-07T{at}.000", number) for s, at, number in rows],
+    )
+    return memory
+
+
+def qlik(memory: Memory, **source: Any) -> ChangeTables:
+    return ChangeTables(feed("qlik_tables", tables=[ORDERS], source=source), memory)
+
+
+def test_ordinals_count_the_columns_that_there_are() -> None:
+    (told,) = qlik(filled()).tables
+    assert (told.table, told.instance) == ("dbo.orders", "orders__ct")
+    # Positions 3 and 6 were dropped: the bits of a mask count the columns, header first.
+    assert [(c.name, c.type, c.ordinal, c.key_position) for c in told.shape.columns] == [
+        ("id", "int", 4, 1),
+        ("a b", "numeric(18,4)", 5, 0),
+    ]
+
+
+def test_a_window_ends_before_its_end_by_the_timestamp() -> None:
+    memory = filled(
+        (seq("095958", 1), "09:59:59", 1),
+        (seq("100000", 2), "10:00:00", 2),
+        # Its change_seq runs behind: the timestamp counts.
+        (seq("105959", 3), "11:00:01", 3),
+    )
+    reader = qlik(memory)
+    assert reader.bounds(hour(10), {}) == ({}, {"dbo.orders": seq("100000", 2)})
+    first = reader.bounds(hour(9), {})
+    assert first == ({}, {"dbo.orders": seq("095958", 1)})
+    start, end = reader.bounds(hour(10), first[1])
+    assert read(reader, memory, start, end, "id") == [2]
+    start, end = reader.bounds(hour(11), end)
+    assert read(reader, memory, start, end, "id") == [3]
+
+
+def test_both_rows_of_an_update_are_read_together() -> None:
+    memory = filled((seq("100000", 2), "10:00:00", 1), (seq("100000", 2), "10:00:00", 2))
+    reader = qlik(memory)
+    start, end = reader.bounds(hour(10), {"dbo.orders": seq("095959", 1)})
+    assert read(reader, memory, start, end, "id") == [1, 2]
+
+
+def test_a_table_that_is_filled_late_loses_nothing() -> None:
+    memory = filled((seq("093000", 1), "09:30:00", 1))
+    reader = qlik(memory)
+    _, end = reader.bounds(hour(9), {})
+    _, end = reader.bounds(hour(10), end)
+    assert end == {"dbo.orders": seq("093000", 1)}
+    # A change of nine o'clock comes at eleven: behind what was read of this table.
+    memory.session.execute(
+        "INSERT INTO dbo.orders__ct VALUES (?, 'I', '2026-08-07T09:40:00.000', 2, 0)", [seq("094000", 2)]
+    )
+    start, end = reader.bounds(hour(11), end)
+    assert read(reader, memory, start, end, "id") == [2]
+
+
+def test_a_window_of_the_past_reads_again_what_it_covers() -> None:
+    memory = filled(*((seq(f"{at:02}3000", at), f"{at:02}:30:00", at) for at in (8, 9, 10, 11)))
+    reader = qlik(memory)
+    start, end = reader.bounds(hour(9), {"dbo.orders": seq("113000", 11)})
+    assert read(reader, memory, start, end, "id") == [9]
+
+
+def test_without_a_timestamp_the_time_in_the_change_seq_counts() -> None:
+    memory = filled((seq("095959", 1), None, 1), (seq("100000", 2), None, 2))
+    memory.session.execute("DELETE FROM information_schema.columns WHERE column_name LIKE '%timestamp'")
+    assert qlik(memory).bounds(hour(9), {}) == ({}, {"dbo.orders": seq("095959", 1)})
+
+
+def test_a_time_that_is_not_known_is_no_reason_to_wait() -> None:
+    memory = filled((seq("093000", 1), None, 1))
+    assert qlik(memory).bounds(hour(9), {}) == ({}, {"dbo.orders": seq("093000", 1)})
+
+
+def test_rows_without_a_place_are_read_by_every_window() -> None:
+    broken = "not a change_seq but as long as one.."
+    memory = filled((None, None, 1), (broken[:35], "10:00:00", 2), ("1", "10:00:00", 3))
+    reader = qlik(memory)
+    start, end = reader.bounds(hour(10), {})
+    assert end == {}
+    assert read(reader, memory, start, end, "id") == [1, 2, 3]
+    memory.session.execute(
+        "INSERT INTO dbo.orders__ct VALUES (?, 'I', '2026-08-07T10:40:00.000', 4, 0)", [seq("104000", 2)]
+    )
+    start, end = reader.bounds(hour(10), {})
+    assert end == {"dbo.orders": seq("104000", 2)}
+    assert sorted(read(reader, memory, start, end, "id")) == [1, 2, 3, 4]
+
+
+def test_a_large_window_is_read_in_parts() -> None:
+    rows = [(seq(f"10{minute:02}00", minute), f"10:{minute:02}:00", minute) for minute in range(10)]
+    memory = filled(*rows, (None, None, 10))
+    reader = qlik(memory, partition_rows=3)
+    start, end = reader.bounds(hour(10), {})
+    (told,) = reader.tables
+    parts = [
+        [row["id"] for row in memory.rows(query)] for query in reader.queries(told, None, end["dbo.orders"])
+    ]
+    assert parts == [[0, 1, 2, 10], [3, 4, 5], [6, 7, 8], [9]]
+    assert read(reader, memory, start, {"dbo.orders": seq("100200", 2)}, "id") == [0, 1, 2, 10]
+
+
+def test_a_table_that_was_filled_anew_is_a_gap() -> None:
+    reader = qlik(filled((seq("093000", 1), "09:30:00", 1)))
+    with pytest.raises(GapError, match="orders__ct ends at"):
+        reader.check({"dbo.orders": seq("103000", 9)})
+    # An empty one may have been archived, and a quiet one ends where it was read.
+    reader.check({"dbo.orders": seq("093000", 1)})
+    qlik(filled()).check({"dbo.orders": seq("103000", 9)})
+
+
+@pytest.mark.parametrize(
+    ("change", "source", "error", "words"),
+    [
+        ("DELETE FROM information_schema.columns", {}, ConfigError, "no change table dbo.orders__ct"),
+        ("SELECT 1", {"target_schema": "other"}, ConfigError, "no change table other.orders__ct"),
+        ("SELECT 1", {"header_prefix": "hdr_"}, ConfigError, "lacks hdr_change_seq"),
+        (
+            "DELETE FROM information_schema.columns WHERE column_name LIKE '%change_oper'",
+            {},
+            ConfigError,
+            "both header__change_oper and header__operation",
+        ),
+        (
+            "UPDATE information_schema.columns SET numeric_precision = NULL WHERE column_name = 'a b'",
+            {},
+            ContractError,
+            "dbo.orders.a b has the type numeric",
+        ),
+        (
+            "UPDATE information_schema.columns SET column_name = 'no' WHERE column_name = 'id'",
+            {},
+            ContractError,
+            "the key of dbo.orders has id",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_read(
+    change: str, source: dict[str, str], error: type[Exception], words: str
+) -> None:
+    memory = filled()
+    memory.session.execute(change)
+    with pytest.raises(error, match=words):
+        qlik(memory, **source)
+
+
+def test_a_table_without_a_key_needs_one_in_the_feed() -> None:
+    with pytest.raises(ContractError, match="state `key:`"):
+        ChangeTables(feed("qlik_tables", tables=[{"table": "dbo.orders"}]), filled())
+
+
+def test_names_in_another_case_and_columns_of_another_prefix() -> None:
+    memory = filled()
+    memory.session.execute("UPDATE information_schema.columns SET table_name = 'ORDERS__CT'")
+    memory.session.execute("UPDATE information_schema.columns SET column_name = upper(column_name)")
+    (told,) = qlik(memory).tables
+    assert (told.instance, told.shape.names) == ("ORDERS__CT", ("ID", "A B"))
+
+
+def test_the_selects_of_a_window_in_each_database() -> None:
+    memory = filled()
+    reader = qlik(memory)
+    (query,) = reader.queries(reader.tables[0], seq("090000", 1), seq("100000", 2))
+    placed = (
+        "{t}.header__change_seq IS NOT NULL AND {length}({t}.header__change_seq) = 35 "
+        "AND {t}.header__change_seq >= '0' AND {t}.header__change_seq <= '" + "9" * 35 + "'"
+    )
+    for dialect, table, name, length in (
+        (mssql.dialect(), "dbo.orders__ct", "[a b]", "LEN"),
+        (postgresql.dialect(), "dbo.orders__ct", '"a b"', "char_length"),
+    ):
+        known = placed.format(t=table, length=length)
+        assert sql(query, dialect) == (
+            f"SELECT {table}.header__change_seq, {table}.header__change_oper, {table}.header__timestamp, "
+            f"{table}.id AS id, {table}.{name} AS {name} FROM {table} WHERE {known} "
+            f"AND {table}.header__change_seq > '{seq('090000', 1)}' "
+            f"AND {table}.header__change_seq <= '{seq('100000', 2)}' OR NOT ({known})"
+        )
+
+
+# --- SQL Server
+
+CDC = """
+CREATE TABLE sys.schemas (schema_id, name);
+CREATE TABLE sys.tables (object_id, name, schema_id);
+CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_nullable);
+CREATE TABLE cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date);
+CREATE TABLE cdc.captured_columns (object_id, column_name, column_type, column_ordinal, is_computed);
+CREATE TABLE cdc.index_columns (object_id, column_name, index_ordinal);
+CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time);
+INSERT INTO sys.schemas VALUES (1, 'dbo');
+INSERT INTO sys.tables VALUES (10, 'orders', 1);
+CREATE TABLE cdc.dbo_orders_CT ("__$start_lsn", "__$operation", id, old);
+CREATE TABLE cdc.dbo_orders_2_CT ("__$start_lsn", "__$operation", id, new);
+INSERT INTO cdc.captured_columns VALUES (20, 'id', 'int', 1, 0), (20, 'old', 'int', 2, 0),
+    (21, 'id', 'int', 1, 0), (21, 'new', 'int', 3, 0);
+INSERT INTO cdc.index_columns VALUES (20, 'id', 1), (21, 'id', 1);
+"""
+
+
+def lsn(number: int) -> bytes:
+    return number.to_bytes(10)
+
+
+def text(number: int) -> str:
+    return lsn(number).hex().upper()
+
+
+@pytest.fixture
+def captured() -> Iterator[Memory]:
+    """Transactions 1 to 6, ten minutes apart from ten o'clock; a second instance captures from 4 on."""
+    memory = Memory(CDC)
+    execute = memory.session.executemany
+    instances = [(20, "dbo_orders", 1, "2026-08-01"), (21, "dbo_orders_2", 4, "2026-08-06")]
+    execute(
+        "INSERT INTO cdc.change_tables VALUES (?, 10, ?, ?, ?)",
+        [(number, name, lsn(start), created) for number, name, start, created in reversed(instances)],
+    )
+    execute(
+        "INSERT INTO cdc.lsn_time_mapping VALUES (?, ?)",
+        [(lsn(n), f"2026-08-07T10:{n}0:00.000") for n in range(1, 6)] + [(lsn(6), "2026-08-07T11:00:00.000")],
+    )
+    execute("INSERT INTO cdc.dbo_orders_CT VALUES (?, 2, ?, 0)", [(lsn(n), n) for n in range(1, 7)])
+    execute("INSERT INTO cdc.dbo_orders_2_CT VALUES (?, 2, ?, 0)", [(lsn(n), 100 + n) for n in range(4, 7)])
+    yield memory
+    memory.session.close()
+
+
+def cdc(memory: Memory, **source: Any) -> CaptureTables:
+    return CaptureTables(feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], source=source), memory)
+
+
+def test_the_older_instance_tells_up_to_where_the_newer_one_begins(captured: Memory) -> None:
+    reader = cdc(captured)
+    assert [(t.table, t.instance, t.shape.names) for t in reader.tables] == [
+        ("dbo.orders", "dbo_orders", ("id", "old")),
+        ("dbo.orders", "dbo_orders_2", ("id", "new")),
+    ]
+    start, end = reader.bounds(hour(11), {})
+    assert (start, end) == ({}, {"dbo.orders": text(6)})
+    assert read(reader, captured, start, end, "id") == [1, 2, 3, 4, 105, 106]
+
+
+@pytest.mark.parametrize(
+    ("after", "to", "ids"),
+    [(None, 3, [1, 2, 3]), (2, 4, [3, 4]), (3, 5, [4, 105]), (4, 6, [105, 106]), (5, 6, [106])],
+)
+def test_windows_on_either_side_of_the_change(
+    captured: Memory, after: int | None, to: int, ids: list[int]
+) -> None:
+    start = {} if after is None else {"dbo.orders": text(after)}
+    assert read(cdc(captured), captured, start, {"dbo.orders": text(to)}, "id") == ids
+
+
+def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(5)])
+    captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
+    captured.session.execute('DELETE FROM cdc.dbo_orders_2_CT WHERE "__$start_lsn" < ?', [lsn(5)])
+    reader = cdc(captured)
+    assert [told.instance for told in reader.tables] == ["dbo_orders", "dbo_orders_2"]
+    assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [5, 106]
+    reader.check({"dbo.orders": text(5)})
+    with pytest.raises(GapError, match="dbo_orders_CT begins at 00000000000000000005"):
+        reader.check({"dbo.orders": text(4)})
+
+
+def test_the_newer_instance_alone_must_reach_back(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.change_tables WHERE object_id = 20")
+    cdc(captured).check({"dbo.orders": text(4)})
+    with pytest.raises(GapError, match="dbo_orders_2_CT begins at"):
+        cdc(captured).check({"dbo.orders": text(3)})
+
+
+def test_a_window_ends_at_the_last_commit_before_its_end(captured: Memory) -> None:
+    reader = cdc(captured)
+    assert reader.bounds(hour(10), {}) == ({}, {"dbo.orders": text(5)})
+    assert reader.bounds(hour(11), {"dbo.orders": text(5)}) == (
+        {"dbo.orders": text(5)},
+        {"dbo.orders": text(6)},
+    )
+    # A window of the past begins before what was read.
+    past = reader.bounds(hour(10), {"dbo.orders": text(6)})
+    assert past == ({"dbo.orders": text(0)}, {"dbo.orders": text(5)})
+
+
+def test_a_table_that_is_new_in_the_feed_is_read_from_its_beginning(captured: Memory) -> None:
+    start, end = cdc(captured).bounds(hour(11), {"dbo.others": text(5)})
+    assert ("dbo.orders" in start, end["dbo.orders"]) == (False, text(6))
+
+
+def test_a_capture_that_begins_behind_the_window_has_no_position_yet(captured: Memory) -> None:
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(6)])
+    reader = cdc(captured)
+    start, end = reader.bounds(hour(10), {})
+    assert (start, end) == ({}, {})
+    reader.check(end)
+    assert read(reader, captured, start, end, "id") == []
+
+
+def test_nothing_captured_yet(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.lsn_time_mapping")
+    assert cdc(captured).bounds(hour(10), {}) == ({}, {})
+
+
+def test_a_capture_job_that_stands_still_is_told(captured: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    reader = cdc(captured)
+    reader.bounds(hour(11), {})
+    assert not caplog.messages
+    assert reader.bounds(hour(13), {"dbo.orders": text(6)})[1] == {"dbo.orders": text(6)}
+    assert "the capture job may be stopped" in caplog.text
+
+
+def test_a_source_that_ends_before_what_was_read(captured: Memory) -> None:
+    with pytest.raises(GapError, match="the source ends at"):
+        cdc(captured).check({"dbo.orders": text(7)})
+
+
+def test_a_large_window_of_transactions_is_read_in_parts(captured: Memory) -> None:
+    reader = cdc(captured, partition_rows=2)
+    parts = [
+        [row["id"] for row in captured.rows(query)]
+        for query in reader.queries(reader.tables[0], None, text(6))
+    ]
+    assert parts == [[1, 2, 3], [4]]
+
+
+def test_a_table_that_is_not_captured(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.change_tables")
+    with pytest.raises(ConfigError, match=r"dbo\.orders has no capture instance"):
+        cdc(captured)
+
+
+def test_a_key_that_the_capture_does_not_have(captured: Memory) -> None:
+    wrong = feed("sqlserver_cdc", tables=[{"table": "dbo.orders", "key": ["id", "region"]}])
+    with pytest.raises(ContractError, match=r"the key of dbo\.orders has region"):
+        CaptureTables(wrong, captured)
+
+
+def test_readers_name_their_tables(captured: Memory) -> None:
+    assert all(isinstance(told, ChangeTable) for told in cdc(captured).tables)
