@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from changeledger.dialects.base import Dialect
 from changeledger.dialects.debezium import DEBEZIUM
+from changeledger.dialects.qlik_messages import QLIK_MESSAGES
 from changeledger.dialects.sqlserver_cdc import SQLSERVER_CDC
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (DEBEZIUM, SQLSERVER_CDC)}
+DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (DEBEZIUM, QLIK_MESSAGES, SQLSERVER_CDC)}
