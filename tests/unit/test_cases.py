@@ -45,6 +45,7 @@ MEMBERS = (
 )  # fmt: skip
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
+    "qlik_messages": {"source": {"topics": ["qlik.*"]}, "tables": [{"table": "dbo.items"}]},
     "sqlserver_cdc": {"source": {}},
 }
 HEADER_TYPES = {

@@ -75,8 +75,9 @@ def _masks(staged: DataFrame, shape: Contract) -> DataFrame:
     return (
         staged.withColumns(
             {
-                "change_mask": F.when(streamed, headers["changeMask"]),
-                "column_mask": F.when(streamed, headers["columnMask"]),
+                # An empty text tells nothing; no column at all is 00.
+                "change_mask": F.when(streamed, F.nullif(headers["changeMask"], F.lit(""))),
+                "column_mask": F.when(streamed, F.nullif(headers["columnMask"], F.lit(""))),
             }
         )
         .withColumns(
@@ -87,9 +88,8 @@ def _masks(staged: DataFrame, shape: Contract) -> DataFrame:
         )
         .withColumns(
             {
-                # As wide as whole bytes: the bits behind the last column are looked at, too.
-                "change_words": masks.words(F.col("change_bits"), 8 * masks.width(highest), order),
-                "column_words": masks.words(F.col("column_bits"), 8 * masks.width(highest), order),
+                "change_words": masks.words(F.col("change_bits"), highest, order),
+                "column_words": masks.words(F.col("column_bits"), highest, order),
             }
         )
         .withColumns(
@@ -186,7 +186,7 @@ def _problems(shape: Contract) -> base.Problems:
     found.add((op == "DELETE") & F.col("before").isNull(), "no_before_image", "a delete without a row")
     for name in ("changeMask", "columnMask"):
         bits = F.col("change_bits" if name == "changeMask" else "column_bits")
-        bad = streamed & headers[name].isNotNull() & bits.isNull()
+        bad = streamed & (headers[name] != "") & bits.isNull()
         found.add(bad, "malformed_mask", F.concat(F.lit(f"{name} is "), headers[name]))
     for column, name, reason in (
         ("sequence", "changeSequence", "malformed_sequence"),
@@ -230,17 +230,7 @@ def _mask_disagrees(shape: Contract) -> Column:
     whole = F.coalesce(F.size("absent") == 0, F.lit(True))
     others = F.array_except(F.col("in_mask"), keys)
     highest = max(c.ordinal for c in shape.columns)
-    width = masks.width(highest)
-    digits = F.hex("change_bits")
-    # The digits that no column has a bit in: before the last bytes, or after the first.
-    rest = (
-        F.substring(digits, 2 * width + 1, 1_000_000)
-        if shape.mask_order == "little"
-        else F.expr(f"left(hex(change_bits), greatest(length(hex(change_bits)) - {2 * width}, 0))")
-    )
-    beyond = F.length(F.replace(rest, F.lit("0"), F.lit(""))) > 0
-    for ordinal in range(highest + 1, 8 * width + 1):
-        beyond = beyond | masks.has(words, ordinal)
+    beyond = masks.highest_set(F.col("change_bits"), shape.mask_order or "big") > highest
     insert = (op == "INSERT") & whole & ~masks.is_full(words, small)
     delete = (op == "DELETE") & ((F.size(others) > 0) | (F.size(F.array_except(keys, F.col("in_mask"))) > 0))
     return F.col("change_bits").isNotNull() & (beyond | insert | delete)

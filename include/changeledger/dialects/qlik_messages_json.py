@@ -85,7 +85,6 @@ def parsed(raw: DataFrame) -> DataFrame:
     """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope."""
     message = F.col("message")
     bare = F.struct(*(message[name].alias(name) for name in _BODY))
-    schema_ids = F.col("body")["headers"]["externalSchemaId"], message["messageSchemaId"]
     inner = message["message"]
     return (
         raw.withColumn("text", F.col("value").cast("string"))
