@@ -125,10 +125,15 @@ class TableConfig(_Strict):
     columns: tuple[ColumnConfig, ...] = ()
 
 
-class KafkaSource(_Strict):
+class KafkaTopics(_Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class KafkaSource(KafkaTopics):
+    """Topics of Debezium, and how the connector is set up."""
+
     # What the connector writes for a large value that it could not read (unavailable.value.placeholder).
     placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     # How the connector writes decimals (decimal.handling.mode): `precise` is base64 of their bytes,
@@ -161,10 +166,10 @@ class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["debezium", "qlik_tables", "sqlserver_cdc"]
+    dialect: Literal["debezium", "qlik_messages", "qlik_tables", "sqlserver_cdc"]
     database: str
     connection: str
-    source: KafkaSource | CdcTablesSource | QlikTablesSource
+    source: KafkaSource | KafkaTopics | CdcTablesSource | QlikTablesSource
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
@@ -226,6 +231,7 @@ class Feed(_Strict):
 SOURCE_MODELS: dict[str, type[_Strict]] = {
     "debezium": KafkaSource,
     "qlik_tables": QlikTablesSource,
+    "qlik_messages": KafkaTopics,
     "sqlserver_cdc": CdcTablesSource,
 }
 

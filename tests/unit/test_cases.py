@@ -48,6 +48,7 @@ MEMBERS = (
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
     "qlik_tables": {"source": {}},
+    "qlik_messages": {"source": {"topics": ["qlik.*"]}, "tables": [{"table": "dbo.items"}]},
     "sqlserver_cdc": {"source": {}},
 }
 HEADER_TYPES = {
