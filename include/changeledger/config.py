@@ -122,15 +122,27 @@ class TableConfig(_Strict):
     columns: tuple[ColumnConfig, ...] = ()
 
 
-class KafkaSource(_Strict):
+class TopicsSource(_Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class KafkaSource(TopicsSource):
+    """Topics that Debezium writes."""
+
     # What the connector writes for a large value that it could not read (unavailable.value.placeholder).
     placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     # How the connector writes decimals (decimal.handling.mode): `precise` is base64 of their bytes,
     # `text` is for its modes string and double. The two cannot be told apart by looking.
     decimals: Literal["precise", "text"] = "precise"
+
+
+class CesSource(TopicsSource):
+    """The topic of a change event stream group."""
+
+    # How binary values are written is not published: `any` reads `0x` and hex digits, else base64.
+    binaries: Literal["any", "hex", "base64"] = "any"
 
 
 class CdcTablesSource(_Strict):
@@ -145,10 +157,10 @@ class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["debezium", "sqlserver_cdc"]
+    dialect: Literal["debezium", "ces", "sqlserver_cdc"]
     database: str
     connection: str
-    source: KafkaSource | CdcTablesSource
+    source: KafkaSource | CesSource | CdcTablesSource
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
@@ -205,6 +217,7 @@ class Feed(_Strict):
 
 SOURCE_MODELS: dict[str, type[_Strict]] = {
     "debezium": KafkaSource,
+    "ces": CesSource,
     "sqlserver_cdc": CdcTablesSource,
 }
 

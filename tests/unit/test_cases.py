@@ -44,6 +44,7 @@ MEMBERS = (
 )  # fmt: skip
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
+    "ces": {"source": {"topics": ["shop.changes"]}},
     "sqlserver_cdc": {"source": {}},
 }
 HEADER_TYPES = {
