@@ -21,7 +21,7 @@ def wire_text(column: Column, value: Any) -> str | None:  # noqa: PLR0911 - one 
         # 2018-07-13T12:23:45.456+11:00 becomes 2018-07-13 12:23:45.456 +11:00
         return f"{value[:10]} {value[11:-6]} {value[-6:]}"
     if column.base == "varbinary":
-        return "0x" + value.hex().upper()
+        return f"0x{value.hex().upper()}"
     if column.base == "real":
         return _real(value)
     if column.base == "float":

@@ -40,7 +40,7 @@ class Shape(NamedTuple):
 class _Told(NamedTuple):
     name: str
     type: str
-    index: int
+    place: int
 
 
 def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | None) -> list[Shape]:
@@ -83,14 +83,19 @@ def _columns(cols: str | None) -> dict[str, _Told]:
         entries = json.loads(cols or "[]")
     except (ValueError, RecursionError):
         return {}
-    found = {}
+    found: dict[str, _Told] = {}
     for entry in entries if isinstance(entries, list) else []:
         members = {str(n).lower(): v for n, v in entry.items()} if isinstance(entry, dict) else {}
         name, kind = members.get("name"), members.get("type")
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not _is_a_name(name):
             return {}
         found[name.lower()] = _Told(name, _type(kind), _index(members.get("index"), len(found)))
     return found
+
+
+def _is_a_name(name: str) -> bool:
+    """Could SQL Server have it? Its names have up to 128 characters; half a surrogate pair is none."""
+    return 0 < len(name) <= 128 and not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _type(told: object) -> str:
@@ -135,21 +140,21 @@ def _contract(table: str, columns: Iterable[_Told], key: Sequence[str]) -> Contr
 
     After a column was dropped, two may have had the same: then they are counted anew.
     """
-    in_order = sorted(columns, key=lambda c: (c.index, c.name))
-    indexes = [c.index for c in in_order]
-    distinct = len(set(indexes)) == len(indexes)
-    place = {name.lower(): at for at, name in enumerate(key, 1)}
-    complete = place.keys() <= {c.name.lower() for c in in_order}
+    in_order = sorted(columns, key=lambda c: (c.place, c.name))
+    places = [c.place for c in in_order]
+    distinct = len(set(places)) == len(places)
+    in_key = {name.lower(): at for at, name in enumerate(key, 1)}
+    complete = in_key.keys() <= {c.name.lower() for c in in_order}
     return Contract(
         table=table,
         columns=tuple(
             Column(
                 name=c.name,
                 type=c.type,
-                ordinal=(c.index if distinct else at) + 1,
-                nullable=c.name.lower() not in place,
+                ordinal=(c.place if distinct else at) + 1,
+                nullable=c.name.lower() not in in_key,
                 # Half a key would identify the wrong rows.
-                key_position=place.get(c.name.lower(), 0) if complete else 0,
+                key_position=in_key.get(c.name.lower(), 0) if complete else 0,
             )
             for at, c in enumerate(in_order)
         ),

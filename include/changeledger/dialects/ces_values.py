@@ -83,7 +83,8 @@ def _binary(form: str, binaries: str) -> str:
         f"CASE WHEN lower(substring({form}, 1, 2)) = '0x' AND length({form}) % 2 = 0 "
         f"THEN try_to_binary(substring({form}, 3), 'hex') END"
     )
-    base64 = f"try_to_binary({form}, 'base64')"
+    # Without its padding a text has lost its end.
+    base64 = f"CASE WHEN length({form}) % 4 = 0 THEN try_to_binary({form}, 'base64') END"
     return {"hex": hexadecimal, "base64": base64, "any": f"coalesce({hexadecimal}, {base64})"}[binaries]
 
 
