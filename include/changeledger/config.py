@@ -141,6 +141,13 @@ class KafkaSource(KafkaTopics):
     decimals: Literal["precise", "text"] = "precise"
 
 
+class CesSource(KafkaTopics):
+    """The topic of a change event stream group."""
+
+    # How binary values are written is not published: `any` reads `0x` and hex digits, else base64.
+    binaries: Literal["any", "hex", "base64"] = "any"
+
+
 class CdcTablesSource(_Strict):
     """SQL Server CDC tables: the schema that holds `change_tables`, `lsn_time_mapping` and `*_CT`."""
 
@@ -166,10 +173,10 @@ class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["debezium", "qlik_messages", "qlik_tables", "sqlserver_cdc"]
+    dialect: Literal["ces", "debezium", "qlik_messages", "qlik_tables", "sqlserver_cdc"]
     database: str
     connection: str
-    source: KafkaSource | KafkaTopics | CdcTablesSource | QlikTablesSource
+    source: KafkaSource | CesSource | KafkaTopics | CdcTablesSource | QlikTablesSource
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
@@ -232,6 +239,7 @@ SOURCE_MODELS: dict[str, type[_Strict]] = {
     "debezium": KafkaSource,
     "qlik_tables": QlikTablesSource,
     "qlik_messages": KafkaTopics,
+    "ces": CesSource,
     "sqlserver_cdc": CdcTablesSource,
 }
 
