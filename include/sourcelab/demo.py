@@ -62,8 +62,8 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         changes = sum(len(transaction.changes) for transaction in log.transactions)
         messages = sources.load(log, len(log.transactions))
         progress.say(
-            f"{len(log.transactions)} transactions with {changes} changes are told twice: "
-            f"as rows of CDC tables and as {messages} messages"
+            f"{len(log.transactions)} transactions with {changes} changes are told in five "
+            f"dialects: as rows of two kinds of change tables, and as {messages} messages of three kinds"
         )
         together.wait_for()
         if not submit:

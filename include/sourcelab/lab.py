@@ -8,13 +8,14 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from changeledger.config import PROJECT, Settings
-from sourcelab import debezium, sqlserver_cdc
+from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
 from sourcelab.messages import produce
@@ -75,7 +76,7 @@ def open_lake(server: SparkConnectServer) -> None:
 
 
 class Sources:
-    """The two systems that tell the same log: change tables in PostgreSQL, Debezium's messages in Kafka."""
+    """The systems that tell the same log, each in its dialect: two kinds of change tables, three of messages."""
 
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
@@ -90,18 +91,29 @@ class Sources:
         """By the names that the feeds use."""
         return {
             "shop_sqlserver": self.postgres.connection,
+            "shop_qlik_target": self.postgres.connection,
             "shop_kafka": {"conn_type": "kafka", "extra": {"bootstrap.servers": self.kafka.bootstrap}},
         }
 
     def load(self, log: Log, to_tx: int) -> int:
-        """Tell both the transactions before `to_tx`; returns the number of messages."""
+        """Tell all the transactions before `to_tx`; returns the number of messages."""
         sqlserver_cdc.load(self.postgres.url, log, to_tx)
+        qlik_tables.load(self.postgres.url, log, to_tx)
         return self._produce(log, 0, to_tx)
 
     def append(self, log: Log, from_tx: int, to_tx: int) -> int:
         sqlserver_cdc.append(self.postgres.url, log, from_tx, to_tx)
+        qlik_tables.append(self.postgres.url, log, from_tx, to_tx)
         return self._produce(log, from_tx, to_tx)
 
     def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
-        told = debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx)
+        told = chain(
+            debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
+            ces.messages(log, split_at=_SEGMENT, from_tx=from_tx, to_tx=to_tx),
+            qlik_messages.messages(log, envelope=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
+        )
         return produce(self.kafka.bootstrap, told)
+
+
+# Characters of an event's data in one message: the events of the widest table take several.
+_SEGMENT = 8_000

@@ -17,7 +17,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 from changeledger.config import PROJECT, Settings, load_feeds
 from changeledger.orchestration import resolve_window
 
-EXPECTED = {"shop_cdc", "shop_debezium"}
+EXPECTED = {"shop_cdc", "shop_ces", "shop_debezium", "shop_qlik_messages", "shop_qlik_tables"}
 STAGES = ["extract", "normalize", "reconcile", "audit", "publish"]
 
 

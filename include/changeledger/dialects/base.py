@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
+from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
@@ -89,6 +90,8 @@ class MessageDialect:
     decode_other: Callable[[DataFrame, Feed], DataFrame]
     # Does it tell the two images of an update as two records?
     images_apart: bool = False
+    # What the masks of a table obey; None where the dialect has none.
+    mask_rules: Callable[[Contract], MaskRules] | None = None
 
 
 class ChangeTable(NamedTuple):
@@ -151,6 +154,7 @@ class TableDialect:
     record: Callable[[DataFrame, str, Feed], Column]
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
     images_apart: bool = False
+    mask_rules: Callable[[Contract], MaskRules] | None = None
 
 
 Dialect = MessageDialect | TableDialect

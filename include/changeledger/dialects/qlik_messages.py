@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images, masks
+from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
@@ -312,4 +313,9 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as 
     )
 
 
-QLIK_MESSAGES = base.MessageDialect("qlik_messages", survey, decode, decode_other)
+def mask_rules(shape: Contract) -> MaskRules:
+    """Large objects are never in a mask, whatever the lake holds them as."""
+    return MaskRules("key", excluded=frozenset(c.name for c in shape.columns if is_lob(c)))
+
+
+QLIK_MESSAGES = base.MessageDialect("qlik_messages", survey, decode, decode_other, mask_rules=mask_rules)

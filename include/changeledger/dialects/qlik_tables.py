@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images, masks
+from changeledger.calibration import MaskRules
 from changeledger.change import literal, quoted
 from changeledger.config import Feed, QlikTablesSource
 from changeledger.contract import Contract
@@ -234,4 +235,12 @@ def _columns(contract: Contract) -> list[Column]:
     ]
 
 
-QLIK_TABLES = base.TableDialect("qlik_tables", ChangeTables, record, decode, images_apart=True)
+def mask_rules(shape: Contract) -> MaskRules:
+    """The header's columns are those before the first one of the shape."""
+    first = min(c.ordinal for c in shape.columns)
+    return MaskRules("key", tuple(range(1, first)))
+
+
+QLIK_TABLES = base.TableDialect(
+    "qlik_tables", ChangeTables, record, decode, images_apart=True, mask_rules=mask_rules
+)

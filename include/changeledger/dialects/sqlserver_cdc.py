@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images, lsn, masks
+from changeledger.calibration import MaskRules
 from changeledger.change import literal, quoted
 from changeledger.config import Feed
 from changeledger.contract import Contract
@@ -238,4 +239,10 @@ def _columns(contract: Contract, ordinals: dict[str, int]) -> list[Column]:
     ]
 
 
-SQLSERVER_CDC = base.TableDialect("sqlserver_cdc", CaptureTables, record, decode, images_apart=True)
+def mask_rules(shape: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
+    return MaskRules("all")
+
+
+SQLSERVER_CDC = base.TableDialect(
+    "sqlserver_cdc", CaptureTables, record, decode, images_apart=True, mask_rules=mask_rules
+)

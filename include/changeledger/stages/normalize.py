@@ -26,6 +26,7 @@ from changeledger.dialects.base import (
 )
 from changeledger.errors import ContractError
 from changeledger.reconcile import pairs
+from changeledger.stages import mask_orders
 from changeledger.stages.run import Run, log, union
 from changeledger.storage import lake
 
@@ -103,19 +104,23 @@ def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
             except ContractError as error:
                 refused.append(_refused(this, part.records, error))
                 continue
-            frames.append((part.shape or contract, part.records))
+            frames.append(_read(this, part.shape or contract, part.records))
         if contract is not None:
             this.control.save_contract(this.feed.feed, contract.checked(), this.id)
         decoded = [
-            images.fitted(this.dialect.decode(records, shape, this.feed), shape, contract)
-            for shape, records in frames
-            if contract is not None
+            images.fitted(records, shape, contract) for shape, records in frames if contract is not None
         ]
         if decoded:
             inputs.append(Input(table, contract, union(decoded)))
         if refused:
             inputs.append(Input(table, None, union(refused)))
     return inputs
+
+
+def _read(this: Run, shape: Contract, records: DataFrame) -> tuple[Contract, DataFrame]:
+    shape, why_not = mask_orders.settled(this, shape, records)
+    decoded = this.dialect.decode(records, shape, this.feed)
+    return shape, decoded if why_not is None else mask_orders.closed(decoded, why_not)
 
 
 def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contract:
