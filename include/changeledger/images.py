@@ -82,6 +82,8 @@ def read_cells(frame: DataFrame, side: str, contract: Contract, wire: Wire, held
 
 
 def _is_one_of(told: str, held: Sequence[str]) -> str:
+    if not held:
+        return "false"
     return f"({told} IN ({', '.join(map(literal, held))}))"
 
 

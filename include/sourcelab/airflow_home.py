@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sqlite3
 import sys
 from collections.abc import Mapping
@@ -87,7 +88,9 @@ class AirflowHome:
         policy.write_text(_NO_RETRIES, "utf-8")
 
     def migrate(self) -> Child:
-        command = [*_AIRFLOW, "db", "migrate"]
+        """The metadata database, with all DAGs in it: DAGs that start together would all add them."""
+        steps = [[*_AIRFLOW, "db", "migrate"], [*_AIRFLOW, "dags", "reserialize"]]
+        command = ["sh", "-c", " && ".join(map(shlex.join, steps))]
         return Child("airflow db migrate", command, self.environment, self.logs / "airflow-db.log")
 
     def components(self) -> list[Child]:

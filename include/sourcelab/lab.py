@@ -76,7 +76,7 @@ def open_lake(server: SparkConnectServer) -> None:
 
 
 class Sources:
-    """The systems that tell the same log, each in its dialect: two kinds of change tables, three of messages."""
+    """The systems that tell the same log: two kinds of change tables, three kinds of messages."""
 
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)

@@ -125,15 +125,16 @@ class _Teller:
     def _data(
         self, table: Table, headers: dict[str, Any], row: Row, before: Row | None, transaction: Transaction
     ) -> Message:
+        data = _wire(table, row)
         payload = {
             "schema": table.schema,
             "table": table.name,
             "headers": headers | {"externalSchemaId": schema_id(table)},
-            "data": _wire(table, row),
+            "data": data,
             "beforeData": None if before is None else _wire(table, before),
         }
         seen = _milliseconds(transaction.commit_time) + _LAG_MS
-        key = _json({name: payload["data"][name] for name in table.key})
+        key = _json({name: data[name] for name in table.key})
         return Message(self._topic(table), key, self._wrapped("DT", payload), (), seen)
 
     def _topic(self, table: Table) -> str:

@@ -154,9 +154,9 @@ def outcome(row: Row) -> dict[str, Any]:
     return {n: plain(row[n]) for n in names if n in row and row[n] is not None}
 
 
-def decoded(frame: DataFrame) -> dict[int, dict[str, Any]]:
+def decoded(frame: DataFrame, apart: bool = False) -> dict[int, dict[str, Any]]:
     """Outcomes by the record's offset, as the normalize stage would have them."""
-    told = join_images(frame) if "part" in frame.columns else frame
+    told = join_images(frame) if apart else frame
     shown = {"committed_at": F.col("committed_at").cast("string")} if "committed_at" in told.columns else {}
     for name in ("commit_lsn", "change_lsn"):
         if name in told.columns:
@@ -247,7 +247,7 @@ class Outcomes:
             placed.withField("offset", F.col("at")).alias("record"),
             *(F.col(quoted(n)).alias(s) for n, s in zip(names, stored_names(read.dtypes, {}), strict=True)),
         )
-        found = decoded(fitted(dialect.decode(rows, shape, case.feed), shape, contract))
+        found = decoded(fitted(dialect.decode(rows, shape, case.feed), shape, contract), dialect.images_apart)
         self._known[case.name] = [found.get(at) for at in range(len(case.records))]
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -34,12 +31,11 @@ _ENVELOPE = "magic:string,type:string,messageSchemaId:string"
 
 def _message(body: str) -> str:
     """`message` for the form with an envelope, the same members at the top for the bare one."""
-    return f"struct<{_ENVELOPE},message:struct<{body}>,{body},_corrupt:string>"
+    return f"array<struct<{_ENVELOPE},message:struct<{body}>,{body}>>"
 
 
 _LABELLED = _message(f"{_ADDRESS},headers:struct<operation:string,externalSchemaId:string>")
 _WHOLE = _message(",".join(f"`{name}`:{kind}" for name, kind in _BODY.items()))
-_OPTIONS = {"columnNameOfCorruptRecord": "_corrupt"}
 _IS_METADATA = "metadata"
 
 
@@ -66,8 +62,14 @@ def label(value: Column) -> Column:
             schema_id.alias("schema_id"),
         )
 
-    parsed = F.from_json(value.cast("string"), _LABELLED, _OPTIONS)
-    return F.get(F.transform(F.array(parsed), told), F.lit(0))
+    told_labels = F.transform(_read(value.cast("string"), _LABELLED), told)
+    empty = F.struct(*(F.lit(None).cast("string").alias(n) for n in ("kind", "schema", "table", "schema_id")))
+    return F.coalesce(F.get(told_labels, F.lit(0)), empty)
+
+
+def _read(text: Column, kind: str) -> Column:
+    """In brackets, because of a bare text Spark reads the first object and ignores what follows it."""
+    return F.from_json(F.concat(F.lit("["), text, F.lit("]")), kind)
 
 
 def is_metadata(label: Column) -> Column:
@@ -88,7 +90,8 @@ def parsed(raw: DataFrame) -> DataFrame:
     inner = message["message"]
     return (
         raw.withColumn("text", F.col("value").cast("string"))
-        .withColumns({"message": F.from_json(F.col("text"), _WHOLE, _OPTIONS), "raw_key": F.col("key")})
+        .withColumns({"messages": _read(F.col("text"), _WHOLE), "raw_key": F.col("key")})
+        .withColumn("message", F.when(F.size("messages") == 1, F.get("messages", F.lit(0))))
         .withColumns(
             {
                 "body": F.when(inner.isNotNull(), inner).otherwise(bare),
@@ -112,21 +115,20 @@ def parsed(raw: DataFrame) -> DataFrame:
 def problems_of_form() -> base.Problems:
     """What keeps a message of `parsed` from being read at all."""
     text, message = F.col("text"), F.col("message")
-    corrupt = message.isNull() | message["_corrupt"].isNotNull()
+    corrupt = message.isNull()
     # Trimming looks at every character: only where the message does not begin and end as it should.
     trimmed = F.trim(text, F.lit(" \t\r\n"))
     opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
     closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
-    # Spark reads the first object of a text and no further.
-    more = reduce(or_, (text.contains(seam) for seam in ("}{", "} {", "}\n{", "}\r\n{")))
-    broken = F.try_parse_json(text).isNull()
+    alone = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    broken = alone.isNull() | (F.size("messages") > 1)
     magic, kind = message["magic"], F.upper(message["type"])
     structure, operation = F.col("told_tableStructure"), F.col("told_headers")["operation"]
     is_data = ~F.coalesce(_is_metadata(message, structure, operation), F.lit(False))
     found = base.Problems()
     found.add(~opens, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
-    found.add(((corrupt | more) & broken) | ~closes, "unparseable_json", text)
+    found.add((corrupt & broken) | ~closes, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
     found.add(F.col("is_enveloped") & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), magic))
     found.add(
