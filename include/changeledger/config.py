@@ -17,6 +17,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from changeledger.errors import ConfigError
 
+# Of a change mask: which end of its bytes holds the first columns (see `masks`).
+ByteOrder = Literal["big", "little"]
+
 PROJECT = Path(__file__).resolve().parents[2]
 
 
@@ -122,15 +125,27 @@ class TableConfig(_Strict):
     columns: tuple[ColumnConfig, ...] = ()
 
 
-class KafkaSource(_Strict):
+class KafkaTopics(_Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class KafkaSource(KafkaTopics):
+    """Topics of Debezium, and how the connector is set up."""
+
     # What the connector writes for a large value that it could not read (unavailable.value.placeholder).
     placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
     # How the connector writes decimals (decimal.handling.mode): `precise` is base64 of their bytes,
     # `text` is for its modes string and double. The two cannot be told apart by looking.
     decimals: Literal["precise", "text"] = "precise"
+
+
+class CesSource(KafkaTopics):
+    """The topic of a change event stream group."""
+
+    # How binary values are written is not published: `any` reads `0x` and hex digits, else base64.
+    binaries: Literal["any", "hex", "base64"] = "any"
 
 
 class CdcTablesSource(_Strict):
@@ -158,14 +173,16 @@ class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["debezium", "qlik_tables", "sqlserver_cdc"]
+    dialect: Literal["ces", "debezium", "qlik_messages", "qlik_tables", "sqlserver_cdc"]
     database: str
     connection: str
-    source: KafkaSource | CdcTablesSource | QlikTablesSource
+    source: KafkaSource | CesSource | KafkaTopics | CdcTablesSource | QlikTablesSource
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     primary: bool = False
     # The zone of clock readings that the source writes without one (cdc.lsn_time_mapping).
     time_zone: str = "UTC"
+    # The byte order of change masks: found out for each table from what its records say, or stated.
+    mask_order: ByteOrder | Literal["auto"] = "auto"
     # Fail the run when a window's quarantined records exceed this share of its records (1 = never).
     quarantine_limit: float = Field(default=1.0, ge=0, le=1)
     # A record that waits longer for what it lacks (the rest of a split message, its metadata) is quarantined.
@@ -221,6 +238,8 @@ class Feed(_Strict):
 SOURCE_MODELS: dict[str, type[_Strict]] = {
     "debezium": KafkaSource,
     "qlik_tables": QlikTablesSource,
+    "qlik_messages": KafkaTopics,
+    "ces": CesSource,
     "sqlserver_cdc": CdcTablesSource,
 }
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from changeledger.config import ByteOrder
 from changeledger.errors import ConfigError, ContractError
 
 _TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*$")
@@ -133,6 +134,8 @@ class Contract(BaseModel):
 
     table: str
     columns: tuple[Column, ...]
+    # The byte order of the table's change masks; None: not settled. Not stored: each window settles it.
+    mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
     @property
     def key(self) -> tuple[Column, ...]:

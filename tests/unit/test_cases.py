@@ -48,6 +48,8 @@ MEMBERS = (
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
     "qlik_tables": {"source": {}},
+    "qlik_messages": {"source": {"topics": ["qlik.*"]}, "tables": [{"table": "dbo.items"}]},
+    "ces": {"source": {"topics": ["shop.changes"]}},
     "sqlserver_cdc": {"source": {}},
 }
 HEADER_TYPES = {

@@ -14,6 +14,7 @@ from sqlalchemy import text
 from changeledger.config import Window
 from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError, LeaseHeld, SourceUnavailable, StageOrderError
+from changeledger.mask_order import Evidence, Reading
 from changeledger.storage.control import ControlStore, Verdict, upgrade
 from changeledger.storage.control.database import engine_for
 from changeledger.storage.control.models import ControlTable
@@ -209,6 +210,61 @@ class TestContracts:
         assert versions == [1, 1, 2, 2]
         assert store.contract(FEED, "dbo.parts") == self.two
         assert store.contract("another", "dbo.parts") is None
+
+
+PARTS = "dbo.parts"
+BIG = Reading("big", True, "proved: big 1")
+OPEN = Reading("big", False, "both byte orders read the same so far: either 1")
+CLOSED = Reading(None, False, "the masks contradict both byte orders")
+
+
+class TestMaskEvidence:
+    def test_nothing_is_known_at_first(self, store: ControlStore) -> None:
+        assert store.mask_evidence(FEED) == {}
+
+    def test_windows_add_up_by_table(self, store: ControlStore) -> None:
+        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=1), OPEN)
+        store.save_mask_evidence(FEED, "dbo.makers", hour(0), Evidence(neither=7), CLOSED)
+        store.save_mask_evidence("other_feed", PARTS, hour(0), Evidence(little=9), BIG)
+        assert store.mask_evidence(FEED)[PARTS].mask_order is None
+        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(big=2, examples={"big": "one"}), BIG)
+        found = store.mask_evidence(FEED)
+        assert list(found) == ["dbo.makers", PARTS]
+        parts = found[PARTS]
+        assert parts.total == Evidence(big=2, either=1, examples={"big": "one"})
+        assert (parts.mask_order, parts.why) == ("big", "proved: big 1")
+        assert (parts.first_window, parts.last_window) == (hour(0).id, hour(1).id)
+        assert (found["dbo.makers"].mask_order, found["dbo.makers"].why) == (None, CLOSED.why)
+
+    def test_a_window_that_runs_again_counts_once(self, store: ControlStore) -> None:
+        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(big=1), BIG)
+        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(big=10), BIG)
+        store.save_mask_evidence(FEED, PARTS, hour(1), Evidence(little=20), CLOSED)
+        row = store.mask_evidence(FEED)[PARTS]
+        assert row.total == Evidence(big=1, little=20)
+        assert row.mask_order is None
+        # What others say of the window that runs again leaves its own words out.
+        assert row.without(hour(1)) == Evidence(big=1)
+        assert row.without(hour(2)) == Evidence(big=1, little=20)
+
+    def test_replays_and_backfills(self, store: ControlStore) -> None:
+        for number in (1, 2, 3):
+            store.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=10**number), BIG)
+        for number in (2, 1):
+            store.save_mask_evidence(FEED, PARTS, hour(number), Evidence(big=5), CLOSED)
+        row = store.mask_evidence(FEED)[PARTS]
+        assert (row.total, row.mask_order) == (Evidence(big=1110), "big")
+        store.save_mask_evidence(FEED, PARTS, hour(0), Evidence(either=4), BIG)
+        row = store.mask_evidence(FEED)[PARTS]
+        assert (row.total, row.last) == (Evidence(big=1110, either=4), Evidence(big=1000))
+        assert (row.first_window, row.last_window) == (hour(0).id, hour(3).id)
+
+    def test_a_contract_is_stored_without_the_order_of_its_masks(self, store: ControlStore) -> None:
+        contract = Contract(table=PARTS, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+        settled = contract.model_copy(update={"mask_order": "little"})
+        assert store.save_contract(FEED, contract, hour(0).id) == 1
+        assert store.save_contract(FEED, settled, hour(1).id) == 1
+        assert store.contract(FEED, PARTS) == contract
 
 
 class TestAudits:

@@ -49,8 +49,8 @@ def ledger_rules(
 ) -> list[Rule]:
     """Rules for the run's new ledger rows of one table.
 
-    `kept` holds the branch's rows of other runs; `previous` every row that the published ledger has,
-    None before the first. Of both only `change_id` is read.
+    `kept` holds the branch's rows of other runs; `previous` every row of the published ledger that must
+    stay, None before the first. Of both only `change_id` is read.
     """
     rules = [
         *_row_rules(contract, changes),
@@ -65,7 +65,7 @@ def _ledger_keeps(kept: DataFrame, previous: DataFrame) -> Rule:
     return Rule(
         "ledger_keeps_everything",
         "change_id",
-        "A run adds to the ledger and takes nothing from what it had.",
+        "A run adds to the ledger and takes nothing from what it had, but for halves that it joins.",
         counted.crossJoin(previous.agg(F.count(F.lit(1)).alias("published_rows"))).where(
             F.col("kept_rows") != F.col("published_rows")
         ),

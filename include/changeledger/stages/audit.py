@@ -9,6 +9,7 @@ from changeledger import change
 from changeledger.audit import conservation, gate, rules
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
+from changeledger.reconcile import pairs
 from changeledger.stages.run import Run, log, union
 from changeledger.storage import lake
 from changeledger.storage.control import Verdict
@@ -32,7 +33,8 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
 def _table_subject(this: Run, contract: Contract) -> gate.Subject:
     names = this.names[contract.table]
     published = lake.read(this.spark, names.changes)
-    previous = None if published.isEmpty() else published
+    new = this.new_changes(contract.table)
+    previous = None if published.isEmpty() else pairs.without_retold(published, new)
     kept = lake.read(this.spark, names.changes, this.branch).where(F.col("run_id") != this.id)
     history = lake.read(this.spark, names.history, this.branch)
     current = lake.read(this.spark, names.current, this.branch)
@@ -40,7 +42,7 @@ def _table_subject(this: Run, contract: Contract) -> gate.Subject:
         contract.table,
         tuple(names),
         (
-            *rules.ledger_rules(contract, this.new_changes(contract.table), kept, previous),
+            *rules.ledger_rules(contract, new, kept, previous),
             *rules.published_rules(contract, this.id, history, current),
         ),
     )
@@ -62,13 +64,23 @@ def _accounted(this: Run, contracts: dict[str, Contract], dispositions: DataFram
     """`(record, disposition)` of all that the run accounts for: in the ledger, and beside it."""
     frames = [dispositions.select("record", "disposition")]
     for table in contracts:
-        new = this.new_changes(table)
-        frames.append(new.select("record", F.lit(change.CHANGE).alias("disposition")))
-        paired = new.where(F.col("paired_record").isNotNull())
-        frames.append(
-            paired.select(F.col("paired_record").alias("record"), F.lit(change.PAIRED).alias("disposition"))
-        )
+        frames += _told_by_ledger(this, table)
     return union(frames)
+
+
+def _told_by_ledger(this: Run, table: str) -> list[DataFrame]:
+    new = this.new_changes(table)
+    changes = new.select("record", F.lit(change.CHANGE).alias("disposition"))
+    paired = new.where(F.col("paired_record").isNotNull()).select(
+        F.col("paired_record").alias("record"), F.lit(change.PAIRED).alias("disposition")
+    )
+    published = lake.read(this.spark, this.names[table].changes)
+    retold = pairs.retold(published, new)
+    if published.isEmpty() or retold.isEmpty():
+        return [changes, paired]
+    # Of a key update whose halves came in two windows, the first half was that window's record.
+    earlier = retold.select("record")
+    return [frame.join(earlier, "record", "left_anti") for frame in (changes, paired)]
 
 
 def _stored(verdict: gate.Verdict) -> Verdict:

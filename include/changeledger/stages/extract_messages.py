@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import functions as F
 
-from changeledger.config import Connection, KafkaSource
+from changeledger.config import Connection, TopicsSource
 from changeledger.errors import ConfigError
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
@@ -24,7 +24,7 @@ RAW_COLUMNS = (
 
 def extract_messages(this: Run) -> None:
     feed, source = this.feed, this.feed.source
-    assert isinstance(source, KafkaSource), "config binds a dialect to its source"
+    assert isinstance(source, TopicsSource), "config binds a dialect to its source"
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
     stored = this.control.window(feed.feed, this.window)
     if stored is None:
@@ -43,7 +43,7 @@ def extract_messages(this: Run) -> None:
     log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
 
 
-def _resolve(this: Run, kafka: Kafka, source: KafkaSource) -> tuple[Offsets, Offsets]:
+def _resolve(this: Run, kafka: Kafka, source: TopicsSource) -> tuple[Offsets, Offsets]:
     """The window's first and last offsets (exclusive) per topic and partition."""
     feed = this.feed
     topics = kafka.topics(source.topics)

@@ -30,22 +30,44 @@ def _table(this: Run, contract: Contract) -> DataFrame | None:
         lake.fresh_branch(this.spark, table, this.branch)
     if this.new_changes(contract.table).isEmpty():
         return None
-    repeated = _drop_duplicates(this, contract)
-    moved = _join_key_updates(this, contract)
-    rows = _build_history(this, contract)
+    near = _published_near(this, contract)
+    repeated = _drop_duplicates(this, contract, near)
+    moved, retold = _join_key_updates(this, contract, near)
+    rows = _build_history(this, contract, retold)
     _build_current(this, contract)
     log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
     return repeated
 
 
-def _drop_duplicates(this: Run, contract: Contract) -> DataFrame | None:
+def _published_near(this: Run, contract: Contract) -> DataFrame | None:
+    """The published ledger over the positions of this run's changes; None where it has nothing there.
+
+    A change that comes again, and the other half of a key update, stand at the same position.
+    """
+    published = lake.read(this.spark, this.names[contract.table].changes)
+    if published.isEmpty():
+        return None
+    ends = this.new_changes(contract.table).agg(
+        F.min("commit_lsn").alias("first"),
+        F.max("commit_lsn").alias("last"),
+        F.count_if(F.col("commit_lsn").isNull()).alias("unplaced"),
+    )
+    row = ends.collect()[0]
+    near = F.col("commit_lsn").between(F.lit(row["first"]), F.lit(row["last"]))
+    near = near | F.col("commit_lsn").isNull() if row["unplaced"] else near
+    found = published.where(near)
+    return None if found.isEmpty() else found
+
+
+def _drop_duplicates(this: Run, contract: Contract, near: DataFrame | None) -> DataFrame | None:
     """Take changes that are told again off the branch; return the dispositions of their records."""
     ledger = this.names[contract.table].changes
-    published = lake.read(this.spark, ledger)
-    joined = published.where(F.col("paired_change_id").isNotNull())
-    known = published.select("change_id").unionByName(
-        joined.select(F.col("paired_change_id").alias("change_id"))
-    )
+    known = None
+    if near is not None:
+        joined = near.where(F.col("paired_change_id").isNotNull())
+        known = near.select("change_id").unionByName(
+            joined.select(F.col("paired_change_id").alias("change_id"))
+        )
     # As normalize left them: the branch itself is about to lose these rows.
     new = lake.read(this.spark, ledger, at=this.mark("normalize")).where(F.col("run_id") == this.id)
     repeated = duplicates.repeated(new, known)
@@ -75,23 +97,38 @@ def _records_of(changes: DataFrame) -> DataFrame:
     )
 
 
-def _join_key_updates(this: Run, contract: Contract) -> int:
-    """Replace the delete and the insert of one update of a key by that update."""
+def _join_key_updates(this: Run, contract: Contract, near: DataFrame | None) -> tuple[int, DataFrame | None]:
+    """Replace the delete and the insert of one update of a key by that update.
+
+    One of the two may be published already: a window's end can part them. Returns the number of updates,
+    and the published rows that were replaced, if there are any.
+    """
     ledger = this.names[contract.table].changes
-    new = this.new_changes(contract.table)
-    halves = pairs.halves_of_key_updates(new)
+    rows = this.new_changes(contract.table)
+    if near is not None:
+        rows = rows.unionByName(near.where(F.col("operation").isin(change.DELETE, change.INSERT)))
+    halves = pairs.halves_of_key_updates(rows)
     count = halves.count()
-    if count:
-        gone = halves.select(F.explode(F.array("deleted", "inserted")).alias("change_id"))
-        replaced = new.where(F.col("operation") != change.UPDATE).join(gone, "change_id", "left_semi")
-        # First the joined rows, which are computed from the halves; those are no updates.
-        lake.append(pairs.key_updates(new, halves, contract), ledger, this.branch)
-        lake.delete_changes(replaced, ledger, this.branch)
-    return count
+    if not count:
+        return 0, None
+    gone = halves.select(F.explode(F.array("deleted", "inserted")).alias("change_id"))
+    replaced = rows.where(F.col("operation") != change.UPDATE).join(gone, "change_id", "left_semi")
+    updates = pairs.key_updates(rows, halves, contract).withColumn("run_id", F.lit(this.id))
+    # First the joined rows, which are computed from the halves; those are no updates.
+    lake.append(updates, ledger, this.branch)
+    lake.delete_changes(replaced, ledger, this.branch)
+    if near is None:
+        return count, None
+    # From what was written: the halves themselves are gone from the branch.
+    retold = pairs.retold(near, this.new_changes(contract.table))
+    return count, None if retold.isEmpty() else retold
 
 
-def _build_history(this: Run, contract: Contract) -> str:
-    """Extend the history of the keys touched; rebuild it for those with changes older than it has."""
+def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> str:
+    """Extend the history of the keys touched; rebuild it for those with changes older than it has.
+
+    `retold`: published changes that are told differently now; the history of their keys is rebuilt.
+    """
     names = this.names[contract.table]
     new = history.effects(this.new_changes(contract.table), contract)
     published = lake.read(this.spark, names.history)
@@ -103,6 +140,9 @@ def _build_history(this: Run, contract: Contract) -> str:
     opened = published.where(F.col("_valid_to").isNull())
     seeds = history.seeds(opened, contract).join(first, "key", "inner")
     late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
+    if retold is not None:
+        late = late.unionByName(retold.select("key")).distinct()
+        lake.delete_intervals(retold.select("change_id"), names.history, this.branch)
     count = late.count()
     touched = new.join(late, "key", "left_anti").unionByName(
         seeds.join(late, "key", "left_anti").drop("first")

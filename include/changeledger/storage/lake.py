@@ -140,6 +140,15 @@ def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
     )
 
 
+def delete_intervals(changes: DataFrame, table: str, branch: str) -> None:
+    """Take the rows of these `change_id`s off a history's branch."""
+    view = _view(changes, table)
+    changes.sparkSession.sql(
+        f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON t._change_id = s.change_id "
+        "WHEN MATCHED THEN DELETE"
+    )
+
+
 def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:
     """MERGE `rows` (as `s`) into the branch (as `t`)."""
     view = _view(rows, table)

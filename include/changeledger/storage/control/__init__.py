@@ -4,13 +4,21 @@
 """
 
 from changeledger.storage.control.database import upgrade
-from changeledger.storage.control.models import AuditRow, LeaseRow, Position, ReleaseRow, WindowRow
+from changeledger.storage.control.models import (
+    AuditRow,
+    LeaseRow,
+    MaskEvidenceRow,
+    Position,
+    ReleaseRow,
+    WindowRow,
+)
 from changeledger.storage.control.store import ControlStore, Verdict
 
 __all__ = [
     "AuditRow",
     "ControlStore",
     "LeaseRow",
+    "MaskEvidenceRow",
     "Position",
     "ReleaseRow",
     "Verdict",

@@ -9,6 +9,9 @@ from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, MetaData, S
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
+from changeledger.config import Window
+from changeledger.mask_order import Evidence
+
 # Where a feed's source stands: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
 Position = dict[str, Any]
 
@@ -96,6 +99,39 @@ class ShapeRow(ControlTable):
     body: Mapped[dict[str, Any]] = mapped_column(JSON)
     window_id: Mapped[str]
     created_at: Mapped[datetime]
+
+
+class MaskEvidenceRow(ControlTable):
+    """What a table's records said of the byte order of its masks, and the order that they proved."""
+
+    __tablename__ = "mask_evidence"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    # {"earlier": Evidence, "last": Evidence}: the last window's is apart, for it may run again.
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # None: not proved. `why` says what is known, in words.
+    mask_order: Mapped[str | None]
+    why: Mapped[str]
+    first_window: Mapped[str]
+    last_window: Mapped[str]
+    updated_at: Mapped[datetime]
+
+    @property
+    def earlier(self) -> Evidence:
+        return Evidence.model_validate(self.counts["earlier"])
+
+    @property
+    def last(self) -> Evidence:
+        return Evidence.model_validate(self.counts["last"])
+
+    @property
+    def total(self) -> Evidence:
+        return self.last + self.earlier
+
+    def without(self, window: Window) -> Evidence:
+        """What the other windows say, where `window` is about to be judged, once more perhaps."""
+        return self.earlier if window.id == self.last_window else self.total
 
 
 class ReleaseRow(ControlTable):

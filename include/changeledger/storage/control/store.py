@@ -15,12 +15,14 @@ from sqlalchemy.orm import Session
 from changeledger.config import Window
 from changeledger.contract import Contract
 from changeledger.errors import LeaseHeld, StageOrderError
+from changeledger.mask_order import Evidence, Reading
 from changeledger.storage.control.database import engine_for, reachable, upgrade
 from changeledger.storage.control.models import (
     AuditRow,
     ContractRow,
     ControlTable,
     LeaseRow,
+    MaskEvidenceRow,
     Position,
     PositionRow,
     ReleaseRow,
@@ -135,6 +137,47 @@ class ControlStore:
             )
             if not fresh:
                 session.get_one(ShapeRow, (feed, shape_id)).body = body
+
+    # --- masks
+
+    def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
+        """What is known of the masks of a feed's tables, by table."""
+        query = select(MaskEvidenceRow).where(MaskEvidenceRow.feed == feed).order_by(MaskEvidenceRow.table)
+        with self._transaction() as session:
+            return {row.table: row for row in session.scalars(query)}
+
+    def save_mask_evidence(
+        self, feed: str, table: str, window: Window, found: Evidence, reading: Reading
+    ) -> None:
+        """Add what a window says, and keep what was made of it. No window counts twice.
+
+        The last window's evidence is replaced when it runs again. A replayed window between the first and
+        the last has been counted already, so its evidence is left alone.
+        """
+        proved = reading.order if reading.settled else None
+        with self._transaction() as session:
+            fresh = _insert_if_absent(
+                session,
+                MaskEvidenceRow,
+                feed=feed,
+                table=table,
+                counts=_counts(Evidence(), found),
+                mask_order=proved,
+                why=reading.why,
+                first_window=window.id,
+                last_window=window.id,
+                updated_at=_now(),
+            )
+            row = session.get_one(MaskEvidenceRow, (feed, table), with_for_update=True)
+            if fresh or row.first_window <= window.id < row.last_window:
+                return
+            if window.id < row.first_window:
+                row.counts, row.first_window = _counts(found + row.earlier, row.last), window.id
+            elif window.id == row.last_window:
+                row.counts = _counts(row.earlier, found)
+            else:
+                row.counts, row.last_window = _counts(row.total, found), window.id
+            row.mask_order, row.why, row.updated_at = proved, reading.why, _now()
 
     # --- releases
 
@@ -259,16 +302,20 @@ def _insert(dialect: str) -> Any:
     return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[dialect]
 
 
-def _insert_if_absent(session: Session, table: type[ControlTable], **values: Any) -> bool:
+def _insert_if_absent(session: Session, into: type[ControlTable], /, **values: Any) -> bool:
     """Whether the row was inserted; another row with its key or unique columns is left as it is."""
-    insert = _insert(session.get_bind().dialect.name)(table).values(**values)
-    result = session.execute(insert.on_conflict_do_nothing().returning(*table.__table__.primary_key))
+    insert = _insert(session.get_bind().dialect.name)(into).values(**values)
+    result = session.execute(insert.on_conflict_do_nothing().returning(*into.__table__.primary_key))
     return result.first() is not None
 
 
 def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | None:
     query = select(ContractRow).where(ContractRow.feed == feed, ContractRow.table == table)
     return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
+
+
+def _counts(earlier: Evidence, last: Evidence) -> dict[str, Any]:
+    return {"earlier": earlier.model_dump(), "last": last.model_dump()}
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:

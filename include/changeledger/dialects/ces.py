@@ -1,0 +1,275 @@
+"""Change event streaming of SQL Server 2025 (CES): CloudEvents in JSON, all tables in one topic.
+
+Key differences from the other dialects:
+
+* A message says itself of which table it is, and which columns that table has.
+* The position is the commit LSN and a number inside the transaction; there is no change LSN, no mask.
+* Every value is text. What was not sent is not there: unchanged columns, old values, old large values,
+  by the settings of the stream group.
+* An event too large for one message comes in several. There is no snapshot.
+
+Source: the page on the JSON message format, and the wire notes on the three generations of the envelope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from changeledger import change, images, lsn
+from changeledger.config import CesSource, Feed
+from changeledger.contract import Contract
+from changeledger.dialects import base
+from changeledger.dialects.ces_fields import cells, members, positions, times
+from changeledger.dialects.ces_messages import RAW, parsed, variant_mark, variants
+from changeledger.dialects.ces_segments import PARTS, joined, spread, with_no_parts
+from changeledger.dialects.ces_shapes import Shape, Variant, shapes
+
+TRUNCATED = "truncated"
+CLOCK_SUSPECT = "clock_suspect"
+UNKNOWN_VERSION = "unknown_version"
+UNEXPECTED_IMAGE = "unexpected_image"
+POSITION_DISAGREES = "position_disagrees"
+
+_OPERATIONS = {"INS": change.INSERT, "UPD": change.UPDATE, "DEL": change.DELETE}
+_KIND = r"^com\.microsoft\.sql\.ces\.dml\.v[0-9]+\z"
+# SQL Server's own rank at one position.
+_RANKS = {"DEL": "01", "INS": "02", "UPD": "04"}
+
+
+def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
+    """Tables and shapes as the messages tell them; split events joined."""
+    messages = parsed(raw).persist()
+    told = _variants(messages)
+    events = messages.where("NOT is_segment")
+    left = None
+    if any(row["segments"] for row in told):
+        whole, left = joined(messages)
+        whole = whole.persist()
+        told += _variants(whole)
+        events = with_no_parts(events).unionByName(whole.select(*events.columns, PARTS))
+    of_table: dict[str, set[Variant]] = {}
+    for row in told:
+        if row["table_name"] is not None and feed.table(row["table_name"]) is not None:
+            variant = Variant(row["mark"], row["cols"], tuple(row["key_names"]), row["first"] or "")
+            of_table.setdefault(row["table_name"].lower(), set()).add(variant)
+    readable = events.where(F.col("fault").isNull())
+    found: list[base.Told] = []
+    unread: dict[str, str] = {}
+    for name, its_variants in of_table.items():
+        table = feed.table(name)
+        assert table is not None, "looked up above"
+        its_shapes = shapes(table, its_variants, known.contracts.get(table.table))
+        missing = next((m for m in map(_missing, its_shapes) if m), None)
+        if missing is not None:
+            unread[name] = missing
+            continue
+        of_name = readable.where(F.lower("table_name") == name)
+        for shape in its_shapes:
+            records = of_name if len(its_shapes) == 1 else of_name.where(_is_told_by(shape))
+            found.append(base.Told(table.table, shape.contract, records))
+    others = _others(events, [n for n in of_table if n not in unread], unread)
+    return base.Survey(found, others if left is None else others.unionByName(left))
+
+
+def _variants(messages: DataFrame) -> list[Row]:
+    return variants(messages).collect()
+
+
+def _missing(shape: Shape) -> str | None:
+    """Why no record of the shape can be published; None where nothing is missing."""
+    if not shape.contract.columns:
+        return "no_columns"
+    return None if shape.contract.key else "no_key"
+
+
+def _is_told_by(shape: Shape) -> Column:
+    return variant_mark().isin([variant.mark for variant in shape.variants])
+
+
+def _others(events: DataFrame, told: list[str], unread: Mapping[str, str]) -> DataFrame:
+    """What is no change of a table that can be published, with disposition, reason and detail."""
+    name = F.lower("table_name")
+    fault = F.col("fault")
+    missing = F.lit(None).cast("string")
+    for table, reason in unread.items():
+        missing = F.when(name == table, F.lit(reason)).otherwise(missing)
+    is_bad = (fault.isNotNull() & (fault != "tombstone")) | missing.isNotNull()
+    disposition = (
+        F.when(fault == "tombstone", F.lit(change.TOMBSTONE))
+        .when(is_bad, F.lit(change.QUARANTINED))
+        .otherwise(F.lit(change.CONTROL))
+    )
+    rows = events.where(fault.isNotNull() | ~name.isin(told)).withColumns(
+        {
+            "disposition": disposition,
+            "reason": F.coalesce(fault, missing, F.lit("table_not_in_feed")),
+            "detail": F.coalesce(F.col("fault_detail"), F.col("table_name")),
+        }
+    )
+    if PARTS in events.columns:
+        # An event that cannot be read takes all its segments with it.
+        part = F.col("segment_record")
+        rows = spread(rows).withColumns({n: F.when(part.isNull(), F.col(n)).otherwise(part[n]) for n in RAW})
+    return rows.select(*RAW, "disposition", "reason", "detail")
+
+
+def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - of every dialect's shape
+    """Records that `survey` has set apart, with what it says of them."""
+    return base.without_change(raw, F.col("disposition"), F.col("reason"), F.col("detail"))
+
+
+def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
+    """One row of `base.DECODED` per message; the segments of a split event follow its first one."""
+    source = feed.source
+    assert isinstance(source, CesSource), "config binds a dialect to its source"
+    renamed = raw.withColumnsRenamed({"key": "raw_key", "value": "raw_value", "headers": "raw_headers"})
+    placed = times(positions(renamed.withColumn("op", F.upper("operation"))))
+    staged = cells(members(placed, contract), contract, source.binaries)
+    carried = [PARTS] if PARTS in raw.columns else []
+    decoded = _problems(contract).told(staged)
+    decoded = decoded.select(*_change_columns(contract), *_outcome_columns(), *carried)
+    return _with_segments(decoded) if carried else decoded
+
+
+def _problems(contract: Contract) -> base.Problems:
+    op, kind = F.col("op"), F.col("type")
+    found = base.Problems()
+
+    def told(name: str) -> Column:
+        return F.concat(F.lit(f"{name} is "), F.coalesce(F.col(name), F.lit("missing")))
+
+    known_kind = F.lower(kind).rlike(_KIND)
+    found.add(~F.coalesce(known_kind, F.lit(False)), "unknown_type", told("type"))
+    found.add(op.isNull(), "no_operation", "the message has no `operation`")
+    found.add(~op.isin(*_OPERATIONS), "unknown_operation", told("operation"))
+    found.add(
+        F.col("image_fault").isNotNull(),
+        "malformed_image",
+        F.concat(F.lit("`eventrow` has no object in "), F.col("image_fault")),
+    )
+    found.add((op != "DEL") & ~F.col("has_current"), "no_after_image", told("operation"))
+    position = F.concat_ws(", ", told("logicalid"), told("commitlsn"), told("sequencenumber"))
+    no_place = F.col("commit_lsn").isNull() | F.col("ordinal").isNull()
+    says_some = F.coalesce("logicalid", "commitlsn", "sequencenumber").isNotNull()
+    found.add(no_place & says_some, "malformed_position", position)
+    found.add(no_place, "no_position", position)
+    times_told = F.concat_ws(", ", told("time"), told("committime"))
+    found.add(F.col("committed_at").isNull(), "malformed_time", times_told)
+    found.add(
+        F.col("unknown").isNotNull(),
+        "unknown_column",
+        F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
+    )
+    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", _misfit_detail(contract))
+    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL or not told")
+    return found
+
+
+def _misfit_detail(contract: Contract) -> Column:
+    types = ", ".join(
+        f"{change.literal(c.name)}, {change.literal(f'{c.name} {c.type}')}" for c in contract.columns
+    )
+    named = F.expr(f"transform(misfits, name -> element_at(map({types}), name))")
+    return F.concat(F.lit("no value of "), F.concat_ws(", ", named))
+
+
+def _change_columns(contract: Contract) -> list[Column]:
+    op = F.col("op")
+    before, after = images.image("before", contract), images.image("after", contract)
+    has_before = F.col("before_members").isNotNull()
+    has_both = (op == "UPD") & has_before
+    keys = ", ".join(change.literal(c.name) for c in contract.key)
+    old_key_told = F.expr(f"before_gaps IS NULL OR NOT arrays_overlap(map_keys(before_gaps), array({keys}))")
+    moved = has_both & old_key_told & ~F.col("old_key").eqNullSafe(F.col("key"))
+    different = images.differing(
+        images.cells("before", contract), images.cells("after", contract), contract.names
+    )
+    changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
+    rank, operation = F.lit(None).cast("string"), F.lit(None).cast("string")
+    for code, name in _OPERATIONS.items():
+        rank = F.when(op == code, F.lit(_RANKS[code])).otherwise(rank)
+        operation = F.when(op == code, F.lit(name)).otherwise(operation)
+    return [
+        operation.alias("operation"),
+        F.col("key"),
+        F.when(moved, F.col("old_key")).alias("previous_key"),
+        before.alias("before"),
+        after.alias("after"),
+        F.col("before_gaps"),
+        F.col("after_gaps"),
+        F.when(has_both, changed).alias("changed"),
+        F.lit(None).cast("string").alias("mask"),
+        F.col("commit_lsn"),
+        F.lit(None).cast("binary").alias("change_lsn"),
+        F.col("ordinal"),
+        F.concat(F.col("commit_lsn"), lsn.big_endian(F.col("ordinal"), 8), F.unhex(rank)).alias("sort_key"),
+        F.col("committed_at"),
+        lsn.to_text(F.col("commit_lsn")).alias("transaction_id"),
+        _flags(moved).alias("flags"),
+        base.message_record().alias("record"),
+    ]
+
+
+def _flags(moved: Column) -> Column:
+    op = F.col("op")
+    # `has_old` and not the image: the image of a delete may hold no more than its key.
+    unexpected = ((op == "INS") & F.col("has_old")) | ((op == "DEL") & F.col("has_current"))
+    return base.flags(
+        {
+            change.BEFORE_UNKNOWN: op.isin("UPD", "DEL") & ~F.col("has_old"),
+            change.KEY_CHANGED: moved,
+            TRUNCATED: F.col("is_cut"),
+            CLOCK_SUSPECT: F.col("clock_differs"),
+            UNKNOWN_VERSION: ~F.lower("type").endswith(".v1"),
+            UNEXPECTED_IMAGE: unexpected,
+            POSITION_DISAGREES: F.col("position_differs"),
+        }
+    )
+
+
+def _outcome_columns() -> list[Column]:
+    return [
+        base.quarantined_if(F.col("reason"), F.lit(change.CHANGE)).alias("disposition"),
+        F.col("reason"),
+        F.col("detail"),
+        F.lit(base.WHOLE).alias("part"),
+        F.lit(None).cast("binary").alias("pair_key"),
+        F.col("raw_key"),
+        F.col("raw_value"),
+        F.col("raw_headers"),
+    ]
+
+
+def _with_segments(decoded: DataFrame) -> DataFrame:
+    """The other segments of each change as rows of their own: paired, or quarantined with the first."""
+    rows = spread(decoded)
+    part = F.col("segment_record")
+    record = F.struct(
+        part["topic"].alias("source"),
+        part["partition"].alias("partition"),
+        part["offset"].alias("offset"),
+        F.lit(None).cast("binary").alias("row"),
+    )
+    bad = F.col("disposition") == change.QUARANTINED
+    of_part = {
+        "record": record,
+        "disposition": F.when(bad, F.lit(change.QUARANTINED)).otherwise(F.lit(change.PAIRED)),
+        "reason": F.col("reason"),
+        "detail": F.col("detail"),
+        "part": F.lit(base.WHOLE),
+        "raw_key": part["key"],
+        "raw_value": part["value"],
+        "raw_headers": part["headers"],
+    }
+    return rows.select(
+        *(
+            F.when(part.isNull(), F.col(n)).otherwise(of_part.get(n, F.lit(None))).alias(n)
+            for n in base.DECODED
+        )
+    )
+
+
+CES = base.MessageDialect("ces", survey, decode, decode_other)

@@ -1,0 +1,153 @@
+"""What the members of a CES event mean: its position, its time, its two images."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from changeledger import change, images, lsn
+from changeledger.contract import Contract
+from changeledger.dialects.ces_messages import with_objects
+from changeledger.dialects.ces_values import CUT, can_be_cut, is_cut, wire
+
+_QUARTER_HOUR = 900_000_000
+_FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
+# `committime` may come from a `datetime`, which counts thirds of 10 ms.
+_TICK = 10_000
+
+
+def positions(raw: DataFrame) -> DataFrame:
+    """From `logicalid`, `<guid>:<commit LSN>:<sequence>`; else from the transaction."""
+    place = r":([0-9A-Fa-f]{20}):([0-9]{1,20})\z"
+    told = {
+        "logical_lsn": lsn.from_text(F.regexp_extract("logicalid", place, 1)),
+        "logical_number": F.regexp_extract("logicalid", place, 2).try_cast("bigint"),
+        "commit_lsn_told": lsn.from_text(F.col("commitlsn")),
+        "number_told": F.col("sequencenumber").try_cast("bigint"),
+    }
+    in_id = F.col("logical_lsn").isNotNull() & F.col("logical_number").isNotNull()
+    number = F.when(in_id, F.col("logical_number")).otherwise(F.col("number_told"))
+    differs = (F.col("logical_lsn") != F.col("commit_lsn_told")) | (
+        F.col("logical_number") != F.col("number_told")
+    )
+    return raw.withColumns(told).withColumns(
+        {
+            "commit_lsn": F.when(in_id, F.col("logical_lsn")).otherwise(F.col("commit_lsn_told")),
+            "ordinal": F.when(number >= 0, number),
+            "position_differs": in_id & differs,
+        }
+    )
+
+
+def _instant(text: Column) -> Column:
+    """An ISO time; one without a zone is UTC. NULL where it is none, or not of the years 1 to 9999."""
+    clock = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
+    read = F.when(text.rlike(clock + r"(Z|[+-][0-9]{2}:[0-9]{2})?\z"), text.try_cast("timestamp"))
+    first, last = (F.lit(t).cast("timestamp") for t in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
+    return F.when(read.between(first, last), read)
+
+
+def times(placed: DataFrame) -> DataFrame:
+    """When the transaction was committed.
+
+    `committime` has a `Z`, but on servers not in UTC it is their local time: the envelope's `time` counts
+    where the two are whole quarter hours apart. Where they are not, nothing says which of them is right.
+    """
+    timed = placed.withColumns(
+        {"of_event": _instant(F.col("time")), "of_commit": _instant(F.col("committime"))}
+    )
+    apart = F.abs(F.unix_micros("of_commit") - F.unix_micros("of_event"))
+    beyond = F.pmod(apart, F.lit(_QUARTER_HOUR))
+    zones_apart = ((beyond <= _TICK) | (beyond >= _QUARTER_HOUR - _TICK)) & (apart <= _FARTHEST_ZONE + _TICK)
+    agree = F.col("of_commit").isNull() | F.coalesce(zones_apart, F.lit(False))
+    return timed.withColumns(
+        {
+            "committed_at": F.when(agree, F.col("of_event")).otherwise(F.col("of_commit")),
+            "clock_differs": ~agree,
+        }
+    )
+
+
+def members(placed: DataFrame, contract: Contract) -> DataFrame:
+    """The images' members by the contract's names: `before_members`, `after_members`, NULL for none.
+
+    `{}` and null mean that an image was not sent. The key of a row is in `pkkey` as well, and stands in
+    where an image does not have it.
+    """
+    staged = with_objects(placed, {"old": "old_text", "current": "current_text"}, lower=False).withColumns(
+        {
+            "has_old": F.coalesce(F.size("old") > 0, F.lit(False)),
+            "has_current": F.coalesce(F.size("current") > 0, F.lit(False)),
+            "image_fault": F.coalesce(
+                *(F.when(_is_no_image(side), F.lit(side)) for side in ("old", "current"))
+            ),
+            "key_members": F.expr("map_from_entries(arrays_zip(key_names, key_values))"),
+        }
+    )
+    op = F.col("op")
+    key = [F.lit(c.name.lower()) for c in contract.key]
+    names = F.transform(F.map_keys("current"), F.lower)
+    without_key = F.size(F.array_except(F.array(*key), names)) > 0
+    current = F.when(without_key, F.map_concat("key_members", "current")).otherwise(F.col("current"))
+    old = F.when(F.col("has_old"), F.col("old")).otherwise(F.when(op == "DEL", F.col("key_members")))
+    return staged.withColumns(
+        {
+            "before_members": F.when(op.isin("UPD", "DEL"), old),
+            "after_members": F.when(op.isin("INS", "UPD") & F.col("has_current"), current),
+        }
+    ).withColumns(
+        {f"{side}_members": _by_column(f"{side}_members", contract) for side in ("before", "after")}
+    )
+
+
+def _is_no_image(side: str) -> Column:
+    text = f"{side}_text"
+    said = F.lower(F.trim(F.col(text), F.lit(" \t\r\n")))
+    return F.col(text).isNotNull() & ~said.isin("", "null") & F.col(side).isNull()
+
+
+def _by_column(members: str, contract: Contract) -> Column:
+    """The members with their names in the contract's case; SQL Server compares names without it."""
+    lower = [name.lower() for name in contract.names]
+    spelled = [n for n, low in zip(contract.names, lower, strict=True) if lower.count(low) == 1]
+    pairs = ", ".join(f"{change.literal(n.lower())}, {change.literal(n)}" for n in spelled)
+    renamed = F.expr(
+        f"transform_keys({members}, (name, told) -> coalesce(element_at(map({pairs}), lower(name)), name))"
+    )
+    return F.when(images.has_shape(F.col(members), contract), F.col(members)).otherwise(renamed)
+
+
+def cells(staged: DataFrame, contract: Contract, binaries: str) -> DataFrame:
+    held = (CUT,)
+    for side in ("before", "after"):
+        staged = staged.withColumn(f"{side}_texts", images.texts(F.col(f"{side}_members"), contract))
+        staged = staged.withColumn(f"{side}_texts", _uncut(f"{side}_texts", contract, binaries))
+        staged = images.read_cells(staged, side, contract, wire(binaries), held)
+    before, after = (images.cells(side, contract) for side in ("before", "after"))
+    own = [f"CASE WHEN op = 'DEL' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
+    both = ("before", "after")
+    return staged.withColumns(
+        {
+            **{f"{s}_gaps": images.gaps(f"{s}_members", s, contract, held) for s in both},
+            "key": images.key_of(own, contract),
+            "old_key": images.key_of(before, contract),
+            "misfits": F.coalesce(*(images.misfits(s, contract, held) for s in both)),
+            "unknown": F.coalesce(*(images.unknown_members(F.col(f"{s}_members"), contract) for s in both)),
+            "is_cut": F.coalesce(
+                F.array_contains("before_texts", CUT) | F.array_contains("after_texts", CUT), F.lit(False)
+            ),
+        }
+    )
+
+
+def _uncut(texts: str, contract: Contract, binaries: str) -> Column:
+    """The texts with a mark in place of each value that the producer has cut."""
+    mark = change.literal(CUT)
+    cases = " ".join(
+        f"WHEN {at} THEN CASE WHEN {is_cut('told', c.sql_type, binaries)} THEN {mark} ELSE told END"
+        for at, c in enumerate(contract.columns)
+        if can_be_cut(c.sql_type)
+    )
+    return (
+        F.expr(f"transform({texts}, (told, at) -> CASE at {cases} ELSE told END)") if cases else F.col(texts)
+    )

@@ -1,0 +1,139 @@
+"""Qlik's messages as JSON: the envelope or its absence, and what is wrong with a text that is neither."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.dialects import base
+from changeledger.dialects.qlik_messages_metadata import MAGIC
+
+DATA = "DT"
+# The page says MD, older releases wrote MT.
+METADATA = ("MD", "MT")
+
+_HEADERS = (
+    "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
+    "externalSchemaId", "transactionEventCounter", "transactionLastEvent",
+)  # fmt: skip
+# What a label needs; everything is text, so that no number goes through a double.
+_ADDRESS = "`schema`:string,`table`:string,tableStructure:string"
+_BODY = {
+    "schema": "string",
+    "table": "string",
+    "headers": f"struct<{','.join(f'`{name}`:string' for name in _HEADERS)}>",
+    "data": "map<string,string>",
+    "beforeData": "map<string,string>",
+    "tableStructure": "string",
+}
+_ENVELOPE = "magic:string,type:string,messageSchemaId:string"
+
+
+def _message(body: str) -> str:
+    """`message` for the form with an envelope, the same members at the top for the bare one."""
+    return f"struct<{_ENVELOPE},message:struct<{body}>,{body},_corrupt:string>"
+
+
+_LABELLED = _message(f"{_ADDRESS},headers:struct<operation:string,externalSchemaId:string>")
+_WHOLE = _message(",".join(f"`{name}`:{kind}" for name, kind in _BODY.items()))
+_OPTIONS = {"columnNameOfCorruptRecord": "_corrupt"}
+_IS_METADATA = "metadata"
+
+
+def label(value: Column) -> Column:
+    """struct<kind, schema, table, schema_id> of a message: `kind` is `metadata` or NULL.
+
+    The message is parsed once, whatever is asked of it, also where Spark moves the label into a filter:
+    a lambda's variable is the only thing that it does not copy.
+    """
+
+    def told(message: Column) -> Column:
+        enveloped = message["message"].isNotNull()
+
+        def member(name: str) -> Column:
+            return F.when(enveloped, message["message"][name]).otherwise(message[name])
+
+        headers = member("headers")
+        schema_id = F.coalesce(headers["externalSchemaId"], message["messageSchemaId"])
+        is_metadata = _is_metadata(message, member("tableStructure"), headers["operation"])
+        return F.struct(
+            F.when(is_metadata, F.lit(_IS_METADATA)).alias("kind"),
+            member("schema").alias("schema"),
+            member("table").alias("table"),
+            schema_id.alias("schema_id"),
+        )
+
+    parsed = F.from_json(value.cast("string"), _LABELLED, _OPTIONS)
+    return F.get(F.transform(F.array(parsed), told), F.lit(0))
+
+
+def is_metadata(label: Column) -> Column:
+    return F.coalesce(label["kind"] == _IS_METADATA, F.lit(False))
+
+
+def _is_metadata(message: Column, structure: Column, operation: Column) -> Column:
+    """The envelope's type decides; without one, what the message holds."""
+    kind = F.upper(message["type"])
+    by_content = structure.isNotNull() & operation.isNull()
+    return F.when(kind.isNotNull(), kind.isin(*METADATA)).otherwise(by_content)
+
+
+def parsed(raw: DataFrame) -> DataFrame:
+    """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope."""
+    message = F.col("message")
+    bare = F.struct(*(message[name].alias(name) for name in _BODY))
+    inner = message["message"]
+    return (
+        raw.withColumn("text", F.col("value").cast("string"))
+        .withColumns({"message": F.from_json(F.col("text"), _WHOLE, _OPTIONS), "raw_key": F.col("key")})
+        .withColumns(
+            {
+                "body": F.when(inner.isNotNull(), inner).otherwise(bare),
+                "is_enveloped": message["magic"].isNotNull() | inner.isNotNull(),
+            }
+        )
+        .withColumns(
+            {
+                **{f"told_{name}": F.col("body")[name] for name in _BODY},
+                "schema_id": F.coalesce(
+                    F.col("body")["headers"]["externalSchemaId"], message["messageSchemaId"]
+                ),
+            }
+        )
+        .withColumn(
+            "schema_id", F.coalesce(F.col("told_headers")["externalSchemaId"], message["messageSchemaId"])
+        )
+    )
+
+
+def problems_of_form() -> base.Problems:
+    """What keeps a message of `parsed` from being read at all."""
+    text, message = F.col("text"), F.col("message")
+    corrupt = message.isNull() | message["_corrupt"].isNotNull()
+    # Trimming looks at every character: only where the message does not begin and end as it should.
+    trimmed = F.trim(text, F.lit(" \t\r\n"))
+    opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
+    closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
+    # Spark reads the first object of a text and no further.
+    more = reduce(or_, (text.contains(seam) for seam in ("}{", "} {", "}\n{", "}\r\n{")))
+    broken = F.try_parse_json(text).isNull()
+    magic, kind = message["magic"], F.upper(message["type"])
+    structure, operation = F.col("told_tableStructure"), F.col("told_headers")["operation"]
+    is_data = ~F.coalesce(_is_metadata(message, structure, operation), F.lit(False))
+    found = base.Problems()
+    found.add(~opens, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
+    found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
+    found.add(((corrupt | more) & broken) | ~closes, "unparseable_json", text)
+    found.add(corrupt, "malformed_envelope", text)
+    found.add(F.col("is_enveloped") & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), magic))
+    found.add(
+        F.col("is_enveloped") & ~kind.isin(DATA, *METADATA),
+        "unknown_type",
+        F.concat(F.lit("type is "), message["type"]),
+    )
+    found.add(magic.isNotNull() & message["message"].isNull(), "no_message", "an envelope without `message`")
+    found.add(is_data & operation.isNull(), "no_operation", "the message has no `headers.operation`")
+    return found

@@ -1,0 +1,114 @@
+"""Where a Qlik message stands in its source's order, and when its change was committed.
+
+Order: the commit LSN that SQL Server's stream position begins with, then the change sequence (one counter
+over all tables of a task), then the counter inside the transaction. A source without LSNs is ordered by the
+change sequence alone.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from changeledger import lsn
+
+_LSN = "^([0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4})(?![0-9a-fA-F])"
+_ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
+# The whole change sequence: year to second, hundredths, and a counter of 19 digits.
+_SEQUENCE_DIGITS = 35
+# Below every LSN that SQL Server writes, above the rows of a full load.
+_NO_LSN = "00" * (lsn.WIDTH - 1) + "01"
+# The end of the year 9999, in microseconds.
+_LAST_MICROS = 253_402_300_799_999_999
+# SQL Server's own rank at one position; a row of a full load shows the state after everything.
+_RANKS = {"DELETE": "01", "INSERT": "02", "UPDATE": "04", "REFRESH": "05"}
+
+
+def positions(staged: DataFrame) -> DataFrame:
+    """Adds commit_lsn, sequence, ordinal, committed_at, transaction_id and what is doubtful of them."""
+    headers = F.col("told_headers")
+    streamed = F.col("op") != "REFRESH"
+    sequence, counter = (
+        headers["changeSequence"],
+        headers["transactionEventCounter"].try_cast("decimal(38,4)"),
+    )
+    digits = sequence.rlike(f"^[0-9]{{1,{_SEQUENCE_DIGITS}}}$")
+    return (
+        staged.withColumns(
+            {
+                "commit_lsn": F.when(
+                    streamed, lsn.from_text(F.regexp_extract(headers["streamPosition"], _LSN, 1))
+                ),
+                "sequence": F.when(streamed & digits, sequence),
+                "ordinal": F.when(
+                    streamed & (counter == F.floor(counter)) & (counter >= 0), counter.try_cast("bigint")
+                ),
+                "transaction_id": F.when(streamed, headers["transactionId"]),
+                "readable_time": F.when(streamed, _instant(headers["timestamp"])),
+            }
+        )
+        .withColumn("told_time", _known(F.col("readable_time")))
+        .withColumns(
+            {
+                # Of a row of the full load the time of its message is as near as one gets.
+                "committed_at": F.coalesce(
+                    F.col("told_time"),
+                    F.when(streamed, _known(_sequence_time())),
+                    F.col("timestamp"),
+                    F.timestamp_seconds(F.lit(0)),
+                ),
+                "clock_suspect": streamed & F.col("told_time").isNull(),
+                "order_ambiguous": streamed & F.col("sequence").isNull() & F.col("ordinal").isNull(),
+            }
+        )
+    )
+
+
+def sort_key() -> Column:
+    """Bytes: LSN (10), change sequence (18), counter (8), rank (1); a full load is ordered by delivery."""
+    rank = F.lit(None).cast("string")
+    for operation, code in _RANKS.items():
+        rank = F.when(F.col("op") == operation, F.lit(code)).otherwise(rank)
+    streamed = F.concat(
+        F.coalesce(F.col("commit_lsn"), lsn.constant(_NO_LSN)),
+        # Two decimal digits a byte: their order is that of the numbers.
+        F.unhex(F.lpad(F.coalesce(F.col("sequence"), F.lit("")), 36, "0")),
+        lsn.big_endian(F.coalesce(F.col("ordinal"), F.lit(0)), 8),
+    )
+    by_delivery = F.concat(
+        lsn.constant(lsn.LOWEST),
+        lsn.big_endian(F.col("partition"), lsn.WIDTH),
+        lsn.big_endian(F.col("offset"), 8),
+    )
+    return F.concat(F.when(F.col("op") == "REFRESH", by_delivery).otherwise(streamed), F.unhex(rank))
+
+
+def _instant(text: Column) -> Column:
+    """ISO text, in UTC where it has no zone; a number is in the unit that its size tells.
+
+    A number below 10^9 is no time: it becomes the beginning of 1970.
+    """
+    number = text.try_cast("bigint")
+    micros = (
+        F.when(number >= 10**18, F.floor(number / F.lit(1000).cast("decimal(4,0)")))
+        .when(number >= 10**15, number)
+        .when(number >= 10**12, number * 1000)
+        .when(number >= 10**9, number * 10**6)
+        .otherwise(F.lit(0))
+        .cast("bigint")
+    )
+    counted = F.when(number.isNotNull() & (micros <= _LAST_MICROS), F.timestamp_micros(micros))
+    return F.coalesce(F.when(text.rlike(_ISO), text.try_cast("timestamp")), counted)
+
+
+def _known(instant: Column) -> Column:
+    """Sources that do not know the time tell one at the beginning of 1970."""
+    return F.when(instant >= F.lit("1971-01-01").cast("timestamp"), instant)
+
+
+def _sequence_time() -> Column:
+    """UTC; it can be a few seconds off the commit."""
+    return F.expr(
+        f"CASE WHEN length(sequence) = {_SEQUENCE_DIGITS} THEN try_to_timestamp("
+        "concat(left(sequence, 14), '.', substring(sequence, 15, 2)), 'yyyyMMddHHmmss.SS') END"
+    )

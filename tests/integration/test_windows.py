@@ -1,0 +1,82 @@
+"""However a feed's messages are cut into windows, its tables are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config import Feed
+from sourcelab import debezium
+from sourcelab.log import simulate
+from sourcelab.messages import Message, produce
+from sourcelab.services import KafkaBroker
+from tests.integration.line import debezium_feed, lake_name, rows, run, window
+
+pytestmark = pytest.mark.integration
+TABLE = "sales.orders"
+# What says in which run a row was written.
+OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def told(prefix: str) -> list[Message]:
+    messages = debezium.messages(simulate(5, 40), schemas=True, snapshot=False, prefix=prefix)
+    return [m for m in messages if m.topic.endswith(TABLE)]
+
+
+def operation(message: Message) -> str | None:
+    return None if message.value is None else str(json.loads(message.value)["payload"]["op"])
+
+
+def seam(messages: list[Message]) -> int:
+    """Behind a delete and its tombstone, before the insert that is the other half of its key update."""
+    operations = [operation(message) for message in messages]
+    for at in range(2, len(messages)):
+        before, after = messages[at - 2], messages[at]
+        if operations[at - 2 : at + 1] == ["d", None, "c"] and position(before) == position(after):
+            return at
+    raise AssertionError("the log has no update of a key")
+
+
+def position(message: Message) -> tuple[str, str]:
+    source = json.loads(message.value or b"{}")["payload"]["source"]
+    return source["commit_lsn"], source["change_lsn"]
+
+
+def table_of(spark: SparkSession, feed: Feed, kind: str) -> list[Any]:
+    def plain(row: Row) -> dict[str, Any]:
+        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
+
+    return sorted((plain(row) for row in rows(spark, lake_name(feed, TABLE, kind))), key=repr)
+
+
+def carry(spark: SparkSession, kafka: KafkaBroker, feed: Feed, parts: Iterable[list[Message]]) -> None:
+    for part in parts:
+        produce(kafka.bootstrap, part, partitions=1)
+        run(spark, feed, window())
+
+
+def test_a_key_update_in_two_windows_is_one_update(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [{"table": TABLE}]
+    whole = debezium_feed("whole", kafka, "whole", monkeypatch, tables=tables)
+    parted = debezium_feed("parted", kafka, "parted", monkeypatch, tables=tables)
+    carry(spark, kafka, whole, [told("whole")])
+    messages = told("parted")
+    cut = seam(messages)
+    carry(spark, kafka, parted, [messages[:cut], messages[cut:]])
+    for kind in ("", "_history", "_changes"):
+        assert table_of(spark, parted, kind) == table_of(spark, whole, kind), kind
+    moved = spark.table(lake_name(parted, TABLE, "_changes")).where("paired_change_id IS NOT NULL")
+    assert not moved.isEmpty()

@@ -1,0 +1,122 @@
+"""The judgement on the byte order of masks: what is proved, what is open, what must stay closed."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.config import ByteOrder
+from changeledger.mask_order import Evidence, Reading, settle
+
+NOTHING = Evidence()
+
+
+def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | None = None) -> Reading:
+    return settle(found, stored, "auto", published)
+
+
+@pytest.mark.parametrize(
+    ("found", "order", "settled"),
+    [
+        # Nothing tells the orders apart, and they read the same: big, but not proved.
+        (Evidence(), "big", False),
+        (Evidence(either=9, untested=3), "big", False),
+        # One record is enough: that a fault obeys every rule in just the other order is rare.
+        (Evidence(big=1), "big", True),
+        (Evidence(little=1), "little", True),
+        (Evidence(little=1, either=1_000_000, undecided=5), "little", True),
+        # Both, one each: no order is right.
+        (Evidence(big=1, little=1), None, False),
+        (Evidence(big=9, little=1), None, False),
+        # One is forgiven where ten speak against it, or one in a hundred.
+        (Evidence(big=10, little=1), "big", True),
+        (Evidence(big=1, little=10), "little", True),
+        (Evidence(big=148, little=2), None, False),
+        (Evidence(big=198, little=2), "big", True),
+        (Evidence(big=990, little=10), "big", True),
+        (Evidence(big=989, little=11), None, False),
+        # Faulty masks are flagged changes while most masks are right ...
+        (Evidence(neither=1), "big", False),
+        (Evidence(big=5, neither=5), "big", True),
+        # ... and no masks at all once most are wrong.
+        (Evidence(neither=2), None, False),
+        (Evidence(big=2, either=2, neither=5), None, False),
+        # Records that no rule applies to say nothing in favour.
+        (Evidence(untested=50, neither=2), None, False),
+    ],
+)  # fmt: skip
+def test_a_first_window(found: Evidence, order: ByteOrder | None, settled: bool) -> None:
+    assert auto(found)[:2] == (order, settled)
+
+
+def test_undecided_records_are_not_read_by_guess() -> None:
+    open_question = Evidence(undecided=3, either=5)
+    assert auto(open_question).order is None
+    # SQL Server's own masks are known to be big.
+    assert auto(open_question, published="big")[:2] == ("big", False)
+    assert auto(open_question, published="little")[:2] == ("little", False)
+    # An earlier window proved it.
+    assert auto(open_question, Evidence(little=4), published="big")[:2] == ("little", True)
+
+
+def test_windows_add_up() -> None:
+    assert auto(Evidence(either=3), Evidence(little=7))[:2] == ("little", True)
+    assert auto(Evidence(big=1), Evidence(little=1)).order is None
+    assert auto(Evidence(little=1), Evidence(big=500))[:2] == ("big", True)
+    assert auto(Evidence(big=100), Evidence(big=48, little=2)).order is None
+
+
+def test_a_long_history_does_not_drown_a_window_that_contradicts_it() -> None:
+    history = Evidence(big=1_000_000)
+    turned = auto(Evidence(little=2), history)
+    assert turned.order is None
+    assert "were big before" in turned.why
+    assert auto(Evidence(neither=10, either=3), history).order is None
+    # A few flagged changes in a small window are no new table.
+    assert auto(Evidence(neither=9), history)[:2] == ("big", True)
+
+
+def test_words_say_why() -> None:
+    found = Evidence(big=3, little=2, examples={"little": "delete with mask 0x0100"})
+    assert auto(found).why == (
+        "the masks contradict both byte orders: big 3, little 2 (delete with mask 0x0100)"
+    )
+    assert auto(NOTHING).why == "both byte orders read the same so far: no record with a mask"
+    assert auto(Evidence(neither=2, examples={"neither": "insert with mask 0x"})).why == (
+        "the masks obey the rules in neither byte order: neither 2 (insert with mask 0x)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "stored", "order"),
+    [
+        (NOTHING, NOTHING, "little"),
+        (Evidence(little=3), NOTHING, "little"),
+        (Evidence(undecided=3), NOTHING, "little"),
+        (Evidence(big=1), NOTHING, None),
+        (Evidence(big=50, little=1), NOTHING, None),
+        # Once against a long history in favour: a faulty mask.
+        (Evidence(big=1), Evidence(little=500), "little"),
+        (Evidence(big=2), Evidence(little=500), None),
+        # The source was set up anew, and the feed says so.
+        (Evidence(little=3), Evidence(big=500), "little"),
+        (Evidence(either=3), Evidence(big=500), "little"),
+        # Nothing in the window speaks, all others speak against the setting.
+        (Evidence(undecided=3), Evidence(big=500), None),
+        (Evidence(neither=2), NOTHING, None),
+    ],
+)
+def test_a_stated_order_is_checked(found: Evidence, stored: Evidence, order: ByteOrder | None) -> None:
+    reading = settle(found, stored, "little", "big")
+    assert reading.order == order
+    if order is None and not found.neither:
+        assert reading.why.startswith("the feed states little, and its records contradict that")
+
+
+def test_evidence_adds_up() -> None:
+    left = Evidence(big=1, little=2, either=3, undecided=4, neither=5, untested=6, examples={"big": "new"})
+    right = Evidence(big=10, little=20, either=30, undecided=40, neither=50, untested=60)
+    old = right.model_copy(update={"examples": {"big": "old", "neither": "kept"}})
+    assert left + old == Evidence(
+        big=11, little=22, either=33, undecided=44, neither=55, untested=66,
+        examples={"big": "new", "neither": "kept"},
+    )  # fmt: skip

@@ -1,0 +1,171 @@
+"""Which shape a Qlik message has, and what its metadata makes of a column. No Spark."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.dialects.base import Known
+from changeledger.dialects.qlik_messages_metadata import sql_type
+from changeledger.dialects.qlik_messages_shapes import Label, Shapes
+
+NOTHING = Known({}, {})
+ORDERS = {"table": "sales.orders", "columns": [{"name": "no", "type": "int"}], "key": ["no"]}
+
+
+def feed(*tables: dict[str, Any]) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "golden", "dialect": "qlik_messages", "database": "shop", "connection": "shop",
+            "source": {"topics": ["qlik.*"]}, "tables": tables or [{"table": "dbo.items"}],
+        }
+    )  # fmt: skip
+
+
+def metadata(schema_id: str | None, *columns: str, table: str = "items") -> str:
+    told = {
+        name: {"ordinal": at, "type": "INT4", "primaryKeyPosition": int(at == 1)}
+        for at, name in enumerate(columns, 1)
+    }
+    lineage = {"schema": "dbo", "table": table}
+    return json.dumps({"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": told}})
+
+
+def label(schema_id: str | None = None, table: str | None = "items", topic: str = "any") -> Label:
+    return Label(topic, None if table is None else "dbo", table, schema_id)
+
+
+def found(shapes: Shapes, asked: Label) -> list[tuple[tuple[str, ...], int, int | None]]:
+    routes = shapes.routes(asked)
+    assert not isinstance(routes, str), routes
+    return [(route.shape.names, route.since, route.until) for route in routes]
+
+
+def test_the_schema_id_decides_whatever_was_told_last() -> None:
+    shapes = Shapes(feed(), NOTHING)
+    shapes.learn(metadata("one", "id"), 100)
+    shapes.learn(metadata("two", "id", "name"), 200)
+    assert found(shapes, label("one")) == [(("id",), 0, None)]
+    assert found(shapes, label("two", table=None)) == [(("id", "name"), 0, None)]
+
+
+def test_without_a_schema_id_each_version_holds_from_when_it_was_told() -> None:
+    shapes = Shapes(feed(), NOTHING)
+    for schema_id, columns, at in (
+        ("one", ("id",), 100),
+        ("one", ("id",), 150),
+        ("two", ("id", "name"), 200),
+    ):
+        assert shapes.learn(metadata(schema_id, *columns), at) == ("metadata", None)
+    # The first one also for what was written before it.
+    assert found(shapes, label()) == [(("id",), 0, 200), (("id", "name"), 200, None)]
+
+
+def test_later_windows_know_what_earlier_ones_were_told() -> None:
+    first = Shapes(feed(), NOTHING)
+    first.learn(metadata("one", "id"), 100)
+    stored = {name: Contract.model_validate_json(s.model_dump_json()) for name, s in first.learnt.items()}
+    second = Shapes(feed(), Known({}, stored))
+    second.learn(metadata("two", "id", "name"), 200)
+    assert found(second, label("one")) == [(("id",), 0, None)]
+    assert found(second, label()) == [(("id",), 0, 200), (("id", "name"), 200, None)]
+    # Only what is new is told to be stored.
+    assert all(shape.names == ("id", "name") for shape in second.learnt.values())
+    third = Shapes(feed(), Known({}, stored | second.learnt))
+    third.learn(metadata("two", "id", "name"), 200)
+    assert third.learnt == {}
+
+
+def test_a_schema_id_keeps_its_meaning() -> None:
+    shapes = Shapes(feed(), NOTHING)
+    shapes.learn(metadata("one", "id"), 100)
+    fate, detail = shapes.learn(metadata("one", "id", "name"), 200)
+    assert (fate, detail) == ("schema_contradicts", "one of dbo.items was told before with other columns")
+    assert found(shapes, label("one")) == [(("id",), 0, None)]
+    assert found(shapes, label()) == [(("id",), 0, None)]
+
+
+def test_what_is_stored_is_what_was_told_though_the_feed_states_types() -> None:
+    shapes = Shapes(feed({"table": "dbo.items", "columns": [{"name": "id", "type": "bigint"}]}), NOTHING)
+    shapes.learn(metadata("one", "id"), 100)
+    (route,) = shapes.routes(label("one"))
+    assert not isinstance(route, str)
+    assert route.shape.columns[0].type == "bigint"
+    assert shapes.learnt["one"].columns[0].type == "int"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (label("never"), "metadata_unknown"),
+        (label("never", table=None), "metadata_unknown"),
+        (label("never", table="others"), "table_not_in_feed"),
+        (label("foreign", table=None), "table_not_in_feed"),
+        (label(table="others"), "table_not_in_feed"),
+        (label(table=None), "metadata_unknown"),
+    ],
+)
+def test_messages_of_no_shape(asked: Label, why: str) -> None:
+    shapes = Shapes(feed(), NOTHING)
+    shapes.learn(metadata("foreign", "id", table="elsewhere"), 100)
+    assert shapes.routes(asked) == why
+
+
+def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None:
+    contract = Contract.model_validate(
+        {"table": "dbo.items", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
+    )
+    known = Known({"dbo.items": contract}, {})
+    assert found(Shapes(feed(), known), label()) == [(("id",), 0, None)]
+    assert Shapes(feed(), known).routes(label("never")) == "metadata_unknown"
+    stated = Shapes(feed(ORDERS), NOTHING)
+    assert found(stated, Label("any", "SALES", "Orders", None)) == [(("no",), 0, None)]
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("sales.orders", "sales.orders"),
+        ("qlik.Sales.Orders", "sales.orders"),
+        ("orders", "sales.orders"),
+        ("qlik.orders", "sales.orders"),
+        ("qlik.items", None),
+        ("qlik.hr.items", "hr.items"),
+        ("preorders", None),
+    ],
+)
+def test_the_topic_names_the_table_where_it_names_one(topic: str, table: str | None) -> None:
+    two = [
+        {"table": name, "columns": [{"name": "id", "type": "int"}], "key": ["id"]}
+        for name in ("dbo.items", "hr.items")
+    ]
+    routes = Shapes(feed(ORDERS, *two), NOTHING).routes(label(table=None, topic=topic))
+    told = None if isinstance(routes, str) else routes[0].shape.table
+    assert told == table
+
+
+@pytest.mark.parametrize(
+    ("told", "kind"),
+    [
+        (("NUMERIC", 0, 38, 10), "decimal(38,10)"),
+        (("NUMERIC", 0, 0, 0), "decimal(38,0)"),
+        (("NUMERIC", 0, 5, 9), "decimal(5,5)"),
+        (("numeric (19,4)", 0, 19, 4), "decimal(19,4)"),
+        (("DATETIME", 0, 0, 3), "datetime2(3)"),
+        (("DATETIME", 0, 0, 0), "datetime2(6)"),
+        (("TIMESTAMP", 0, 0, 9), "datetime2(6)"),
+        (("STRING", 36, 0, 0), "varchar(36)"),
+        (("WSTRING", 0, 0, 0), "nvarchar(8000)"),
+        (("BYTES", 8, 0, 0), "varbinary(8)"),
+        (("UINT8", 0, 0, 0), "decimal(20,0)"),
+        (("UINT1", 0, 0, 0), "tinyint"),
+        (("NCLOB", 0, 0, 0), "nvarchar(max)"),
+        (("JSONB", 0, 0, 0), "nvarchar(8000)"),
+    ],
+)
+def test_a_type_of_qliks_as_sql_server_would_say_it(told: tuple[str, int, int, int], kind: str) -> None:
+    assert sql_type(*told) == kind
