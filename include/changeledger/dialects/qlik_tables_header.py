@@ -40,6 +40,9 @@ class Header:
     def name(self, header: str) -> str:
         return self.source.header_prefix + header
 
+    def has(self, header: str) -> bool:
+        return self.rows.has(self.name(header))
+
     def text(self, header: str) -> Column:
         """Without the blanks around it, and NULL where nothing is left."""
         return F.nullif(F.trim(self.rows.text(self.name(header))), F.lit(""))
@@ -52,6 +55,8 @@ class Header:
 
     def disagrees(self) -> Column:
         """Do change_oper and operation say different things? NULL where one of them is not told."""
+        if not (self.has(CHANGE_OPER) and self.has(OPERATION)):
+            return F.lit(False)
         letter, word = F.upper(self.text(CHANGE_OPER)), self.text(OPERATION)
         return word.isNotNull() & (letter != F.coalesce(self._spoken(), F.lit("?")))
 
