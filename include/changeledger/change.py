@@ -41,6 +41,9 @@ KEY_CHANGED: Final = "key_changed"
 # The reason of a quarantined before row whose after row is not in the window.
 BEFORE_WITHOUT_AFTER: Final = "before_without_after"
 
+# The reason of records whose writer tells columns that the table's contract rules out.
+INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
+
 # Where a raw record stands in its source: topic, partition and offset, or the change table and the
 # row's own position there (start LSN, command id, sequence value, operation).
 RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
@@ -93,8 +96,31 @@ QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+# Records that wait, as they came: for the rest of a split message, or for the metadata that tells their
+# columns. The table's state is that of the last run: a run takes all of them up again.
+PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", "array<struct<key:string,value:binary>>"),
+    # The start of the window that read the record.
+    ("since", "timestamp"),
+    ("table", "string"),
+    ("reason", "string"),
+)
+
+
 def quoted(name: str) -> str:
+    """A name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: str) -> str:
+    """A text as a literal of Spark SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def image_type(contract: Contract) -> str:

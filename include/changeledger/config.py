@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -167,6 +167,8 @@ class Feed(_Strict):
     time_zone: str = "UTC"
     # Fail the run when a window's quarantined records exceed this share of its records (1 = never).
     quarantine_limit: float = Field(default=1.0, ge=0, le=1)
+    # A record that waits longer for what it lacks (the rest of a split message, its metadata) is quarantined.
+    pending_limit: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
     spark_connection: str = "changeledger_spark"
     schedule: str = "0 * * * *"
     owner: str = "data-engineering"

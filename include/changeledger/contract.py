@@ -162,31 +162,52 @@ class Contract(BaseModel):
         return self
 
     def evolved_to(self, newer: Contract) -> Contract:
-        """This contract with the columns that `newer` adds, as nullable ones.
+        """This contract with the columns that `newer` adds, as nullable ones, and the types it widens.
 
         A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
-        column, old and new type where a column changed its lake type or the key changed.
+        column, old and new type where the values of one type do not all fit the other, or where the key
+        changed.
         """
         known = {c.name.lower(): c for c in self.columns}
-        for column in newer.columns:
-            old = known.get(column.name.lower())
-            if old is not None and old.spark_type != column.spark_type:
-                raise ContractError(
-                    f"{self.table}.{column.name} changed its type from {old.type} to {column.type}",
-                    "publish the new shape as a new feed, or state the old type in the feed's `columns:`",
-                )
+        fresh = {c.name.lower(): c for c in newer.columns}
         if [c.name.lower() for c in self.key] != [c.name.lower() for c in newer.key]:
             raise ContractError(
                 f"{self.table} changed its key from {[c.name for c in self.key]} "
                 f"to {[c.name for c in newer.key]}",
                 "publish the new shape as a new feed, or state `key:` in the feed's YAML",
             )
-        fresh = {c.name.lower(): c for c in newer.columns}
-        kept = [fresh.get(c.name.lower(), c).model_copy(update={"name": c.name}) for c in self.columns]
+        kept = [self._grown(c, fresh[c.name.lower()]) if c.name.lower() in fresh else c for c in self.columns]
         added = [
             c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
         ]
-        return Contract(table=self.table, columns=(*kept, *added))
+        return self.model_copy(update={"columns": (*kept, *added)})
+
+    def _grown(self, old: Column, new: Column) -> Column:
+        """The newer column in the wider of the two types, under the name that the lake has."""
+        if old.spark_type == new.spark_type or _holds(new.spark_type, old.spark_type):
+            return new.model_copy(update={"name": old.name})
+        if _holds(old.spark_type, new.spark_type):
+            return new.model_copy(update={"name": old.name, "type": old.type})
+        raise ContractError(
+            f"{self.table}.{old.name} changed its type from {old.type} to {new.type}",
+            "publish the new shape as a new feed, or state the old type in the feed's `columns:`",
+        )
+
+
+# Spark's whole numbers in the order in which each holds the one before it.
+_WHOLE = ("smallint", "int", "bigint")
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Does a lake column of type `wide` hold every value of `narrow`, by Iceberg's rules of promotion?"""
+    if wide in _WHOLE and narrow in _WHOLE:
+        return _WHOLE.index(wide) >= _WHOLE.index(narrow)
+    if (wide, narrow) == ("double", "float"):
+        return True
+    if wide.startswith("decimal") and narrow.startswith("decimal"):
+        one, other = SqlType.parse(wide), SqlType.parse(narrow)
+        return one.scale == other.scale and (one.length or 0) >= (other.length or 0)
+    return False
 
 
 # Columns that the ledger adds to published rows.

@@ -8,31 +8,32 @@ source could not send it), not captured. The last two are gaps: `map<column, sta
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import or_
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from changeledger.change import NOT_CAPTURED, UNAVAILABLE
+from changeledger.change import NOT_CAPTURED, UNAVAILABLE, literal, quoted
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
 
+# What is done to every column of a table is written as SQL text, and given to Spark in one piece: each
+# call on a Column costs a message to the JVM, and a wide table has thousands of them.
+
 
 class Wire(NamedTuple):
-    """How a dialect writes cells.
+    """How a dialect writes cells, as SQL text.
 
-    `form`: the text as `value` wants it, such as the digits of an encoded number. `value`: the typed
-    value of a form; NULL where it does not fit.
+    `form`: of the cell's text, the text as `value` wants it, such as the digits of an encoded number.
+    `value`: the typed value of a form; NULL where it does not fit.
     """
 
-    form: Callable[[Column, ContractColumn], Column]
-    value: Callable[[Column, ContractColumn], Column]
+    form: Callable[[str, ContractColumn], str]
+    value: Callable[[str, ContractColumn], str]
 
 
 def _names(contract: Contract) -> Column:
-    return F.array(*(F.lit(name) for name in contract.names))
+    return F.expr(f"array({', '.join(map(literal, contract.names))})")
 
 
 def has_shape(members: Column, contract: Contract) -> Column:
@@ -68,71 +69,113 @@ def read_cells(frame: DataFrame, side: str, contract: Contract, wire: Wire, held
     a field of a struct is used, and a wide table would drown in copies. A placeholder is no value,
     whatever type its column has.
     """
-    texts_of = F.col(f"{side}_texts")
-    numbered = list(enumerate(contract.columns))
-    forms = {f"{side}_form_{at}": wire.form(F.get(texts_of, F.lit(at)), c) for at, c in numbered}
-    values = {}
-    for at, column in numbered:
-        value = wire.value(F.col(f"{side}_form_{at}"), column)
+    forms, values = [], []
+    for at, column in enumerate(contract.columns):
+        told, form = f"get({side}_texts, {at})", f"{side}_form_{at}"
+        value = wire.value(form, column)
         if column.spark_type in {"string", "binary"}:
-            value = F.when(~F.get(texts_of, F.lit(at)).isin(*held), value)
-        values[f"{side}_{at}"] = value
-    return frame.withColumns(forms).withColumns(values).drop(*forms)
+            value = f"CASE WHEN NOT {_is_one_of(told, held)} THEN {value} END"
+        forms.append(f"{wire.form(told, column)} AS {form}")
+        values.append(f"{value} AS {side}_{at}")
+    before = [quoted(name) for name in frame.columns]
+    return frame.selectExpr("*", *forms).selectExpr(*before, *values)
 
 
-def cells(side: str, contract: Contract) -> list[Column]:
+def _is_one_of(told: str, held: Sequence[str]) -> str:
+    return f"({told} IN ({', '.join(map(literal, held))}))"
+
+
+def cells(side: str, contract: Contract) -> list[str]:
     """The columns that `read_cells` has added."""
-    return [F.col(f"{side}_{at}") for at, _ in enumerate(contract.columns)]
+    return [f"{side}_{at}" for at, _ in enumerate(contract.columns)]
 
 
 def image(side: str, contract: Contract) -> Column:
     """The image as a struct in the contract's types; NULL where the message has none."""
-    fields = [c.alias(n) for c, n in zip(cells(side, contract), contract.names, strict=True)]
-    return F.when(F.col(f"{side}_texts").isNotNull(), F.struct(*fields))
+    struct = _struct(cells(side, contract), contract.names)
+    return F.expr(f"CASE WHEN {side}_texts IS NOT NULL THEN {struct} END")
 
 
-def fields(struct: Column, contract: Contract) -> list[Column]:
+def _struct(values: Sequence[str], names: Sequence[str]) -> str:
+    return f"named_struct({', '.join(f'{literal(n)}, {v}' for n, v in zip(names, values, strict=True))})"
+
+
+def fields(struct: str, contract: Contract) -> list[str]:
     """The cells of an image that is a struct already."""
-    return [struct.getField(name) for name in contract.names]
+    return [f"{quoted(struct)}.{quoted(name)}" for name in contract.names]
 
 
 def misfits(side: str, contract: Contract, held: Sequence[str]) -> Column:
     """array<string> of columns whose text did not fit the type; NULL where all did."""
-    texts_of = F.col(f"{side}_texts")
     bad = []
     for at, value in enumerate(cells(side, contract)):
-        text = F.get(texts_of, F.lit(at))
-        bad.append(value.isNull() & text.isNotNull() & ~text.isin(*held))
-    anywhere = reduce(or_, bad)
-    names = [F.when(b, F.lit(n)) for b, n in zip(bad, contract.names, strict=True)]
-    return F.when(anywhere, F.array_compact(F.array(*names)))
+        told = f"get({side}_texts, {at})"
+        bad.append(f"({value} IS NULL AND {told} IS NOT NULL AND NOT {_is_one_of(told, held)})")
+    return F.expr(f"CASE WHEN {' OR '.join(bad)} THEN {_those(bad, contract.names)} END")
 
 
-def gaps(members: Column, cells: Column, contract: Contract, placeholders: Sequence[str]) -> Column:
+def _those(conditions: Sequence[str], names: Sequence[str]) -> str:
+    """array<string> of the names whose condition holds."""
+    each = (f"CASE WHEN {c} THEN {literal(n)} END" for c, n in zip(conditions, names, strict=True))
+    return f"array_compact(array({', '.join(each)}))"
+
+
+def gaps(members: str, side: str, contract: Contract, held: Sequence[str]) -> Column:
     """map<column, state> of the cells that are not known; NULL where all are.
 
-    A member that holds a placeholder is unavailable; one that is not there was not captured.
+    A member that holds a placeholder is unavailable; one that is not there was not captured. `members`
+    is the name of the map, `<side>_texts` holds its texts.
     """
-    placeheld = F.arrays_overlap(cells, F.array(*(F.lit(p) for p in placeholders)))
-    held = F.array(*(F.lit(p) for p in placeholders))
-    state = F.transform(
-        _names(contract),
-        lambda name, at: F.struct(
-            name,
-            F.when(F.array_contains(held, F.get(cells, at)), F.lit(UNAVAILABLE)).when(
-                ~F.array_contains(F.map_keys(members), name), F.lit(NOT_CAPTURED)
-            ),
-        ),
+    names = f"array({', '.join(map(literal, contract.names))})"
+    placeheld = " OR ".join(
+        _is_one_of(f"get({side}_texts, {at})", held) for at, _ in enumerate(contract.columns)
     )
-    known = F.filter(state, lambda entry: entry["col2"].isNotNull())
-    some = F.when(F.size(known) > 0, F.map_from_entries(known))
-    return F.when(~has_shape(members, contract) | F.coalesce(placeheld, F.lit(False)), some)
+    states = (
+        f"transform({names}, (name, at) -> struct(name, CASE"
+        f" WHEN {_is_one_of(f'get({side}_texts, at)', held)} THEN {literal(UNAVAILABLE)}"
+        f" WHEN NOT array_contains(map_keys({members}), name) THEN {literal(NOT_CAPTURED)} END AS state))"
+    )
+    found = f"filter({states}, entry -> entry.state IS NOT NULL)"
+    suspect = f"NOT (map_keys({members}) <=> {names}) OR coalesce({placeheld}, false)"
+    some = f"CASE WHEN size({found}) > 0 THEN map_from_entries({found}) END"
+    return F.expr(f"CASE WHEN {members} IS NOT NULL AND ({suspect}) THEN {some} END")
 
 
-def differing(before: Sequence[Column], after: Sequence[Column], names: Sequence[str]) -> Column:
+def differing(before: Sequence[str], after: Sequence[str], names: Sequence[str]) -> Column:
     """array<string> of the columns whose cells differ; two NULLs are equal. A gap counts as NULL."""
-    each = zip(before, after, names, strict=True)
-    return F.array_compact(F.array(*(F.when(~b.eqNullSafe(a), F.lit(n)) for b, a, n in each)))
+    different = [f"NOT ({b} <=> {a})" for b, a in zip(before, after, strict=True)]
+    return F.expr(_those(different, names))
+
+
+def fitted(decoded: DataFrame, shape: Contract, contract: Contract) -> DataFrame:
+    """Changes whose images are in a writer's `shape`, in the contract of the table.
+
+    Columns that the shape lacks are gaps: not captured. Narrower types become the contract's. The shape's
+    own columns are all in the contract.
+    """
+    if [(c.name, c.spark_type) for c in shape.columns] == [(c.name, c.spark_type) for c in contract.columns]:
+        return decoded
+    there = {c.name.lower(): c for c in shape.columns}
+    lacking = [c.name for c in contract.columns if c.name.lower() not in there]
+
+    def cast(struct: str, columns: Sequence[ContractColumn]) -> str:
+        cells = [
+            f"CAST({f'{struct}.{quoted(own.name)}' if (own := there.get(c.name.lower())) else 'NULL'}"
+            f" AS {c.spark_type})"
+            for c in columns
+        ]
+        return f"CASE WHEN {struct} IS NOT NULL THEN {_struct(cells, [c.name for c in columns])} END"
+
+    columns = {side: F.expr(cast(side, contract.columns)) for side in ("before", "after")}
+    columns |= {name: F.expr(cast(name, contract.key)) for name in ("key", "previous_key")}
+    if lacking:
+        gone = ", ".join(f"{literal(n)}, {literal(NOT_CAPTURED)}" for n in lacking)
+        for side in ("before", "after"):
+            known = f"coalesce({side}_gaps, CAST(map() AS MAP<STRING, STRING>))"
+            columns[f"{side}_gaps"] = F.expr(
+                f"CASE WHEN {side} IS NOT NULL THEN map_concat({known}, map({gone})) END"
+            )
+    return decoded.withColumns(columns)
 
 
 def without_gaps(names: Column, before_gaps: Column, after_gaps: Column) -> Column:
@@ -142,29 +185,30 @@ def without_gaps(names: Column, before_gaps: Column, after_gaps: Column) -> Colu
     return names
 
 
-def key_of(values: Sequence[Column], contract: Contract) -> Column:
+def key_of(values: Sequence[str], contract: Contract) -> Column:
     """The key struct, from the cells of an image."""
     by_name = dict(zip(contract.names, values, strict=True))
-    return F.struct(*(by_name[c.name].alias(c.name) for c in contract.key))
+    names = [c.name for c in contract.key]
+    return F.expr(_struct([by_name[n] for n in names], names))
 
 
-def key_is_null(key: Column, contract: Contract) -> Column:
+def key_is_null(key: str, contract: Contract) -> Column:
     """Is any column of the key NULL?"""
-    return reduce(or_, (key.getField(c.name).isNull() for c in contract.key))
+    return F.expr(" OR ".join(f"{quoted(key)}.{quoted(c.name)} IS NULL" for c in contract.key))
 
 
-def fingerprint(parts: Sequence[Column], images: Sequence[Column], contract: Contract) -> Column:
+def fingerprint(parts: Sequence[Column], images: Sequence[str], contract: Contract) -> Column:
     """32 hex digits over where a change stands and what it says: the change's stable id.
 
     Two 64-bit hashes with different beginnings. A NULL leaves Spark's hash as it was, so each value is
     hashed with its column's name: an added, still empty column does not change the id of an old change.
     """
-    cells: list[Column] = []
+    cells = []
     for number, image in enumerate(images):
-        for column in contract.columns:
-            value = image.getField(column.name)
-            cells += [F.when(value.isNotNull(), F.lit(f"{number}.{column.name}")), value]
+        for name, value in zip(contract.names, fields(image, contract), strict=True):
+            cells.append(f"CASE WHEN {value} IS NOT NULL THEN {literal(f'{number}.{name}')} END, {value}")
+    placed: list[Column] = []
     for number, part in enumerate(parts):
-        cells += [F.when(part.isNotNull(), F.lit(number)), part]
-    halves = [F.lpad(F.hex(F.xxhash64(F.lit(seed), *cells)), 16, "0") for seed in ("a", "b")]
-    return F.concat(*halves)
+        placed += [F.when(part.isNotNull(), F.lit(number)), part]
+    said = [F.expr(f"xxhash64('{seed}', {', '.join(cells)})") for seed in ("a", "b")]
+    return F.concat(*(F.lpad(F.hex(F.xxhash64(half, *placed)), 16, "0") for half in said))

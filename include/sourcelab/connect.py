@@ -68,7 +68,8 @@ class SparkConnectServer(Service):
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
             # Small data, asked once: the thorough compiler's time does not come back (8 % of the demo's).
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+            # Alone it would leave 48 MB for compiled code, which the plans of a day fill: the server ends.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
         }
         return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
 

@@ -33,8 +33,9 @@ from pyspark.sql import functions as F
 from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.dialects import sqlserver_cdc
-from changeledger.dialects.base import MessageDialect, Sample
+from changeledger.dialects.base import Known, MessageDialect
 from changeledger.dialects.registry import DIALECTS
+from changeledger.images import fitted
 from changeledger.reconcile.pairs import join_images
 
 CASES = Path(__file__).parents[1] / "cases"
@@ -58,7 +59,7 @@ HEADER_TYPES = {
 }
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
+    "headers array<struct<key:string,value:binary>>, since timestamp"
 )
 
 
@@ -195,27 +196,25 @@ class Outcomes:
     def _decode_messages(self, cases: list[Case]) -> None:
         dialect, feed = DIALECTS[cases[0].dialect], cases[0].feed
         assert isinstance(dialect, MessageDialect)
-        contract = cases[0].stated
-        of_table: list[tuple[Any, ...]] = []
-        others: list[tuple[Any, ...]] = []
+        stated = cases[0].stated
         place: dict[int, tuple[str, int]] = {}
+        rows: list[tuple[Any, ...]] = []
         for case in cases:
-            samples = [Sample(r["topic"], data(r, "key"), data(r, "value")) for r in case.records]
-            told = dialect.discover(samples, feed)
-            contract = contract or next(iter(told.contracts.values()))
-            for at, (sample, record) in enumerate(zip(samples, case.records, strict=True)):
-                headers = [(k, v.encode()) for k, v in record.get("headers", {}).items()]
+            for at, record in enumerate(case.records):
                 offset = len(place)
                 place[offset] = (case.name, at)
-                raw = (sample.topic, 0, offset, None, sample.key, sample.value, headers)
-                (of_table if sample.topic in told.tables else others).append(raw)
-        found: dict[int, dict[str, Any]] = {}
-        if of_table:
-            assert contract is not None
-            raw_rows = self._spark.createDataFrame(of_table, MESSAGE)
-            found |= decoded(dialect.decode(raw_rows, contract, feed))
-        if others:
-            found |= decoded(dialect.decode_other(self._spark.createDataFrame(others, MESSAGE)))
+                headers = [(k, v.encode()) for k, v in record.get("headers", {}).items()]
+                key, value = data(record, "key"), data(record, "value")
+                rows.append((record["topic"], 0, offset, None, key, value, headers, None))
+        raw = self._spark.createDataFrame(rows, MESSAGE)
+        survey = dialect.survey(raw, feed, Known({stated.table: stated} if stated else {}, {}))
+        found = decoded(dialect.decode_other(survey.others, feed))
+        for table, shape, records in survey.told:
+            contract = stated if stated and stated.table == table else shape
+            assert contract is not None, "neither the messages nor contract.json tell the columns"
+            found |= decoded(
+                fitted(dialect.decode(records, shape or contract, feed), shape or contract, contract)
+            )
         for case in cases:
             self._known[case.name] = [None] * len(case.records)
         for offset, result in found.items():

@@ -60,7 +60,7 @@ def test_members_are_bound_by_name(spark: SparkSession, drawn: list[dict[str, st
         .select(
             "at",
             "after_texts",
-            images.gaps(F.col("m"), F.col("after_texts"), CONTRACT, HELD).alias("gaps"),
+            images.gaps("m", "after", CONTRACT, HELD).alias("gaps"),
             images.image("after", CONTRACT).alias("image"),
             images.misfits("after", CONTRACT, HELD).alias("misfits"),
         )
@@ -122,9 +122,9 @@ def test_decimals_are_big_endian_twos_complement(spark: SparkSession, payloads: 
     columns = [
         Column(name=f"d{p}_{s}", type=f"decimal({p},{s})", ordinal=at) for at, (p, s) in enumerate(TYPES, 1)
     ]
-    forms = rows.withColumns({f"form_{c.name}": WIRES["precise"].form(F.col("text"), c) for c in columns})
-    values = [WIRES["precise"].value(F.col(f"form_{c.name}"), c).alias(c.name) for c in columns]
-    for row in forms.select("payload", *values).collect():
+    forms = rows.selectExpr("*", *(f"{WIRES['precise'].form('text', c)} AS form_{c.name}" for c in columns))
+    values = [f"{WIRES['precise'].value(f'form_{c.name}', c)} AS {c.name}" for c in columns]
+    for row in forms.selectExpr("payload", *values).collect():
         unscaled = int.from_bytes(row["payload"], "big", signed=True)
         for (precision, scale), column in zip(TYPES, columns, strict=True):
             fits = abs(unscaled) < 10**precision
@@ -149,9 +149,7 @@ def test_what_differs_where_both_sides_are_known(spark: SparkSession) -> None:
     ]
     numbered = [(at, *row) for at, row in enumerate(rows)]
     frame = spark.createDataFrame(numbered, f"at int, {SHAPES}")
-    before, after = (
-        [F.col(side)[name] for name in CONTRACT.names] for side in ("before", "after")
-    )  # fmt: skip
+    before, after = (images.fields(side, CONTRACT) for side in ("before", "after"))
     different = images.differing(before, after, CONTRACT.names)
     known = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
     found = frame.select("at", known.alias("known")).orderBy("at").collect()
@@ -162,10 +160,8 @@ def test_the_key_is_in_its_own_order_and_whole(spark: SparkSession) -> None:
     frame = spark.createDataFrame(
         [(1, "x"), (None, "x"), (1, None), (None, None)], "id int, text string"
     ).select(*(F.col(n) for n in ("id", "text")), F.lit(None).alias("none"))
-    key = images.key_of([F.col("id"), F.col("text"), F.col("none"), F.col("none")], CONTRACT)
-    found = frame.select(key.alias("key")).select(
-        "key", images.key_is_null(F.col("key"), CONTRACT).alias("gone")
-    )
+    key = images.key_of(["id", "text", "none", "none"], CONTRACT)
+    found = frame.select(key.alias("key")).select("key", images.key_is_null("key", CONTRACT).alias("gone"))
     assert found.schema["key"].dataType.fieldNames() == ["a.b", "id"]  # type: ignore[attr-defined]
     assert [row["gone"] for row in found.collect()] == [False, True, True, True]
 
@@ -177,7 +173,7 @@ def test_the_id_of_a_change_tells_what_it_says_and_lasts(spark: SparkSession) ->
     ]  # fmt: skip
     full = [(before, after, None, None) for before, after in rows]
     frame = spark.createDataFrame(full, SHAPES)
-    narrow = images.fingerprint([F.lit("dbo.t")], [F.col("before"), F.col("after")], CONTRACT)
+    narrow = images.fingerprint([F.lit("dbo.t")], ["before", "after"], CONTRACT)
     ids = [row[0] for row in frame.select(narrow).collect()]
     assert len(set(ids)) == len(rows)
     assert all(len(i) == 32 for i in ids)
@@ -186,5 +182,5 @@ def test_the_id_of_a_change_tells_what_it_says_and_lasts(spark: SparkSession) ->
     extended = frame.select(
         *(F.col(s).withField("new", F.lit(None).cast("int")).alias(s) for s in ("before", "after"))
     )
-    later = images.fingerprint([F.lit("dbo.t")], [F.col("before"), F.col("after")], wider)
+    later = images.fingerprint([F.lit("dbo.t")], ["before", "after"], wider)
     assert [row[0] for row in extended.select(later).collect()] == ids

@@ -131,7 +131,8 @@ def test_header(database: str) -> None:
 @pytest.mark.parametrize("kind", ["xml", "sql_variant"])
 def test_text_of_any_language_is_read_as_such(kind: str) -> None:
     shape = Contract(table="dbo.t", columns=(Column(name="x", type=kind, ordinal=1),))
-    query = CATALOG.changes(CaptureInstance("dbo_t", 1, "dbo.t", bytes(10)), shape, [], None, HIGH)
+    instance = CaptureInstance("dbo_t", 1, "dbo.t", bytes(10))
+    query = CATALOG.changes(instance, shape, ["__$start_lsn"], None, HIGH)
     assert "CAST(cdc.[dbo_t_CT].x AS NVARCHAR(max))" in sql(query, "mssql")
 
 

@@ -102,6 +102,13 @@ def feed_rules(
             counted=max(0, quarantined - allowed),
         ),
         Rule(
+            "shapes_fit_contracts",
+            "reason",
+            "What the feed tells of its tables' columns fits the contracts that were published.",
+            dispositions.where(F.col("reason") == change.INCOMPATIBLE_SHAPE),
+            shown=("table", "record", "reason", "detail"),
+        ),
+        Rule(
             "no_unpaired_images",
             "reason",
             "No before row is left without its after row.",

@@ -7,13 +7,16 @@ it cannot read it marks as quarantined, with a reason code and a detail; it neve
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
+from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
 
@@ -30,6 +33,9 @@ DECODED: tuple[str, ...] = (
 )  # fmt: skip
 
 
+HEADERS_TYPE = "array<struct<key:string,value:binary>>"
+
+
 class Sample(NamedTuple):
     """A raw message looked at on the driver, to learn what a topic tells of its tables."""
 
@@ -38,12 +44,35 @@ class Sample(NamedTuple):
     value: bytes | None
 
 
-@dataclass(frozen=True)
-class Discovery:
-    """What samples tell: the table of each data topic, and the tables' contracts where they say them."""
+class Told(NamedTuple):
+    """The records of one table that share one shape.
 
-    tables: Mapping[str, str]
+    `shape`: the table's columns as the writer of these records tells them, with the ordinals of its
+    masks; None where it does not tell them. `table`: the feed's name for it.
+    """
+
+    table: str
+    shape: Contract | None
+    records: DataFrame
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What a window's messages are about. Every record is in one of `told`, or in `others`.
+
+    `shapes`: shapes learnt from this window, by the id that later messages use for them.
+    """
+
+    told: Sequence[Told]
+    others: DataFrame
+    shapes: Mapping[str, Contract] = field(default_factory=dict)
+
+
+class Known(NamedTuple):
+    """What earlier windows have told: contracts by table, shapes by id."""
+
     contracts: Mapping[str, Contract]
+    shapes: Mapping[str, Contract]
 
 
 @dataclass(frozen=True)
@@ -51,10 +80,10 @@ class MessageDialect:
     """A dialect on Kafka topics."""
 
     name: str
-    discover: Callable[[Sequence[Sample], Feed], Discovery]
+    survey: Callable[[DataFrame, Feed, Known], Survey]
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
-    # Records of topics that hold no table of the feed: control messages, or quarantined.
-    decode_other: Callable[[DataFrame], DataFrame]
+    # Records that belong to no table of the feed: control messages, pending or quarantined ones.
+    decode_other: Callable[[DataFrame, Feed], DataFrame]
     # Does it tell the two images of an update as two records?
     images_apart: bool = False
 
@@ -71,6 +100,23 @@ class TableDialect:
 Dialect = MessageDialect | TableDialect
 
 
+def samples(raw: DataFrame, each: int = 20) -> list[Sample]:
+    """The first and the last messages of every partition of every topic, in order."""
+    place = ["topic", "partition"]
+    ends = raw.groupBy(*place).agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
+    near = [
+        (F.col("topic") == end["topic"])
+        & (F.col("partition") == end["partition"])
+        & ((F.col("offset") < end["first"] + each) | (F.col("offset") > end["last"] - each))
+        for end in ends
+    ]
+    if not near:
+        return []
+    rows = raw.where(reduce(or_, near)).select(*place, "offset", "key", "value").collect()
+    rows.sort(key=lambda row: (row["topic"], row["offset"], row["partition"]))
+    return [Sample(row["topic"], row["key"], row["value"]) for row in rows]
+
+
 class Problems:
     """The first reason why a record cannot be read, with its detail, in the order they are added."""
 
@@ -82,18 +128,25 @@ class Problems:
         # A condition on what is missing is NULL, and NULL must not hide a later problem.
         self._found.append((F.coalesce(condition, F.lit(False)), reason, text))
 
-    def reason(self) -> Column:
-        return self._first({r: F.lit(r) for _, r, _ in self._found})
+    def told(self, frame: DataFrame) -> DataFrame:
+        """`frame` with `reason` and `detail` (at most 500 characters) of the first problem.
 
-    def detail(self) -> Column:
-        return F.substring(self._first({r: d for _, r, d in self._found}), 1, 500)
-
-    def _first(self, result: Mapping[str, Column]) -> Column:
-        condition, reason, _ = self._found[0]
-        chosen = F.when(condition, result[reason])
-        for condition, reason, _ in self._found[1:]:
-            chosen = chosen.when(condition, result[reason])
-        return chosen
+        The conditions are looked at once, for the number of the problem; the rest follows from it.
+        """
+        first = F.lit(None).cast("int")
+        for number, (condition, _, _) in reversed(list(enumerate(self._found, 1))):
+            first = F.when(condition, F.lit(number)).otherwise(first)
+        detail = F.lit(None).cast("string")
+        for number, (_, _, said) in enumerate(self._found, 1):
+            detail = F.when(F.col("problem") == number, said).otherwise(detail)
+        reasons = ", ".join(literal(reason) for _, reason, _ in self._found)
+        bad = F.col("problem").isNotNull()
+        return frame.withColumn("problem", first).withColumns(
+            {
+                "reason": F.when(bad, F.expr(f"element_at(array({reasons}), problem)")),
+                "detail": F.when(bad, F.substring(detail, 1, 500)),
+            }
+        )
 
 
 def flags(conditions: Mapping[str, Column]) -> Column:
@@ -107,9 +160,10 @@ def flags(conditions: Mapping[str, Column]) -> Column:
 
 
 def without_change(raw: DataFrame, disposition: Column, reason: Column, detail: Column) -> DataFrame:
-    """Decoded records that are no changes, from raw messages: only what dispositions need."""
+    """Decoded records that are no changes, from raw ones: only what dispositions need."""
+    record = F.col("record") if "record" in raw.columns else message_record()
     return raw.select(
-        message_record().alias("record"),
+        record.alias("record"),
         disposition.alias("disposition"),
         reason.alias("reason"),
         detail.alias("detail"),

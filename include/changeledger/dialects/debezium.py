@@ -14,13 +14,11 @@ Source: the connector's chapter on change event values, and the wire notes on ve
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images, lsn
+from changeledger.change import literal
 from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
@@ -37,7 +35,7 @@ _ENVELOPE = (
 )
 # `payload` for the wrapped form, the same members at the top for the bare one. Everything is text, so
 # that no number goes through a double and NULL can be told from absent.
-_MESSAGE = f"struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE},_corrupt:string>"
+_MESSAGES = f"array<struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE}>>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
 
 # The years 1 to 9999, in milliseconds.
@@ -48,25 +46,34 @@ _OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": 
 _RANKS = {"d": "01", "c": "02", "u": "04", "r": "05"}
 
 
+def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:  # noqa: ARG001 - nothing by id
+    """A topic tells one table; its messages' schema blocks, if they have them, tell the columns."""
+    topics = discover(base.samples(raw), feed)
+    told = [
+        base.Told(table, shape, raw.where(F.col("topic") == topic))
+        for topic, (table, shape) in topics.items()
+    ]
+    return base.Survey(told, raw.where(~F.col("topic").isin(list(topics))))
+
+
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """One row of `base.DECODED` per raw message of the topics that tell `contract.table`."""
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source.placeholder)
     staged = _images(_positions(_parsed(raw)), contract, WIRES[source.decimals], held)
-    problems = _problems(contract)
-    return staged.withColumns({"reason": problems.reason(), "detail": problems.detail()}).select(
-        *_change_columns(contract), *_outcome_columns()
-    )
+    return _problems(contract).told(staged).select(*_change_columns(contract), *_outcome_columns())
 
 
 def _parsed(raw: DataFrame) -> DataFrame:
     text = F.col("value").cast("string")
-    message = F.from_json(text, _MESSAGE, {"columnNameOfCorruptRecord": "_corrupt"})
+    # In brackets, because of a bare text Spark reads the first object and ignores what follows it.
+    parsed = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _MESSAGES)
     bare = F.struct(*(F.col("message")[name].alias(name) for name in _MEMBERS))
     wrapped = F.col("message")["payload"]
     return (
-        raw.withColumns({"text": text, "message": message, "key_bytes": F.col("key")})
+        raw.withColumns({"text": text, "messages": parsed, "key_bytes": F.col("key")})
+        .withColumn("message", F.when(F.size("messages") == 1, F.get("messages", F.lit(0))))
         .withColumn("envelope", F.when(wrapped.isNotNull(), wrapped).otherwise(bare))
         .withColumns({name: F.col("envelope")[name] for name in _MEMBERS})
     )
@@ -95,11 +102,8 @@ def _images(staged: DataFrame, contract: Contract, wire: images.Wire, held: tupl
         staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), contract))
         staged = images.read_cells(staged, side, contract, wire, held)
     before, after = (images.cells(side, contract) for side in ("before", "after"))
-    gaps = {
-        f"{side}_gaps": images.gaps(F.col(side), F.col(f"{side}_texts"), contract, held)
-        for side in ("before", "after")
-    }
-    own = [F.when(F.col("op") == "d", b).otherwise(a) for b, a in zip(before, after, strict=True)]
+    gaps = {f"{side}_gaps": images.gaps(side, side, contract, held) for side in ("before", "after")}
+    own = [f"CASE WHEN op = 'd' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
     return staged.withColumns(
         {
             **gaps,
@@ -121,30 +125,25 @@ def _key_only_delete(contract: Contract) -> Column:
     keys = len(contract.columns) - len(others)
     # As many NULLs as there are columns outside the key, which is never NULL.
     empty = F.size(F.array_compact(F.col("before_texts"))) == keys
-    gaps = F.create_map(*(F.lit(x) for c in others for x in (c.name, change.UNAVAILABLE)))
+    gaps = F.expr(f"map({', '.join(literal(x) for c in others for x in (c.name, change.UNAVAILABLE))})")
     return F.when((F.col("op") == "d") & (F.col("source")["connector"] == "postgresql") & empty, gaps)
 
 
 def _problems(contract: Contract) -> base.Problems:
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
-    corrupt = F.col("message").isNull() | F.col("message")["_corrupt"].isNotNull()
+    corrupt = F.col("message").isNull()
     # Trimming looks at every character: only where the message does not begin and end as it should.
     text, trimmed = F.col("text"), F.trim(F.col("text"), F.lit(" \t\r\n"))
     opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
     closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
-    # Spark reads the first object of a text and no further.
-    more = reduce(or_, (F.col("text").contains(seam) for seam in ("}{", "} {", "}\n{", "}\r\n{")))
-    broken = F.try_parse_json(F.col("text")).isNull()
+    alone = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    broken = alone.isNull() | (F.size("messages") > 1) | ~closes
     schema_name, table_name = contract.table.split(".", 1)
     found = base.Problems()
     found.add(~F.is_valid_utf8(F.col("text")), "not_utf8", "the message is not UTF-8")
     found.add(~opens, "not_an_object", F.col("text"))
-    found.add(
-        ((corrupt | more) & broken) | ~closes,
-        "unparseable_json",
-        F.col("text"),
-    )
+    found.add((corrupt & broken) | ~closes, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", F.col("text"))
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
@@ -177,14 +176,14 @@ def _problems(contract: Contract) -> base.Problems:
         F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
     )
     found.add(F.col("misfits").isNotNull(), "value_does_not_fit", _misfit_detail(contract))
-    found.add(images.key_is_null(F.col("key"), contract), "null_key", "a column of the key is NULL")
+    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
     return found
 
 
 def _misfit_detail(contract: Contract) -> Column:
-    types = F.create_map(*(F.lit(x) for c in contract.columns for x in (c.name, f"{c.name} {c.type}")))
-    named = F.transform(F.col("misfits"), lambda name: F.element_at(types, name))
-    return F.concat(F.lit("no value of "), F.concat_ws(", ", named))
+    types = ", ".join(literal(x) for c in contract.columns for x in (c.name, f"{c.name} {c.type}"))
+    named = f"transform(misfits, name -> element_at(map({types}), name))"
+    return F.expr(f"concat('no value of ', concat_ws(', ', {named}))")
 
 
 def _sort_key() -> Column:
@@ -270,41 +269,45 @@ def _outcome_columns() -> list[Column]:
     ]
 
 
-def decode_other(raw: DataFrame) -> DataFrame:
+def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
     """Messages of topics without a table of the feed: heartbeats, transaction and schema topics.
 
     A change of a table that the feed does not list is control; anything else is quarantined.
     """
     told = F.from_json(
-        F.col("value").cast("string"),
-        "struct<ts_ms:string,status:string,id:string,ddl:string,databaseName:string,op:string,"
+        F.concat(F.lit("["), F.col("value").cast("string"), F.lit("]")),
+        "array<struct<ts_ms:string,status:string,id:string,ddl:string,databaseName:string,op:string,"
         f"source:{_SOURCE},payload:struct<ts_ms:string,status:string,id:string,ddl:string,"
-        f"databaseName:string,op:string,source:{_SOURCE}>>",
+        f"databaseName:string,op:string,source:{_SOURCE}>>>",
     )
+    parsed = raw.withColumn("one", F.when(F.size(told) == 1, F.get(told, F.lit(0))))
 
     def says(name: str) -> Column:
-        return F.coalesce(told["payload"][name], told[name])
+        return F.coalesce(F.col("one")["payload"][name], F.col("one")[name])
 
-    other_table = says("op").isNotNull() & says("source").isNotNull()
+    table = F.lower(F.concat_ws(".", says("source")["schema"], says("source")["table"]))
+    of_the_feed = table.isin([t.table.lower() for t in feed.tables])
+    event = says("op").isNotNull() & says("source").isNotNull()
     known = [
-        (F.col("value").isNull(), "tombstone"),
-        (F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull(), "heartbeat"),
-        (says("status").isin("BEGIN", "END") & says("id").isNotNull(), "transaction"),
-        (says("ddl").isNotNull() | says("databaseName").isNotNull(), "schema_change"),
-        (other_table, "table_not_in_feed"),
+        (F.col("value").isNull(), change.TOMBSTONE, "tombstone"),
+        (
+            F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull(),
+            change.CONTROL,
+            "heartbeat",
+        ),
+        (says("status").isin("BEGIN", "END") & says("id").isNotNull(), change.CONTROL, "transaction"),
+        (says("ddl").isNotNull() | says("databaseName").isNotNull(), change.CONTROL, "schema_change"),
+        # Neither the first nor the last messages of its topic told of a table.
+        (event & of_the_feed, change.QUARANTINED, "topic_tells_no_table"),
+        (event, change.CONTROL, "table_not_in_feed"),
     ]
-    kind = F.lit(None).cast("string")
-    for condition, name in reversed(known):
-        kind = F.when(F.coalesce(condition, F.lit(False)), F.lit(name)).otherwise(kind)
-    disposition = F.when(kind == "tombstone", F.lit(change.TOMBSTONE)).otherwise(
-        F.when(kind.isNotNull(), F.lit(change.CONTROL)).otherwise(F.lit(change.QUARANTINED))
-    )
-    return base.without_change(
-        raw,
-        disposition,
-        F.coalesce(kind, F.lit("not_an_event")),
-        F.when(kind.isNull(), F.substring(F.col("value").cast("string"), 1, 500)),
-    )
+    disposition, reason = F.lit(change.QUARANTINED), F.lit("not_an_event")
+    for condition, outcome, name in reversed(known):
+        holds = F.coalesce(condition, F.lit(False))
+        disposition = F.when(holds, F.lit(outcome)).otherwise(disposition)
+        reason = F.when(holds, F.lit(name)).otherwise(reason)
+    shown = F.when(disposition == change.QUARANTINED, F.substring(F.col("value").cast("string"), 1, 500))
+    return base.without_change(parsed, disposition, reason, shown)
 
 
-DEBEZIUM = base.MessageDialect("debezium", discover, decode, decode_other)
+DEBEZIUM = base.MessageDialect("debezium", survey, decode, decode_other)

@@ -8,7 +8,8 @@ from typing import Any
 
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract
-from changeledger.dialects.base import Discovery, Sample
+from changeledger.dialects.base import Sample
+from changeledger.errors import ContractError
 
 # Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can tell.
 _SEMANTIC = {
@@ -42,13 +43,12 @@ _PLAIN = {
 }
 
 
-def discover(samples: Sequence[Sample], feed: Feed) -> Discovery:
-    """Tables by topic, and contracts where a schema block or the feed's YAML tells them.
+def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, tuple[str, Contract | None]]:
+    """By topic its table, and the table's columns where a schema block or the feed's YAML tells them.
 
-    A later sample of a topic extends the contract of an earlier one.
+    A later sample of a topic extends the columns of an earlier one.
     """
-    tables: dict[str, str] = {}
-    contracts: dict[str, Contract] = {}
+    found: dict[str, tuple[str, Contract | None]] = {}
     for sample in samples:
         message = _json_object(sample.value)
         payload = _payload(message)
@@ -58,12 +58,20 @@ def discover(samples: Sequence[Sample], feed: Feed) -> Discovery:
         config = feed.table(_table_name(source, sample.topic))
         if config is None:
             continue
-        tables[sample.topic] = config.table
-        contract = _contract(config, message, _json_object(sample.key))
-        if contract is not None:
-            known = contracts.get(config.table)
-            contracts[config.table] = contract if known is None else known.evolved_to(contract)
-    return Discovery(tables, contracts)
+        told = _contract(config, message, _json_object(sample.key))
+        _, known = found.get(sample.topic, (config.table, None))
+        found[sample.topic] = config.table, _together(known, told)
+    return found
+
+
+def _together(known: Contract | None, told: Contract | None) -> Contract | None:
+    if known is None or told is None:
+        return told or known
+    try:
+        return known.evolved_to(told)
+    except ContractError:
+        # For normalize to find, against what the table has published.
+        return told
 
 
 def _table_name(source: Mapping[str, Any], topic: str) -> str:

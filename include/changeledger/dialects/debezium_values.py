@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
-
+from changeledger.change import literal
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
 from changeledger.images import Wire
@@ -22,104 +20,107 @@ def placeholder_texts(placeholder: str) -> tuple[str, ...]:
     return placeholder, b64encode(placeholder.encode()).decode()
 
 
-def _form(text: Column, column: ContractColumn) -> Column:
+def _form(told: str, column: ContractColumn) -> str:
     """Decimals as the hexadecimal digits of their bytes, everything else as it is written."""
-    if column.spark_type.startswith("decimal"):
-        return F.hex(F.try_to_binary(text, F.lit("base64")))
-    return text
+    return f"hex(try_to_binary({told}, 'base64'))" if column.spark_type.startswith("decimal") else told
 
 
-def _value(form: Column, column: ContractColumn) -> Column:  # noqa: PLR0911 - one return a type
+def _value(form: str, column: ContractColumn) -> str:  # noqa: PLR0911 - one return a type
     sql = column.sql_type
     if sql.base == "date":
-        days = form.try_cast("int")
-        return F.when(days.between(*_DAYS), F.date_from_unix_date(days))
+        days = f"try_cast({form} AS INT)"
+        return f"CASE WHEN {_between(days, _DAYS)} THEN date_from_unix_date({days}) END"
     if sql.base == "time":
         return _time_text(form, sql)
     if sql.base in {"datetime", "smalldatetime", "datetime2"}:
         return _timestamp(form, sql)
     if sql.base == "uniqueidentifier":
-        return F.upper(form)
+        return f"upper({form})"
     if sql.spark.startswith("decimal"):
         return _decimal(form, sql)
     if sql.spark == "binary":
-        return F.try_to_binary(form, F.lit("base64"))
-    return form if sql.spark == "string" else form.try_cast(sql.spark)
+        return f"try_to_binary({form}, 'base64')"
+    return form if sql.spark == "string" else f"try_cast({form} AS {sql.spark})"
 
 
-def _text_value(form: Column, column: ContractColumn) -> Column:
+def _text_value(form: str, column: ContractColumn) -> str:
     decimal = column.spark_type.startswith("decimal")
-    return form.try_cast(column.spark_type) if decimal else _value(form, column)
+    return f"try_cast({form} AS {column.spark_type})" if decimal else _value(form, column)
 
 
-WIRES = {"precise": Wire(_form, _value), "text": Wire(lambda text, _: text, _text_value)}
+WIRES = {"precise": Wire(_form, _value), "text": Wire(lambda told, _: told, _text_value)}
 
 
-def _micros(text: Column, sql: SqlType) -> Column:
+def _between(number: str, limits: tuple[int, int]) -> str:
+    return f"{number} BETWEEN {limits[0]} AND {limits[1]}"
+
+
+def _micros(form: str, sql: SqlType) -> str:
     """Microseconds: the wire counts ms up to 3 digits of a second, us up to 6, ns for 7."""
-    count = text.try_cast("bigint")
+    count = f"try_cast({form} AS BIGINT)"
     if sql.fraction_digits <= 3:
-        return F.try_multiply(count, F.lit(1000))
-    return count if sql.fraction_digits <= 6 else F.floor(count / F.lit(1000).cast("decimal(4,0)"))
+        return f"try_multiply({count}, 1000L)"
+    return (
+        count if sql.fraction_digits <= 6 else f"CAST(floor({count} / CAST(1000 AS DECIMAL(4,0))) AS BIGINT)"
+    )
 
 
-def _seventh_digit(text: Column) -> Column:
-    return F.floor(F.pmod(text.try_cast("bigint"), F.lit(1000)) / 100).cast("string")
+def _seventh_digit(form: str) -> str:
+    return f"CAST(pmod(try_cast({form} AS BIGINT), 1000L) DIV 100 AS STRING)"
 
 
-def _timestamp(text: Column, sql: SqlType) -> Column:
-    micros = _micros(text, sql).cast("bigint")
-    value = F.when(micros.between(*_MICROS), F.timestamp_micros(micros))
+def _timestamp(form: str, sql: SqlType) -> str:
+    micros = _micros(form, sql)
+    value = f"CASE WHEN {_between(micros, _MICROS)} THEN timestamp_micros({micros}) END"
     if sql.fraction_digits <= 6:
-        return value.cast("timestamp_ntz")
-    return F.concat(F.date_format(value, "yyyy-MM-dd HH:mm:ss.SSSSSS"), _seventh_digit(text))
+        return f"CAST({value} AS TIMESTAMP_NTZ)"
+    return f"concat(date_format({value}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), {_seventh_digit(form)})"
 
 
-def _time_text(text: Column, sql: SqlType) -> Column:
-    micros = _micros(text, sql).cast("bigint")
-    of_day = F.when(micros.between(0, _MICROS_A_DAY - 1), F.timestamp_micros(micros))
+def _time_text(form: str, sql: SqlType) -> str:
+    micros = _micros(form, sql)
+    of_day = f"CASE WHEN {_between(micros, (0, _MICROS_A_DAY - 1))} THEN timestamp_micros({micros}) END"
     digits = sql.fraction_digits
-    clock = F.date_format(of_day, "HH:mm:ss.SSSSSS")
+    clock = f"date_format({of_day}, 'HH:mm:ss.SSSSSS')"
     if digits == 7:
-        return F.concat(clock, _seventh_digit(text))
-    return F.substring(clock, 1, 9 + digits if digits else 8)
+        return f"concat({clock}, {_seventh_digit(form)})"
+    return f"substring({clock}, 1, {9 + digits if digits else 8})"
 
 
-def _decimal(digits: Column, sql: SqlType) -> Column:
+def _decimal(digits: str, sql: SqlType) -> str:
     """A decimal from the hex digits of a big-endian two's complement integer; the scale is the contract's."""
     lake = SqlType.parse(sql.spark)
     precision, scale = lake.length or 0, lake.scale or 0
     if precision > 18:
-        return F.when(F.length(digits).between(2, 34), _wide_decimal(digits, sql.spark, scale))
-    # Up to 18 digits the number has at most 8 bytes. They are read as unsigned; a negative number is
-    # then too large by two to the power of its bits.
-    unsigned = F.conv(digits, 16, 10).cast("decimal(20,0)")
-    beyond = F.when(F.length(digits) == 16, F.lit(str(2**64)).cast("decimal(20,0)")).otherwise(
-        F.call_function("shiftleft", F.lit(1).cast("bigint"), F.length(digits) * 4).cast("decimal(20,0)")
-    )
-    small = (unsigned - F.when(_is_negative(digits), beyond).otherwise(F.lit(0))).try_cast("decimal(19,0)")
-    # The product with a power of ten is exact: 19 and 18 digits fit in 38.
-    power = F.lit(f"1e-{scale}").cast(f"decimal({scale},{scale})") if scale else F.lit(1)
-    return F.when(F.length(digits).between(2, 16), (small * power).try_cast(sql.spark))
+        return (
+            f"CASE WHEN length({digits}) BETWEEN 2 AND 34 THEN {_wide_decimal(digits, sql.spark, scale)} END"
+        )
+    # Up to 18 digits the number has at most 8 bytes: extended by its sign to 64 bits, read as signed.
+    extended = f"lpad({digits}, 16, CASE WHEN {_is_negative(digits)} THEN 'F' ELSE '0' END)"
+    integer = f"try_cast(CAST(conv({extended}, 16, -10) AS BIGINT) AS DECIMAL({precision},0))"
+    # The product with a power of ten is exact: twice 18 digits fit in 38.
+    power = f" * CAST({literal(f'1e-{scale}')} AS DECIMAL({scale},{scale}))" if scale else ""
+    number = f"try_cast({integer}{power} AS {sql.spark})"
+    return f"CASE WHEN length({digits}) BETWEEN 2 AND 16 THEN {number} END"
 
 
-def _is_negative(digits: Column) -> Column:
-    return F.substring(digits, 1, 1) >= "8"
+def _is_negative(digits: str) -> str:
+    return f"substring({digits}, 1, 1) >= '8'"
 
 
-def _wide_decimal(digits: Column, spark_type: str, scale: int) -> Column:
+def _wide_decimal(digits: str, spark_type: str, scale: int) -> str:
     """Up to 17 bytes, in three parts of 7 bytes, so that nothing passes through a double."""
     # -x is the complement of x - 1: the magnitude then stays within 38 digits.
-    complement = F.translate(digits, "0123456789ABCDEF", "FEDCBA9876543210")
-    magnitude = F.lpad(F.when(_is_negative(digits), complement).otherwise(digits), 42, "0")
-    total = F.lit(0).cast("decimal(38,0)")
+    complement = f"translate({digits}, '0123456789ABCDEF', 'FEDCBA9876543210')"
+    magnitude = f"lpad(CASE WHEN {_is_negative(digits)} THEN {complement} ELSE {digits} END, 42, '0')"
+    total = "CAST(0 AS DECIMAL(38,0))"
     for part, weight in enumerate((2**112, 2**56, 1)):
-        chunk = F.conv(F.substring(magnitude, 1 + 14 * part, 14), 16, 10).cast("decimal(38,0)")
-        total = F.try_add(total, F.try_multiply(chunk, F.lit(str(weight)).cast("decimal(38,0)")))
+        chunk = f"CAST(conv(substring({magnitude}, {1 + 14 * part}, 14), 16, 10) AS DECIMAL(38,0))"
+        total = f"try_add({total}, try_multiply({chunk}, CAST('{weight}' AS DECIMAL(38,0))))"
     # The digits of the magnitude, with the point set in: dividing would cost digits beyond 38.
-    beyond = F.when(_is_negative(digits), F.lit(1)).otherwise(F.lit(0)).cast("decimal(38,0)")
-    number = F.lpad(F.try_add(total, beyond).cast("string"), 39, "0")
-    sign = F.when(_is_negative(digits), F.lit("-")).otherwise(F.lit(""))
-    return F.concat(
-        sign, F.substring(number, 1, 39 - scale), F.lit("."), F.substring(number, 40 - scale, scale)
-    ).try_cast(spark_type)
+    beyond = f"CAST(CASE WHEN {_is_negative(digits)} THEN 1 ELSE 0 END AS DECIMAL(38,0))"
+    number = f"lpad(CAST(try_add({total}, {beyond}) AS STRING), 39, '0')"
+    sign = f"CASE WHEN {_is_negative(digits)} THEN '-' ELSE '' END"
+    whole, fraction = f"1, {39 - scale}", f"{40 - scale}, {scale}"
+    written = f"concat({sign}, substring({number}, {whole}), '.', substring({number}, {fraction}))"
+    return f"try_cast({written} AS {spark_type})"

@@ -63,11 +63,10 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
             ).cast("timestamp"),
         }
     )
-    problems = _problems(raw, contract, masks.width(highest))
+    staged = staged.withColumn("key", images.key_of(images.fields("image", contract), contract))
+    staged = _problems(raw, contract, masks.width(highest)).told(staged)
     staged = staged.withColumns(
         {
-            "reason": problems.reason(),
-            "detail": problems.detail(),
             "before_gaps": _before_gaps(contract),
             "after_gaps": _computed_gaps(contract),
         }
@@ -173,7 +172,7 @@ def _problems(raw: DataFrame, contract: Contract, mask_width: int) -> base.Probl
         )
     found.add(F.col("committed_at").isNull(), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
     found.add(
-        images.key_is_null(images.key_of(images.fields(F.col("image"), contract), contract), contract),
+        images.key_is_null("key", contract),
         "null_key",
         "a column of the key is NULL",
     )
@@ -189,7 +188,7 @@ def _columns(raw: DataFrame, contract: Contract, ordinals: dict[str, int]) -> li
     raw_row = F.encode(F.to_json(F.struct(*(_col(n) for n in raw.columns if n != "run_id"))), "UTF-8")
     return [
         operation.alias("operation"),
-        images.key_of(images.fields(image, contract), contract).alias("key"),
+        F.col("key"),
         F.lit(None).cast(change.key_type(contract)).alias("previous_key"),
         F.when(is_before, image).alias("before"),
         F.when(is_after, image).alias("after"),

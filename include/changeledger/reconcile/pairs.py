@@ -97,7 +97,7 @@ def key_updates(new: DataFrame, halves: DataFrame, contract: Contract) -> DataFr
             }
         )
     )
-    before, after = (images.fields(F.col(side), contract) for side in ("before", "after"))
+    before, after = (images.fields(side, contract) for side in ("before", "after"))
     different = images.differing(before, after, contract.names)
     changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
     flags = F.when(

@@ -52,7 +52,7 @@ def extract_tables(this: Run) -> None:
     reader = _Reader(this, database, catalog, source.partition_rows, first, last)
     this.each(reader.extract, tables)
     for table in tables:
-        this.control.save_contract(feed.feed, table.contract, this.id)
+        this.control.save_shape(feed.feed, table.instance.name, table.contract, this.id)
 
 
 def _position(lsn: bytes) -> Position:
@@ -76,8 +76,7 @@ def _captured(this: Run, database: Database, catalog: sql.CdcCatalog) -> list[Ca
             )
         told = sql.contract_of(config, of_table[0], columns).checked()
         known = this.control.contract(this.feed.feed, config.table)
-        contract = told if known is None else known.evolved_to(told)
-        found.append(Captured(config, of_table[0], contract, known is None))
+        found.append(Captured(config, of_table[0], told, known is None))
     return found
 
 

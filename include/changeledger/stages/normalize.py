@@ -6,29 +6,33 @@ they pass. Only when there are others than changes is the input read again, for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change, images
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
-from changeledger.dialects.base import MessageDialect, Sample
+from changeledger.dialects.base import (
+    HEADERS_TYPE,
+    Known,
+    MessageDialect,
+    TableDialect,
+    Told,
+    message_record,
+    without_change,
+)
 from changeledger.errors import ContractError
 from changeledger.reconcile import pairs
 from changeledger.stages.run import Run, log, union
 from changeledger.storage import lake
 
-# Messages looked at, at either end of each partition, to learn tables and contracts.
-_SAMPLES = 20
-_KEPT_BY_THE_LEDGER = (change.CHANGE, change.PAIRED)
-
 
 @dataclass(frozen=True)
 class Input:
-    """The decoded records of one table, or of all topics without a table of the feed."""
+    """The decoded records of one table, or of no table of the feed."""
 
     table: str | None
     contract: Contract | None
@@ -36,97 +40,121 @@ class Input:
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """Raises ContractError where a feed tells of a table what its contract rules out."""
+    """Raises ContractError where nothing tells the columns of a table, or they cannot be published."""
     this = Run.begin(spark, feed, window)
     if this is None:
         return
+    this.opened("normalize")
     inputs = _message_inputs(this) if isinstance(this.dialect, MessageDialect) else _table_inputs(this)
-    _prepare(this, [i.contract for i in inputs if i.contract is not None])
+    _prepare(this, {i.contract.table: i.contract for i in inputs if i.contract is not None})
     left = [left for left in this.each(lambda one: _write(this, one), inputs) if left is not None]
     if left:
         _write_dispositions(this, left)
+    if isinstance(this.dialect, MessageDialect):
+        _write_pending(this)
     this.mark_done("normalize")
 
 
 def _table_inputs(this: Run) -> list[Input]:
-    this.opened("normalize")
-    inputs = []
+    shapes = this.control.shapes(this.feed.feed)
+    told = []
     for table in this.names:
-        contract = this.control.contract(this.feed.feed, table)
-        assert contract is not None, "extract stores it with the rows"
         raw = lake.read(this.spark, this.raw_table(table)).where(F.col("run_id") == this.id)
-        inputs.append(Input(table, contract, this.dialect.decode(raw, contract, this.feed)))
-    return inputs
+        of_table = {instance: shape for instance, shape in shapes.items() if shape.table == table}
+        for instance, shape in of_table.items():
+            records = raw.where(F.col("_instance") == instance) if len(of_table) > 1 else raw
+            told.append(Told(table, shape, records))
+    return _decoded(this, told)
 
 
 def _message_inputs(this: Run) -> list[Input]:
-    dialect = this.dialect
+    dialect, control = this.dialect, this.control
     assert isinstance(dialect, MessageDialect)
-    stored = this.opened("normalize")
-    raw = lake.read(this.spark, this.raw_messages).where(F.col("run_id") == this.id)
-    told = dialect.discover(_samples(raw, stored.from_position or {}, stored.to_position), this.feed)
+    known = Known(control.contracts(this.feed.feed), control.shapes(this.feed.feed))
+    survey = dialect.survey(_messages(this), this.feed, known)
+    for shape_id, shape in survey.shapes.items():
+        control.save_shape(this.feed.feed, shape_id, shape, this.id)
+    others = dialect.decode_other(survey.others, this.feed)
+    return [*_decoded(this, survey.told), Input(None, None, others)]
+
+
+def _messages(this: Run) -> DataFrame:
+    """The window's messages, and those that earlier windows have left to wait."""
+    new = lake.read(this.spark, this.raw_messages).where(F.col("run_id") == this.id)
+    new = new.withColumn("since", F.lit(None).cast("timestamp"))
+    if not lake.exists(this.spark, this.pending):
+        return new
+    waiting = lake.read(this.spark, this.pending).withColumn("run_id", F.lit(this.id))
+    return new.unionByName(waiting.select(*new.columns))
+
+
+def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
+    """One input for each table, its records of all shapes decoded and fitted to its contract."""
+    by_table: dict[str, list[Told]] = {}
+    for one in told:
+        by_table.setdefault(one.table, []).append(one)
     inputs = []
-    topics: dict[str, list[str]] = {}
-    for topic, table in told.tables.items():
-        topics.setdefault(table, []).append(topic)
-    for table, of_table in topics.items():
-        contract = _agreed(this, table, told.contracts.get(table))
-        records = raw.where(F.col("topic").isin(of_table))
-        inputs.append(Input(table, contract, dialect.decode(records, contract, this.feed)))
-    others = raw.where(~F.col("topic").isin(list(told.tables)))
-    inputs.append(Input(None, None, dialect.decode_other(others)))
+    for table, parts in by_table.items():
+        contract: Contract | None = this.control.contract(this.feed.feed, table)
+        frames, refused = [], []
+        for part in parts:
+            try:
+                contract = _agreed(table, contract, part.shape)
+            except ContractError as error:
+                refused.append(_refused(this, part.records, error))
+                continue
+            frames.append((part.shape or contract, part.records))
+        if contract is not None:
+            this.control.save_contract(this.feed.feed, contract.checked(), this.id)
+        decoded = [
+            images.fitted(this.dialect.decode(records, shape, this.feed), shape, contract)
+            for shape, records in frames
+            if contract is not None
+        ]
+        if decoded:
+            inputs.append(Input(table, contract, union(decoded)))
+        if refused:
+            inputs.append(Input(table, None, union(refused)))
     return inputs
 
 
-def _samples(
-    raw: DataFrame, start: dict[str, dict[str, int]], end: dict[str, dict[str, int]]
-) -> Sequence[Sample]:
-    """The first and last messages of every partition, in order."""
-    ends: Column | None = None
-    for topic, partitions in end.items():
-        for partition, last in partitions.items():
-            first = start.get(topic, {}).get(partition, 0)
-            if first == last:
-                continue
-            offset = F.col("offset")
-            near = (offset < first + _SAMPLES) | (offset >= last - _SAMPLES)
-            here = (F.col("topic") == topic) & (F.col("partition") == int(partition)) & near
-            ends = here if ends is None else ends | here
-    if ends is None:
-        return []
-    rows = raw.where(ends).select("topic", "partition", "offset", "key", "value").collect()
-    return [
-        Sample(row["topic"], row["key"], row["value"])
-        for row in sorted(rows, key=lambda row: (row["topic"], row["offset"], row["partition"]))
-    ]
-
-
-def _agreed(this: Run, table: str, told: Contract | None) -> Contract:
-    """The table's contract with what this window tells, stored as a new version where it differs."""
-    known = this.control.contract(this.feed.feed, table)
+def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contract:
+    """The table's contract with what a writer tells of its columns."""
     if told is None and known is None:
         raise ContractError(
             f"the messages of {table} do not tell its columns: they have no schema block",
             f"state `columns:` (and `key:`) for {table} in the feed's YAML, or let the connector send them",
         )
-    contract = told if known is None else known if told is None else known.evolved_to(told)
-    assert contract is not None, "one of both is there"
-    this.control.save_contract(this.feed.feed, contract.checked(), this.id)
-    return contract
+    agreed = told if known is None else known if told is None else known.evolved_to(told)
+    assert agreed is not None, "one of both is there"
+    return agreed
 
 
-def _prepare(this: Run, contracts: Sequence[Contract]) -> None:
+def _refused(this: Run, records: DataFrame, error: ContractError) -> DataFrame:
+    """Records of a shape that the table's contract rules out. The audit fails for them."""
+    if isinstance(this.dialect, TableDialect):
+        row = F.struct(*(F.col(change.quoted(n)) for n in records.columns if n not in {"run_id", "record"}))
+        records = records.select("record", F.encode(F.to_json(row), "UTF-8").alias("value")).withColumns(
+            {"key": F.lit(None).cast("binary"), "headers": F.lit(None).cast(HEADERS_TYPE)}
+        )
+    else:
+        records = records.withColumn("record", message_record())
+    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), F.lit(error.message)
+    return without_change(records, *told)
+
+
+def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
     """Tables in their newest shape; what this stage writes gets a branch as main is now."""
     lake.create(this.spark, this.dispositions, change.DISPOSITION_COLUMNS)
     lake.create(this.spark, this.quarantine, change.QUARANTINE_COLUMNS)
     shapes: dict[str, lake.Columns] = {this.dispositions: (), this.quarantine: ()}
-    for contract in contracts:
+    for contract in contracts.values():
         names = this.names[contract.table]
         shapes[names.changes] = change.ledger_columns(contract)
         shapes[names.history] = change.history_columns(contract)
         shapes[names.current] = change.current_columns(contract)
 
-    built = {this.dispositions, this.quarantine, *(this.names[c.table].changes for c in contracts)}
+    built = {this.dispositions, this.quarantine, *(this.names[c.table].changes for c in contracts.values())}
 
     def prepare(table: str) -> None:
         if shapes[table]:
@@ -155,22 +183,24 @@ def _write(this: Run, one: Input) -> Left | None:
         if this.dialect.images_apart
         else one.decoded.withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
     )
+    # The ledger itself tells of a before record that it holds in a change.
+    kept = (change.CHANGE, change.PAIRED) if this.dialect.images_apart else (change.CHANGE,)
     seen = Observation(f"dispositions of {one.table}")
     counted = records.observe(
         seen,
         F.count(F.lit(1)).alias("records"),
-        *(F.count_if(F.col("disposition") == d).alias(d) for d in (*_KEPT_BY_THE_LEDGER, change.QUARANTINED)),
+        *(F.count_if(F.col("disposition") == d).alias(d) for d in (change.CHANGE, change.QUARANTINED)),
+        F.count_if(F.col("disposition").isin(*kept)).alias("kept"),
     )
     changes = counted.where(F.col("disposition") == change.CHANGE)
     lake.append(_ledger_rows(this, changes, one.contract), this.names[one.table].changes, this.branch)
     found = seen.get
-    others = found["records"] - sum(found[d] for d in _KEPT_BY_THE_LEDGER)
     log.info("%s: %s: %d records, %d changes", this.feed.feed, one.table, found["records"], found["change"])
-    if not others:
+    if found["records"] == found["kept"]:
         return None
     # Spark moves no filter past what is observed; into the decoding it would copy all of that.
     apart = records.observe(f"records of {one.table} again", F.count(F.lit(1)).alias("records"))
-    others_only = apart.where(~F.col("disposition").isin(*_KEPT_BY_THE_LEDGER))
+    others_only = apart.where(~F.col("disposition").isin(*kept))
     return Left(_told(this, one.table, others_only), quarantined=found[change.QUARANTINED] > 0)
 
 
@@ -179,9 +209,9 @@ def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame
     # Where the source tells no position, the same words elsewhere are another change.
     unplaced = F.when(F.col("commit_lsn").isNull(), F.col("record"))
     change_id = images.fingerprint(
-        [F.lit(contract.table), *position, unplaced], [F.col("before"), F.col("after")], contract
+        [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
     )
-    before, after = (images.fields(F.col(side), contract) for side in ("before", "after"))
+    before, after = (images.fields(side, contract) for side in ("before", "after"))
     gaps = F.col("before_gaps"), F.col("after_gaps")
     shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
     masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
@@ -213,9 +243,49 @@ def _told(this: Run, table: str | None, records: DataFrame) -> DataFrame:
 
 def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    told = union([one.records for one in left])
-    lake.append(told.select(*(n for n, _ in change.DISPOSITION_COLUMNS)), this.dispositions, this.branch)
+    told = [one.records for one in left]
     bad = [one.records for one in left if one.quarantined]
+    late = _late(this)
+    if late is not None:
+        told = bad = [_without_the_late(records, late) for records in told]
+    rows = union(told).select(*(n for n, _ in change.DISPOSITION_COLUMNS))
+    lake.append(rows, this.dispositions, this.branch)
     if bad:
         kept = union(bad).where(F.col("disposition") == change.QUARANTINED)
         lake.append(kept.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)
+
+
+def _late(this: Run) -> DataFrame | None:
+    """`record` of what has waited for longer than the feed allows; None where nothing has."""
+    if not lake.exists(this.spark, this.pending):
+        return None
+    limit = this.window.end - this.feed.pending_limit
+    late = lake.read(this.spark, this.pending).where(F.col("since") < F.lit(limit))
+    records = late.select(message_record().alias("record"))
+    return None if records.isEmpty() else records
+
+
+def _without_the_late(records: DataFrame, late: DataFrame) -> DataFrame:
+    """Records that have waited for too long are quarantined with the reason for which they waited."""
+    marked = records.join(late.withColumn("late", F.lit(True)), "record", "left")
+    expired = F.col("late") & (F.col("disposition") == change.PENDING)
+    return marked.withColumn(
+        "disposition", F.when(expired, F.lit(change.QUARANTINED)).otherwise(F.col("disposition"))
+    ).select(*records.columns)
+
+
+def _write_pending(this: Run) -> None:
+    """What waits after this window, in place of what waited before it."""
+    told = lake.read(this.spark, this.dispositions, this.branch).where(
+        (F.col("run_id") == this.id) & (F.col("disposition") == change.PENDING)
+    )
+    if not lake.exists(this.spark, this.pending):
+        if told.isEmpty():
+            return
+        lake.create(this.spark, this.pending, change.PENDING_COLUMNS)
+    lake.fresh_branch(this.spark, this.pending, this.branch)
+    waiting = told.select("record", "table", "reason")
+    messages = _messages(this).withColumn("record", message_record()).join(waiting, "record")
+    since = F.coalesce("since", F.lit(this.window.start))
+    rows = messages.withColumn("since", since).select(*(n for n, _ in change.PENDING_COLUMNS))
+    lake.replace(rows, this.pending, this.branch)

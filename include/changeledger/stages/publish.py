@@ -50,6 +50,8 @@ def _require_audit(this: Run) -> None:
 def _tables(this: Run) -> dict[str, int]:
     """The snapshot of each table on the run's branch."""
     tables = [this.dispositions, this.quarantine]
+    if lake.exists(this.spark, this.pending):
+        tables.append(this.pending)
     for table in this.contracts():
         tables += this.names[table]
     found = this.each(lambda table: (table, lake.snapshot_of(this.spark, table, this.branch)), tables)

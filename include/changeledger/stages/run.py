@@ -80,6 +80,11 @@ class Run:
         return f"lake.{self.feed.namespace}.quarantine"
 
     @property
+    def pending(self) -> str:
+        """Messages that wait for what they lack; there only once some have."""
+        return f"lake.{self.feed.namespace}.pending"
+
+    @property
     def raw_messages(self) -> str:
         return f"lake.{self.feed.namespace}.raw"
 
@@ -99,7 +104,7 @@ class Run:
     @property
     def built(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""
-        tables = [self.dispositions, self.quarantine, *(n.changes for n in self.names.values())]
+        tables = [self.dispositions, self.quarantine, self.pending, *(n.changes for n in self.names.values())]
         return [table for table in tables if lake.exists(self.spark, table)]
 
     def contracts(self) -> dict[str, Contract]:
@@ -140,10 +145,14 @@ class Run:
         return lake.read(self.spark, self.names[table].changes, self.branch).where(F.col("run_id") == self.id)
 
     def raw_records(self) -> DataFrame:
-        """`record` of everything that extract read."""
+        """`record` of everything that the run accounts for: what extract read, and what was pending."""
         if lake.exists(self.spark, self.raw_messages):
             raw = lake.read(self.spark, self.raw_messages).where(F.col("run_id") == self.id)
-            return raw.select(message_record().alias("record"))
+            records = raw.select(message_record().alias("record"))
+            if not lake.exists(self.spark, self.pending):
+                return records
+            waited = lake.read(self.spark, self.pending).select(message_record().alias("record"))
+            return records.unionByName(waited)
         raws = [self.raw_table(t) for t in self.names if lake.exists(self.spark, self.raw_table(t))]
         frames = [lake.read(self.spark, r).where(F.col("run_id") == self.id).select("record") for r in raws]
         return union(frames)

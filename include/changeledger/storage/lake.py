@@ -54,24 +54,31 @@ def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterab
 
 
 def widen(spark: SparkSession, table: str, columns: Columns) -> None:
-    """Add the columns, and the fields of structs, that the table lacks, as nullable ones.
+    """Add the columns, and the fields of structs, that the table lacks, as nullable ones; widen types.
 
     A branch has no schema of its own in Iceberg: they show on main at once, empty.
     """
     wanted = spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns)).schema
-    for path, kind in _missing(spark.table(table).schema, wanted):
-        spark.sql(f"ALTER TABLE {table} ADD COLUMN {'.'.join(map(quoted, path))} {kind}")
+    for path, kind, is_new in _different(spark.table(table).schema, wanted):
+        name = ".".join(map(quoted, path))
+        what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
+        spark.sql(f"ALTER TABLE {table} {what}")
 
 
-def _missing(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str]]:
+def _different(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+    """Path, type, and whether it is new, of each field that `there` lacks or has in a narrower type."""
     known = {field.name.lower(): field for field in there}
     for field in wanted:
         old = known.get(field.name.lower())
+        kind = field.dataType.simpleString()
         if old is None:
-            yield (field.name,), field.dataType.simpleString()
+            yield (field.name,), kind, True
         elif isinstance(field.dataType, StructType) and isinstance(old.dataType, StructType):
-            for path, kind in _missing(old.dataType, field.dataType):
-                yield (old.name, *path), kind
+            for path, inner, is_new in _different(old.dataType, field.dataType):
+                yield (old.name, *path), inner, is_new
+        # Iceberg has no type narrower than int; other types are the contract's to compare.
+        elif kind != old.dataType.simpleString() and kind != "smallint":
+            yield (old.name,), kind, False
 
 
 def on_branch(table: str, branch: str) -> str:
@@ -116,6 +123,11 @@ def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
 def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> None:
     """Write the rows of one partition in place of those that are there: twice is as good as once."""
     rows.writeTo(table).overwrite(F.col(column) == value)
+
+
+def replace(rows: DataFrame, table: str, branch: str) -> None:
+    """Write the rows in place of all that the branch has."""
+    rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))
 
 
 def delete_changes(changes: DataFrame, table: str, branch: str) -> None:

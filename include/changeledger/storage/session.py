@@ -34,6 +34,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # JSON members can occur twice; the last one counts.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.timestampType": "TIMESTAMP_LTZ",
+        # A JSON member of another type makes the whole message malformed, not the member NULL.
+        "spark.sql.json.enablePartialResults": "false",
         # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
         "spark.sql.legacy.charVarcharAsString": "true",
         # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:

@@ -83,6 +83,21 @@ class ContractRow(ControlTable):
     created_at: Mapped[datetime]
 
 
+class ShapeRow(ControlTable):
+    """The columns of a table as one of its writers tells them, by the id that its records name.
+
+    A capture instance, a metadata message or a registered schema; ids are never used again for another.
+    """
+
+    __tablename__ = "shapes"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    shape_id: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[dict[str, Any]] = mapped_column(JSON)
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
 class ReleaseRow(ControlTable):
     """The table snapshots that one run published together.
 

@@ -24,6 +24,7 @@ from changeledger.storage.control.models import (
     Position,
     PositionRow,
     ReleaseRow,
+    ShapeRow,
     WindowRow,
 )
 
@@ -87,6 +88,12 @@ class ControlStore:
             row = _newest_contract(session, feed, table)
             return None if row is None else Contract.model_validate(row.body)
 
+    def contracts(self, feed: str) -> dict[str, Contract]:
+        """The newest contract of every table of the feed."""
+        query = select(ContractRow).where(ContractRow.feed == feed).order_by(ContractRow.version)
+        with self._transaction() as session:
+            return {row.table: Contract.model_validate(row.body) for row in session.scalars(query)}
+
     def save_contract(self, feed: str, contract: Contract, window_id: str) -> int:
         """The contract's version: a new one only where it differs from the newest."""
         body = contract.model_dump(mode="json")
@@ -106,6 +113,28 @@ class ControlStore:
                 )
             )
             return version
+
+    def shapes(self, feed: str) -> dict[str, Contract]:
+        """The shapes that the feed's writers have told, by id."""
+        query = select(ShapeRow).where(ShapeRow.feed == feed).order_by(ShapeRow.created_at, ShapeRow.shape_id)
+        with self._transaction() as session:
+            return {row.shape_id: Contract.model_validate(row.body) for row in session.scalars(query)}
+
+    def save_shape(self, feed: str, shape_id: str, shape: Contract, window_id: str) -> None:
+        """Keep what a writer tells of its columns; what it tells last counts."""
+        body = shape.model_dump(mode="json")
+        with self._transaction() as session:
+            fresh = _insert_if_absent(
+                session,
+                ShapeRow,
+                feed=feed,
+                shape_id=shape_id,
+                body=body,
+                window_id=window_id,
+                created_at=_now(),
+            )
+            if not fresh:
+                session.get_one(ShapeRow, (feed, shape_id)).body = body
 
     # --- releases
 
