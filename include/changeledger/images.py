@@ -195,7 +195,9 @@ def key_of(values: Sequence[str], contract: Contract) -> Column:
 
 
 def key_is_null(key: str, contract: Contract) -> Column:
-    """Is any column of the key NULL?"""
+    """Is any column of the key NULL? Of a table without a key none is."""
+    if not contract.key:
+        return F.lit(False)
     return F.expr(" OR ".join(f"{quoted(key)}.{quoted(c.name)} IS NULL" for c in contract.key))
 
 

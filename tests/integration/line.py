@@ -20,19 +20,45 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
 
 
+# The tables of Qlik's change tables do not tell their key.
+KEYS = {
+    "dbo.customers": ["id"],
+    "sales.orders": ["region", "order_no"],
+    "dbo.parts": ["part_id"],
+    "dbo.wide": ["id"],
+}
+
+
 def cdc_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
-    patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(postgres.connection))
-    return _feed(name, "sqlserver_cdc", {}, more)
+    return _feed(name, "sqlserver_cdc", {}, postgres.connection, patch, more)
+
+
+def qlik_tables_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
+    told = {"tables": [{"table": table, "key": key} for table, key in KEYS.items()], **more}
+    return _feed(name, "qlik_tables", {}, postgres.connection, patch, told)
 
 
 def debezium_feed(name: str, kafka: KafkaBroker, prefix: str, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
-    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap}}
-    patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
     topics = [f"{prefix}.*", f"__debezium-heartbeat.{prefix}"]
-    return _feed(name, "debezium", {"topics": topics}, more)
+    return message_feed(name, "debezium", kafka, topics, patch, **more)
 
 
-def _feed(name: str, dialect: str, source: Mapping[str, Any], more: Mapping[str, Any]) -> Feed:
+def message_feed(
+    name: str, dialect: str, kafka: KafkaBroker, topics: list[str], patch: pytest.MonkeyPatch, **more: Any
+) -> Feed:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": kafka.bootstrap}}
+    return _feed(name, dialect, {"topics": topics}, connection, patch, more)
+
+
+def _feed(
+    name: str,
+    dialect: str,
+    source: Mapping[str, Any],
+    connection: Mapping[str, Any],
+    patch: pytest.MonkeyPatch,
+    more: Mapping[str, Any],
+) -> Feed:
+    patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
     told = {"tables": [{"table": table} for table in TABLES], **more}
     return Feed.model_validate(
         {"feed": name, "dialect": dialect, "database": "shop", "connection": name, "source": source, **told}

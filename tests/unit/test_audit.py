@@ -242,7 +242,12 @@ def unbalanced(spark: SparkSession) -> tuple[DataFrame, DataFrame, DataFrame]:
 def test_feed_rules(unbalanced: tuple[DataFrame, DataFrame, DataFrame], limit: float, over: int) -> None:
     raw, accounted, dispositions = unbalanced
     rules = feed_rules(feed(limit), balance(raw, accounted), raw, accounted, dispositions)
-    assert violations(rules) == {"conservation": 1, "quarantine_limit": over, "no_unpaired_images": 1}
+    assert violations(rules) == {
+        "conservation": 1,
+        "quarantine_limit": over,
+        "shapes_fit_contracts": 0,
+        "no_unpaired_images": 1,
+    }
     (lost,) = sample(rules[0], 20)
     assert (lost["record"]["offset"], lost["read"], lost["accounted"]) == (99, 1, 0)
 

@@ -29,7 +29,7 @@ WHOLE = "whole"
 BEFORE = "before"
 AFTER = "after"
 
-# The columns of a decoded record. `pair_key` joins the halves of one update (NULL for whole records).
+# The columns of a decoded record. `pair_key` joins the records of one change (NULL where it has one only).
 DECODED: tuple[str, ...] = (
     "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
     "commit_lsn", "change_lsn", "ordinal", "sort_key", "committed_at", "transaction_id", "flags", "record",
@@ -92,6 +92,8 @@ class MessageDialect:
     images_apart: bool = False
     # What the masks of a table obey; None where the dialect has none.
     mask_rules: Callable[[Contract], MaskRules] | None = None
+    # A table's columns as text, from the names in messages that tell no types; None where they always do.
+    named_columns: Callable[[Sequence[Sample], str], Contract] | None = None
 
 
 class ChangeTable(NamedTuple):
@@ -153,6 +155,12 @@ class TableDialect:
     # Where a raw row of a change table stands.
     record: Callable[[DataFrame, str, Feed], Column]
     decode: Callable[[DataFrame, Contract, Feed], DataFrame]
+    # The source table of a change table, by the latter's name.
+    source_table: Callable[[str], str]
+    # Is a column one of the dialect's own, beside the source's?
+    is_header: Callable[[str, Feed], bool]
+    # Do masks count the header's columns, before the source's?
+    masks_count_header: bool = False
     images_apart: bool = False
     mask_rules: Callable[[Contract], MaskRules] | None = None
 

@@ -245,7 +245,9 @@ def _outcome_columns() -> list[Column]:
 
 def _with_segments(decoded: DataFrame) -> DataFrame:
     """The other segments of each change as rows of their own: paired, or quarantined with the first."""
-    rows = spread(decoded)
+    is_split = F.size(PARTS) > 0
+    first = F.encode(F.to_json("record"), "UTF-8")
+    rows = spread(decoded.withColumn("pair_key", F.when(is_split, first)))
     part = F.col("segment_record")
     record = F.struct(
         part["topic"].alias("source"),
@@ -260,6 +262,7 @@ def _with_segments(decoded: DataFrame) -> DataFrame:
         "reason": F.col("reason"),
         "detail": F.col("detail"),
         "part": F.lit(base.WHOLE),
+        "pair_key": F.col("pair_key"),
         "raw_key": part["key"],
         "raw_value": part["value"],
         "raw_headers": part["headers"],

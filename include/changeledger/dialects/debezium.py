@@ -22,7 +22,7 @@ from changeledger.change import literal
 from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
-from changeledger.dialects.debezium_schema import discover
+from changeledger.dialects.debezium_schema import discover, named_columns
 from changeledger.dialects.debezium_values import WIRES, placeholder_texts
 
 _SOURCE = (
@@ -310,4 +310,4 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
     return base.without_change(parsed, disposition, reason, shown)
 
 
-DEBEZIUM = base.MessageDialect("debezium", survey, decode, decode_other)
+DEBEZIUM = base.MessageDialect("debezium", survey, decode, decode_other, named_columns=named_columns)

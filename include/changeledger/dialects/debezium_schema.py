@@ -64,6 +64,26 @@ def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, tuple[str, Cont
     return found
 
 
+def named_columns(samples: Sequence[Sample], table: str) -> Contract:
+    """The columns by the members of images and keys, all of them text: messages without a schema block."""
+    names: dict[str, None] = {}
+    key: dict[str, None] = {}
+    for sample in samples:
+        payload = _payload(_json_object(sample.value))
+        for side in ("before", "after"):
+            image = payload.get(side)
+            names |= dict.fromkeys(image if isinstance(image, dict) else ())
+        key |= dict.fromkeys(_payload(_json_object(sample.key)))
+    place = {name: at for at, name in enumerate((n for n in key if n in names), 1)}
+    return Contract(
+        table=table,
+        columns=tuple(
+            Column(name=n, type="nvarchar(max)", ordinal=at, key_position=place.get(n, 0))
+            for at, n in enumerate(names, 1)
+        ),
+    )
+
+
 def _together(known: Contract | None, told: Contract | None) -> Contract | None:
     if known is None or told is None:
         return told or known

@@ -15,6 +15,8 @@ Source: the page on change tables. Where it contradicts its own rules (mask 1100
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -32,6 +34,7 @@ from changeledger.dialects.qlik_tables_sql import (
     OPERATION,
     SEQ_DIGITS,
     ChangeTables,
+    is_header,
 )
 from changeledger.dialects.table_rows import Rows
 
@@ -250,6 +253,19 @@ def mask_rules(shape: Contract) -> MaskRules:
     return MaskRules("key", tuple(range(1, first)))
 
 
+def source_table(name: str) -> str:
+    """`dbo.orders__ct` is `dbo.orders`."""
+    return re.sub(r"(?i)__ct$", "", name)
+
+
 QLIK_TABLES = base.TableDialect(
-    "qlik_tables", ChangeTables, record, decode, images_apart=True, mask_rules=mask_rules
+    "qlik_tables",
+    ChangeTables,
+    record,
+    decode,
+    source_table,
+    lambda name, feed: is_header(name, _source(feed).header_prefix),
+    masks_count_header=True,
+    images_apart=True,
+    mask_rules=mask_rules,
 )

@@ -14,6 +14,8 @@ Source: the page on `cdc.<capture_instance>_CT` and its remarks on large object 
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -243,6 +245,23 @@ def mask_rules(shape: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
     return MaskRules("all")
 
 
+def source_table(name: str) -> str:
+    """`cdc.dbo_orders_CT` is `dbo.orders`: by default a capture instance is named after its table."""
+    instance = re.sub(r"(?i)^cdc\.|_ct$", "", name)
+    return instance if "." in instance else instance.replace("_", ".", 1)
+
+
+def is_header(name: str, _feed: Feed) -> bool:
+    return name.startswith("__$")
+
+
 SQLSERVER_CDC = base.TableDialect(
-    "sqlserver_cdc", CaptureTables, record, decode, images_apart=True, mask_rules=mask_rules
+    "sqlserver_cdc",
+    CaptureTables,
+    record,
+    decode,
+    source_table,
+    is_header,
+    images_apart=True,
+    mask_rules=mask_rules,
 )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from changeledger import calibration, change, mask_order
-from changeledger.config import ByteOrder
+from changeledger import calibration, mask_order
+from changeledger.config import ByteOrder, Feed
 from changeledger.contract import Contract
-from changeledger.dialects.base import quarantined_if
+from changeledger.dialects.base import Dialect
 from changeledger.reconcile import pairs
 from changeledger.stages.run import Run, log
 
@@ -26,40 +25,50 @@ def settled(this: Run, shape: Contract, records: DataFrame) -> tuple[Contract, s
     Once records have proved an order it is used; a mask that then disagrees with its images is a finding of
     the audit.
     """
-    rules = this.dialect.mask_rules
-    if rules is None:
-        return shape, None
-    setting = this.feed.mask_order
-    if max(c.ordinal for c in shape.columns) <= _ONE_BYTE:
-        return shape.model_copy(update={"mask_order": _PUBLISHED}), None
-    stored = this.control.mask_evidence(this.feed.feed).get(shape.table)
-    if setting == "auto" and stored is not None and stored.mask_order is not None:
+    dialect, feed = this.dialect, this.feed
+    if _is_plain(dialect, shape):
+        return _published(shape), None
+    stored = this.control.mask_evidence(feed.feed).get(shape.table)
+    if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
         return shape.model_copy(update={"mask_order": stored.mask_order}), None
-    found = _evidence(this, shape.model_copy(update={"mask_order": _PUBLISHED}), records)
     earlier = stored.without(this.window) if stored is not None else mask_order.Evidence()
-    reading = mask_order.settle(found, earlier, setting, _PUBLISHED)
-    this.control.save_mask_evidence(this.feed.feed, shape.table, this.window, found, reading)
-    log.info("%s: %s: masks are %s: %s", this.feed.feed, shape.table, reading.order, reading.why)
+    found, reading = _judged(dialect, feed, shape, records, earlier)
+    this.control.save_mask_evidence(feed.feed, shape.table, this.window, found, reading)
+    log.info("%s: %s: masks are %s: %s", feed.feed, shape.table, reading.order, reading.why)
+    return _read_as(shape, reading)
+
+
+def settled_alone(
+    dialect: Dialect, feed: Feed, shape: Contract, records: DataFrame
+) -> tuple[Contract, str | None]:
+    """As `settled`, from what these records say alone."""
+    if _is_plain(dialect, shape):
+        return _published(shape), None
+    _, reading = _judged(dialect, feed, shape, records, mask_order.Evidence())
+    return _read_as(shape, reading)
+
+
+def _is_plain(dialect: Dialect, shape: Contract) -> bool:
+    return dialect.mask_rules is None or max(c.ordinal for c in shape.columns) <= _ONE_BYTE
+
+
+def _published(shape: Contract) -> Contract:
+    return shape.model_copy(update={"mask_order": _PUBLISHED})
+
+
+def _read_as(shape: Contract, reading: mask_order.Reading) -> tuple[Contract, str | None]:
     return shape.model_copy(update={"mask_order": reading.order}), None if reading.order else reading.why
 
 
-def _evidence(this: Run, shape: Contract, records: DataFrame) -> mask_order.Evidence:
-    decoded = this.dialect.decode(records.limit(_LOOKED_AT), shape, this.feed)
-    if this.dialect.images_apart:
+def _judged(
+    dialect: Dialect, feed: Feed, shape: Contract, records: DataFrame, earlier: mask_order.Evidence
+) -> tuple[mask_order.Evidence, mask_order.Reading]:
+    as_published = _published(shape)
+    decoded = dialect.decode(records.limit(_LOOKED_AT), as_published, feed)
+    if dialect.images_apart:
         decoded = pairs.join_images(decoded)
-    assert this.dialect.mask_rules is not None
-    rows = calibration.evidence(calibration.facts(decoded, shape), shape, this.dialect.mask_rules(shape))
-    return calibration.counted(rows.collect()[0], shape)
-
-
-def closed(decoded: DataFrame, why: str) -> DataFrame:
-    """Changes whose masks cannot be read are quarantined: what they changed is not known."""
-    unread = (F.col("disposition") == change.CHANGE) & F.col("mask").isNotNull()
-    reason = F.when(unread, F.lit("mask_order_contradicted"))
-    return decoded.withColumns(
-        {
-            "disposition": quarantined_if(reason, F.col("disposition")),
-            "reason": F.coalesce(reason, F.col("reason")),
-            "detail": F.when(unread, F.lit(why[:500])).otherwise(F.col("detail")),
-        }
-    )
+    assert dialect.mask_rules is not None, "asked only of dialects with masks"
+    rules = dialect.mask_rules(as_published)
+    rows = calibration.evidence(calibration.facts(decoded, as_published), as_published, rules)
+    found = calibration.counted(rows.collect()[0], as_published)
+    return found, mask_order.settle(found, earlier, feed.mask_order, _PUBLISHED)

@@ -12,32 +12,14 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger import change, images
+from changeledger import change
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
-from changeledger.dialects.base import (
-    HEADERS_TYPE,
-    Known,
-    MessageDialect,
-    TableDialect,
-    Told,
-    message_record,
-    without_change,
-)
-from changeledger.errors import ContractError
-from changeledger.reconcile import pairs
-from changeledger.stages import mask_orders
-from changeledger.stages.run import Run, log, union
+from changeledger.dialects.base import Known, MessageDialect, Told, message_record
+from changeledger.stages import mask_orders, reading
+from changeledger.stages.reading import Input, union
+from changeledger.stages.run import Run, log
 from changeledger.storage import lake
-
-
-@dataclass(frozen=True)
-class Input:
-    """The decoded records of one table, or of no table of the feed."""
-
-    table: str | None
-    contract: Contract | None
-    decoded: DataFrame
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:
@@ -90,62 +72,17 @@ def _messages(this: Run) -> DataFrame:
 
 
 def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
-    """One input for each table, its records of all shapes decoded and fitted to its contract."""
-    by_table: dict[str, list[Told]] = {}
-    for one in told:
-        by_table.setdefault(one.table, []).append(one)
-    inputs = []
-    for table, parts in by_table.items():
-        contract: Contract | None = this.control.contract(this.feed.feed, table)
-        frames, refused = [], []
-        for part in parts:
-            try:
-                contract = _agreed(table, contract, part.shape)
-            except ContractError as error:
-                refused.append(_refused(this, part.records, error))
-                continue
-            frames.append(_read(this, part.shape or contract, part.records))
-        if contract is not None:
-            this.control.save_contract(this.feed.feed, contract.checked(), this.id)
-        decoded = [
-            images.fitted(records, shape, contract) for shape, records in frames if contract is not None
-        ]
-        if decoded:
-            inputs.append(Input(table, contract, union(decoded)))
-        if refused:
-            inputs.append(Input(table, None, union(refused)))
-    return inputs
+    """The records of the feed's tables decoded, and the contracts that they agree on stored."""
+    contracts = this.control.contracts(this.feed.feed)
 
+    def settled(shape: Contract, records: DataFrame) -> tuple[Contract, str | None]:
+        return mask_orders.settled(this, shape, records)
 
-def _read(this: Run, shape: Contract, records: DataFrame) -> tuple[Contract, DataFrame]:
-    shape, why_not = mask_orders.settled(this, shape, records)
-    decoded = this.dialect.decode(records, shape, this.feed)
-    return shape, decoded if why_not is None else mask_orders.closed(decoded, why_not)
-
-
-def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contract:
-    """The table's contract with what a writer tells of its columns."""
-    if told is None and known is None:
-        raise ContractError(
-            f"the messages of {table} do not tell its columns: they have no schema block",
-            f"state `columns:` (and `key:`) for {table} in the feed's YAML, or let the connector send them",
-        )
-    agreed = told if known is None else known if told is None else known.evolved_to(told)
-    assert agreed is not None, "one of both is there"
-    return agreed
-
-
-def _refused(this: Run, records: DataFrame, error: ContractError) -> DataFrame:
-    """Records of a shape that the table's contract rules out. The audit fails for them."""
-    if isinstance(this.dialect, TableDialect):
-        row = F.struct(*(F.col(change.quoted(n)) for n in records.columns if n not in {"run_id", "record"}))
-        records = records.select("record", F.encode(F.to_json(row), "UTF-8").alias("value")).withColumns(
-            {"key": F.lit(None).cast("binary"), "headers": F.lit(None).cast(HEADERS_TYPE)}
-        )
-    else:
-        records = records.withColumn("record", message_record())
-    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), F.lit(error.message)
-    return without_change(records, *told)
+    found = reading.inputs(this.dialect, this.feed, told, contracts, settled)
+    for one in found:
+        if one.contract is not None:
+            this.control.save_contract(this.feed.feed, one.contract.checked(), this.id)
+    return found
 
 
 def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
@@ -183,11 +120,7 @@ def _write(this: Run, one: Input) -> Left | None:
     """Append the input's changes; return its other records, where there are any."""
     if one.table is None or one.contract is None:
         return Left(_told(this, one.table, one.decoded), quarantined=True)
-    records = (
-        pairs.join_images(one.decoded)
-        if this.dialect.images_apart
-        else one.decoded.withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
-    )
+    records = reading.settled_pairs(one.decoded, this.dialect)
     # The ledger itself tells of a before record that it holds in a change.
     kept = (change.CHANGE, change.PAIRED) if this.dialect.images_apart else (change.CHANGE,)
     seen = Observation(f"dispositions of {one.table}")
@@ -210,30 +143,7 @@ def _write(this: Run, one: Input) -> Left | None:
 
 
 def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame:
-    position = [F.col(c) for c in ("operation", "sort_key")]
-    # Where the source tells no position, the same words elsewhere are another change.
-    unplaced = F.when(F.col("commit_lsn").isNull(), F.col("record"))
-    change_id = images.fingerprint(
-        [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
-    )
-    before, after = (images.fields(side, contract) for side in ("before", "after"))
-    gaps = F.col("before_gaps"), F.col("after_gaps")
-    shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
-    masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
-    disagrees = F.when(masked, shown != images.without_gaps(F.col("changed"), *gaps))
-    flags = F.when(disagrees, pairs.with_flag(F.col("flags"), change.MASK_DISAGREES)).otherwise(
-        F.col("flags")
-    )
-    rows = changes.withColumns(
-        {
-            "change_id": change_id,
-            "flags": flags,
-            "feed": F.lit(this.feed.feed),
-            "dialect": F.lit(this.feed.dialect),
-            "paired_change_id": F.lit(None).cast("string"),
-            "run_id": F.lit(this.id),
-        }
-    )
+    rows = reading.ledger_columns(changes, contract, this.feed).withColumn("run_id", F.lit(this.id))
     return rows.select(*(F.col(name).cast(kind) for name, kind in change.ledger_columns(contract)))
 
 

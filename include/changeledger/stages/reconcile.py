@@ -10,7 +10,8 @@ from changeledger.change import quoted
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
 from changeledger.reconcile import duplicates, history, pairs
-from changeledger.stages.run import Run, log, union
+from changeledger.stages.reading import union
+from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 
 

@@ -16,6 +16,7 @@ from changeledger.contract import Contract, TableNames, distinct_names
 from changeledger.dialects.base import Dialect, message_record
 from changeledger.dialects.registry import DIALECTS
 from changeledger.errors import StageOrderError
+from changeledger.stages.reading import union
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, WindowRow
 
@@ -161,10 +162,3 @@ class Run:
         """`work` on each item, some at once; the first error ends it."""
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
             return list(pool.map(work, items))
-
-
-def union(frames: list[DataFrame]) -> DataFrame:
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return together

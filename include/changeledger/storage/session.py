@@ -28,28 +28,33 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.catalog.lake.warehouse": settings.warehouse,
         # A task sees what another process has committed: catalog entries are not kept from query to query.
         "spark.sql.catalog.lake.cache-enabled": "false",
-        "spark.sql.session.timeZone": "UTC",
-        # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
-        "spark.sql.ansi.enabled": "true",
-        # JSON members can occur twice; the last one counts.
-        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-        "spark.sql.timestampType": "TIMESTAMP_LTZ",
-        # A JSON member of another type makes the whole message malformed, not the member NULL.
-        "spark.sql.json.enablePartialResults": "false",
-        # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
-        "spark.sql.legacy.charVarcharAsString": "true",
-        # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
-        # minutes of planning, for filters that none of these queries gains from.
-        "spark.sql.constraintPropagation.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        # Notes the caller's line at every call on a Column: two thirds of the time to build a wide plan.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        **_SQL,
     }
     if settings.catalog_user:
         conf["spark.sql.catalog.lake.jdbc.user"] = settings.catalog_user
         conf["spark.sql.catalog.lake.jdbc.password"] = settings.catalog_password
     return conf
 
+
+# What the decoders expect of a session, with a lake or without.
+_SQL = {
+    "spark.sql.session.timeZone": "UTC",
+    # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
+    "spark.sql.ansi.enabled": "true",
+    # JSON members can occur twice; the last one counts.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # A JSON member of another type makes the whole message malformed, not the member NULL.
+    "spark.sql.json.enablePartialResults": "false",
+    # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
+    "spark.sql.legacy.charVarcharAsString": "true",
+    # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
+    # minutes of planning, for filters that none of these queries gains from.
+    "spark.sql.constraintPropagation.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # Notes the caller's line at every call on a Column: two thirds of the time to build a wide plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
 
 # The members of `spark_conf` that others on the machine must not see.
 SECRETS = ("spark.sql.catalog.lake.jdbc.user", "spark.sql.catalog.lake.jdbc.password")
@@ -110,6 +115,29 @@ def spark_session(app_name: str) -> SparkSession:
     for name, value in secrets.items():
         spark.conf.set(name, value)
     return spark
+
+
+def session_without_lake(app_name: str) -> SparkSession:
+    """A session of this process alone that reads and writes nothing: for decoding what is at hand."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - seconds to import
+
+    _check_versions()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name).master("local[*]")
+    conf = {
+        **_SQL,
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.log.level": "ERROR",
+        # A handful of records: compiling their plans to bytecode would take most of the time.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
 
 
 def _allow_deep_plans() -> None:

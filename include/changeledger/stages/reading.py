@@ -1,0 +1,153 @@
+"""How the records of a window are read: by the shape that their writer tells, into their table's contract.
+
+It touches no lake and no control store: normalize and the `decode` command read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger import change, images
+from changeledger.change import quoted
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.dialects.base import (
+    HEADERS_TYPE,
+    Dialect,
+    TableDialect,
+    Told,
+    message_record,
+    without_change,
+)
+from changeledger.errors import ContractError
+from changeledger.reconcile import pairs
+
+# The shape with the byte order of its masks, and why the masks must not be read, where they must not.
+Settled = Callable[[Contract, DataFrame], tuple[Contract, str | None]]
+
+
+@dataclass(frozen=True)
+class Input:
+    """The decoded records of one table; without a contract, records that became no change."""
+
+    table: str | None
+    contract: Contract | None
+    decoded: DataFrame
+
+
+def inputs(
+    dialect: Dialect,
+    feed: Feed,
+    told: Sequence[Told],
+    contracts: Mapping[str, Contract],
+    settled: Settled,
+) -> list[Input]:
+    """One input for each table, its records of all shapes decoded and fitted to its contract.
+
+    `contracts`: what the tables have so far. Records of a shape that the contract rules out are an input
+    of their own. Raises ContractError where nothing tells the columns of a table.
+    """
+    by_table: dict[str, list[Told]] = {}
+    for one in told:
+        by_table.setdefault(one.table, []).append(one)
+    found = []
+    for table, parts in by_table.items():
+        contract = contracts.get(table)
+        frames, refused = [], []
+        for part in parts:
+            try:
+                contract = _agreed(table, contract, part.shape)
+            except ContractError as error:
+                refused.append(_refused(dialect, part.records, error))
+                continue
+            shape, why_not = settled(part.shape or contract, part.records)
+            decoded = dialect.decode(part.records, shape, feed)
+            frames.append((shape, decoded if why_not is None else _closed(decoded, why_not)))
+        if contract is not None and frames:
+            decoded_parts = [images.fitted(decoded, shape, contract) for shape, decoded in frames]
+            found.append(Input(table, contract, union(decoded_parts)))
+        if refused:
+            found.append(Input(table, None, union(refused)))
+    return found
+
+
+def settled_pairs(decoded: DataFrame, dialect: Dialect) -> DataFrame:
+    """The records with `paired_record`: the two images of an update joined, where the dialect parts them."""
+    if dialect.images_apart:
+        return pairs.join_images(decoded)
+    return decoded.withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
+
+
+def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
+    """Changes with what the ledger says of them beside: their id, and whether their mask agrees."""
+    position = [F.col(c) for c in ("operation", "sort_key")]
+    # Where the source tells no position, the same words elsewhere are another change.
+    unplaced = F.when(F.col("commit_lsn").isNull(), F.col("record"))
+    change_id = images.fingerprint(
+        [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
+    )
+    before, after = (images.fields(side, contract) for side in ("before", "after"))
+    gaps = F.col("before_gaps"), F.col("after_gaps")
+    shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
+    masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
+    disagrees = F.when(masked, shown != images.without_gaps(F.col("changed"), *gaps))
+    flags = F.when(disagrees, pairs.with_flag(F.col("flags"), change.MASK_DISAGREES)).otherwise(
+        F.col("flags")
+    )
+    return changes.withColumns(
+        {
+            "change_id": change_id,
+            "flags": flags,
+            "feed": F.lit(feed.feed),
+            "dialect": F.lit(feed.dialect),
+            "paired_change_id": F.lit(None).cast("string"),
+        }
+    )
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    together = frames[0]
+    for frame in frames[1:]:
+        together = together.unionByName(frame)
+    return together
+
+
+def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contract:
+    """The table's contract with what a writer tells of its columns."""
+    if told is None and known is None:
+        raise ContractError(
+            f"the messages of {table} do not tell its columns: they have no schema block",
+            f"state `columns:` (and `key:`) for {table} in the feed's YAML, or let the connector send them",
+        )
+    agreed = told if known is None else known if told is None else known.evolved_to(told)
+    assert agreed is not None, "one of both is there"
+    return agreed
+
+
+def _refused(dialect: Dialect, records: DataFrame, error: ContractError) -> DataFrame:
+    """Records of a shape that the table's contract rules out. The audit fails for them."""
+    if isinstance(dialect, TableDialect):
+        row = F.struct(*(F.col(quoted(n)) for n in records.columns if n not in {"run_id", "record"}))
+        records = records.select("record", F.encode(F.to_json(row), "UTF-8").alias("value")).withColumns(
+            {"key": F.lit(None).cast("binary"), "headers": F.lit(None).cast(HEADERS_TYPE)}
+        )
+    else:
+        records = records.withColumn("record", message_record())
+    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), F.lit(error.message)
+    return without_change(records, *told)
+
+
+def _closed(decoded: DataFrame, why: str) -> DataFrame:
+    """Changes whose masks cannot be read are quarantined: what they changed is not known."""
+    unread = (F.col("disposition") == change.CHANGE) & F.col("mask").isNotNull()
+    return decoded.withColumns(
+        {
+            "disposition": F.when(unread, F.lit(change.QUARANTINED)).otherwise(F.col("disposition")),
+            "reason": F.when(unread, F.lit("mask_order_contradicted")).otherwise(F.col("reason")),
+            "detail": F.when(unread, F.lit(why[:500])).otherwise(F.col("detail")),
+        }
+    )
