@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -82,7 +82,7 @@ def test_five_dialects_tell_one_truth(
             message_feed(f"ces{seed}", "ces", kafka, [f"ces{seed}"], monkeypatch),
             message_feed(f"qlik{seed}", "qlik_messages", kafka, [f"qlik{seed}.*"], monkeypatch),
         ]
-        for first, last in zip(cuts, cuts[1:], strict=False):
+        for first, last in pairwise(cuts):
             if first == 0:
                 sqlserver_cdc.load(postgres.url, log, to_tx=last)
                 qlik_tables.load(postgres.url, log, to_tx=last)
@@ -185,7 +185,7 @@ class Canonical(NamedTuple):
 
 
 def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
-    """What every dialect tells of a change's place; the changes of one key in a transaction in their order."""
+    """By what every dialect tells of a change's place; of one key and transaction in their order."""
     found: dict[tuple[Any, ...], list[Canonical]] = {}
     for change in changes:
         operation = "insert" if change.operation == "snapshot" else change.operation

@@ -46,7 +46,10 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
     ("text", "complaint"),
     [
         (GOOD + "colour: red\n", "colour: Extra inputs are not permitted"),
-        (GOOD.replace("sqlserver_cdc", "oracle"), "dialect: Input should be 'debezium' or 'sqlserver_cdc'"),
+        (
+            GOOD.replace("sqlserver_cdc", "oracle"),
+            "dialect: Input should be 'ces', 'debezium', 'qlik_messages', 'qlik_tables' or 'sqlserver_cdc'",
+        ),
         (GOOD.replace("cdc_schema", "topics"), "topics: Extra inputs are not permitted"),
         (GOOD.replace("sqlserver_cdc", "debezium"), "topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
