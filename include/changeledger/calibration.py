@@ -29,6 +29,7 @@ from changeledger.config import ByteOrder
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
 from changeledger.mask_order import COUNTS, ORDERS, Evidence
+from changeledger.plans import sealed
 
 # The counts that an example is kept of.
 _SHOWN = ("big", "little", "undecided", "neither")
@@ -57,11 +58,15 @@ def facts(decoded: DataFrame, shape: Contract) -> DataFrame:
     cells = ",".join(f"_{at}:{c.spark_type}" for at, c in enumerate(shape.columns))
     no_names = F.array().cast("array<string>")
     gap_names = [F.coalesce(F.map_keys(f"{side}_gaps"), no_names) for side in ("before", "after")]
-    told = decoded.where((F.col("disposition") == change.CHANGE) & F.col("mask").isNotNull()).select(
-        masks.from_text(F.col("mask")).alias("mask"),
-        F.col("operation").alias("kind"),
-        *(F.col(side).cast(f"struct<{cells}>").alias(side) for side in ("before", "after")),
-        F.array_union(*gap_names).alias("gap_names"),
+    told = (
+        sealed(decoded)
+        .where((F.col("disposition") == change.CHANGE) & F.col("mask").isNotNull())
+        .select(
+            masks.from_text(F.col("mask")).alias("mask"),
+            F.col("operation").alias("kind"),
+            *(F.col(side).cast(f"struct<{cells}>").alias(side) for side in ("before", "after")),
+            F.array_union(*gap_names).alias("gap_names"),
+        )
     )
     differing = _words_where(shape, lambda at, _: f"NOT (before._{at} <=> after._{at})")
     known = _words_where(shape, lambda at, _: f"after._{at} IS NOT NULL")

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from changeledger import change, images
 from changeledger.contract import Contract
+from changeledger.plans import sealed
 
 
 def join_images(decoded: DataFrame) -> DataFrame:
@@ -17,6 +18,7 @@ def join_images(decoded: DataFrame) -> DataFrame:
     is `paired`, or quarantined when nothing follows it in its complete window; an after record alone is
     legal, its before image unknown. Where the two have different keys, the row moved.
     """
+    decoded = sealed(decoded)
     half = F.col("pair_key").isNotNull() & (F.col("disposition") == change.CHANGE)
     whole = decoded.where(~half).withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
     pair = Window.partitionBy("pair_key").orderBy(F.col("part").desc())  # before, then after

@@ -16,6 +16,7 @@ from changeledger import change
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
+from changeledger.plans import sealed
 from changeledger.stages import mask_orders, reading
 from changeledger.stages.reading import Input, union
 from changeledger.stages.run import Run, log
@@ -136,9 +137,7 @@ def _write(this: Run, one: Input) -> Left | None:
     log.info("%s: %s: %d records, %d changes", this.feed.feed, one.table, found["records"], found["change"])
     if found["records"] == found["kept"]:
         return None
-    # Spark moves no filter past what is observed; into the decoding it would copy all of that.
-    apart = records.observe(f"records of {one.table} again", F.count(F.lit(1)).alias("records"))
-    others_only = apart.where(~F.col("disposition").isin(*kept))
+    others_only = sealed(records).where(~F.col("disposition").isin(*kept))
     return Left(_told(this, one.table, others_only), quarantined=found[change.QUARANTINED] > 0)
 
 
