@@ -70,6 +70,9 @@ class SparkConnectServer(Service):
             # Small data, asked once: the thorough compiler's time does not come back (8 % of the demo's).
             # Alone it would leave 48 MB for compiled code, which the plans of a day fill: the server ends.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
+            # Nor does that of compiling each plan.
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         }
         return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
 

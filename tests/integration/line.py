@@ -70,6 +70,9 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 
 
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
+    # A hundred rows: compiling the plans of a whole run would take half of its time. test_connect compiles.
+    spark.conf.set("spark.sql.codegen.wholeStage", "false")
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     for stage in stages:
         stage.run(spark, feed, over)
 
