@@ -85,6 +85,11 @@ def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> N
         copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
 
 
+def columns(table: Table) -> tuple[str, ...]:
+    """Of the change table, in the order of `change_rows`."""
+    return (*_HEAD, *table.names, _COMMAND)
+
+
 def change_rows(transaction: Transaction) -> Iterator[tuple[Table, tuple[Any, ...]]]:
     """The `_CT` rows of a transaction, in the order of the log."""
     for change in transaction.changes:
