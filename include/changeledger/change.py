@@ -113,6 +113,15 @@ PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+# Records that somebody has asked to be read again. A run takes all of them, and leaves none.
+REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    # The run that read the record.
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+)
+
+
 def quoted(name: str) -> str:
     """A name as an identifier of Spark SQL."""
     return "`" + name.replace("`", "``") + "`"

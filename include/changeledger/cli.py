@@ -6,18 +6,22 @@ import argparse
 import json
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
-from changeledger.config import SOURCE_MODELS, load_feed
-from changeledger.decoding.pretty import drawn
+from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, load_feeds
+from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from changeledger.stages.quarantine import Chosen
 
 # More than this is for a file, not for a terminal.
 _MOST_ROWS = 100
@@ -47,6 +51,23 @@ def main(argv: list[str] | None = None) -> None:
         "file", nargs="?", type=Path, metavar="FILE", help="JSON lines; standard input if none"
     )
     decode.set_defaults(run=_decode)
+    quarantine = commands.add_parser("quarantine", help="see records that could not be read, or replay them")
+    actions = quarantine.add_subparsers(required=True, metavar="ACTION")
+    for name, run, told in (
+        ("list", _quarantine_list, "how many records, by table and reason"),
+        ("show", _quarantine_show, "the records as they came, with reason and detail"),
+        ("replay", _quarantine_replay, "let the feed's next run read them again, after a fix"),
+    ):
+        action = actions.add_parser(name, help=told)
+        action.add_argument("feed", help="the feed's name")
+        action.add_argument("--table", help="of this source table only, as the feed names it")
+        action.add_argument("--reason", help="with this reason code only")
+        action.add_argument(
+            "--run", dest="run_id", metavar="RUN", help="of this run only, as `list` names it"
+        )
+        if name != "replay":
+            action.add_argument("--json", action="store_true", help="one JSON object a row")
+        action.set_defaults(run=run)
     arguments = parser.parse_args(argv)
     try:
         arguments.run(arguments)
@@ -55,24 +76,86 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _query(arguments: argparse.Namespace) -> None:
-    # Seconds to import: `--help` answers at once.
-    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415
+    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - as in `_lake`
 
+    with _lake("query") as spark:
+        try:
+            _answer(arguments, spark.sql(arguments.sql))
+        except (AnalysisException, ParseException) as error:
+            _fail(error.getMessage() or str(error))
+
+
+@contextmanager
+def _lake(command: str) -> Iterator[SparkSession]:
+    """A session on the lake of this installation."""
+    # Seconds to import: `--help` answers at once.
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     # Spark's Python side would log a wrong query's Java stack, beside the error that we print.
     logging.disable()
-    spark = spark_session("changeledger query")
+    spark = spark_session(f"changeledger {command}")
     try:
-        answer = spark.sql(arguments.sql)
-        if arguments.json:
-            _print_json(answer)
-        else:
-            _print(answer)
-    except (AnalysisException, ParseException) as error:
-        _fail(error.getMessage() or str(error))
+        yield spark
     finally:
         spark.stop()
+
+
+def _answer(arguments: argparse.Namespace, answer: DataFrame) -> None:
+    if arguments.json:
+        _print_json(answer)
+    else:
+        _print(answer)
+
+
+def _chosen(arguments: argparse.Namespace) -> tuple[Feed, Chosen]:
+    from changeledger.stages.quarantine import Chosen  # noqa: PLC0415 - as in `_lake`
+
+    feed = load_feeds(Settings().feeds).get(arguments.feed)
+    if feed is None:
+        raise ConfigError(f"there is no feed {arguments.feed!r}", "name one of the feeds' YAML files")
+    return feed, Chosen(arguments.table, arguments.reason, arguments.run_id)
+
+
+def _quarantine_list(arguments: argparse.Namespace) -> None:
+    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+
+    feed, chosen = _chosen(arguments)
+    with _lake("quarantine") as spark:
+        _answer(arguments, quarantine.summary(quarantine.records(spark, feed, chosen)))
+
+
+def _quarantine_show(arguments: argparse.Namespace) -> None:
+    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+
+    feed, chosen = _chosen(arguments)
+    with _lake("quarantine") as spark:
+        for row in quarantine.records(spark, feed, chosen).toLocalIterator():
+            told = row.asDict(recursive=True)
+            for name in ("raw_key", "raw_value"):
+                told[name] = _text(told[name])
+            if arguments.json:
+                print(json.dumps(told, ensure_ascii=False, default=_shown))  # noqa: T201
+            else:
+                Console(highlight=False).print(quarantined(told))
+
+
+def _quarantine_replay(arguments: argparse.Namespace) -> None:
+    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+
+    feed, chosen = _chosen(arguments)
+    with _lake("quarantine") as spark:
+        count = quarantine.replay(spark, feed, chosen)
+    print(f"{count} records are read again by the next run of {feed.feed}: trigger it now, or wait for it")  # noqa: T201
+
+
+def _text(raw: bytes | None) -> str | None:
+    """Raw bytes as text where they are text, else as 0x and hex."""
+    if raw is None:
+        return None
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError:
+        return _shown(raw)
 
 
 def _print(answer: DataFrame) -> None:

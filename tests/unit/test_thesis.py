@@ -6,6 +6,7 @@ Without services: the whole line is for tests/integration/test_thesis.py.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -136,17 +137,19 @@ def tellings(log: Log, how: Settings) -> list[Told]:
     )
     connector = debezium.messages(log, schemas=True, snapshot=False)
     replicate = qlik_messages.messages(log, envelope=how.envelope, snapshot=False)
-    key_updates_whole = May(NOTES, parts_key_updates=False, key_only_deletes=True)
+    whole = May(NOTES, parts_key_updates=False, key_only_deletes=True)
+    # To Qlik an xml is a large object, whose old value SQL Server's log does not have.
+    with_xml = whole._replace(before=NOTES | {"document"})
     return [
         Told("sqlserver_cdc", list(row_lines(cdc, ct_names)), May(NOTES, commit_time=False)),
-        Told("qlik_tables", list(row_lines(qlik, qlik_names)), key_updates_whole),
+        Told("qlik_tables", list(row_lines(qlik, qlik_names)), whole),
         Told("debezium", message_lines(connector), May(NOTES, NOTES)),
         Told(
             "ces",
             message_lines(streamed),
             May(NOTES, any_column=not how.all_columns, before_images=how.old_values),
         ),
-        Told("qlik_messages", message_lines(replicate), key_updates_whole),
+        Told("qlik_messages", message_lines(replicate), with_xml),
     ]
 
 
@@ -182,6 +185,9 @@ def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
             return None
         if column.decimal:
             return Decimal(told)
+        if column.base == "real":
+            # Shown in the fewest digits that are this number in 32 bits.
+            return struct.unpack("f", struct.pack("f", told))[0]
         if column.base in {"varbinary", "binary"}:
             return bytes.fromhex(told[2:])
         if column.base in {"datetime", "datetime2"}:
@@ -214,7 +220,7 @@ def place(table: str, operation: str, commit: str, key: Any) -> Place:
     return table, operation, commit, repr(key)
 
 
-def check_change(found: dict[str, Any], want: Wanted, may: May) -> None:
+def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> None:
     table, change = want.change.table, want.change
     if "change_lsn" in found:
         assert found["change_lsn"] == f"0x{change.change_lsn.hex().upper()}"
@@ -236,11 +242,11 @@ def check_change(found: dict[str, Any], want: Wanted, may: May) -> None:
             # What a delete then tells is its key.
             assert told is None or gaps[side] == beside_the_key
             continue
-        assert (told is None) == (image is None), side
-        assert gaps[side] <= may_lack, side
+        assert (told is None) == (image is None), (one, side)
+        assert gaps[side] <= may_lack, (one, side)
         if told is not None and image is not None:
             shown = python(table, {n: v for n, v in told.items() if n not in gaps[side]})
-            assert shown == {n: image[n] for n in shown}, side
+            assert shown == {n: image[n] for n in shown}, (one, side)
 
 
 @pytest.fixture(scope="module")
@@ -256,7 +262,7 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
 
 
 # A failing log is small as it is: to look for a smaller one would take minutes.
-@settings(max_examples=4, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(how=any_settings)
 def test_any_log_in_any_dialect_is_the_same_changes(interpreted: SparkSession, how: Settings) -> None:
     log = simulate(how.seed, how.transactions)
@@ -278,7 +284,7 @@ def test_any_log_in_any_dialect_is_the_same_changes(interpreted: SparkSession, h
             commit = f"0x{want.transaction.commit_lsn.hex().upper()}"
             there = changes.get(place(table.full_name, want.operation, commit, table.key_of(row)))
             assert there, (one.dialect, want.operation, table.full_name, commit)
-            check_change(there.pop(0), want, one.may)
+            check_change(one.dialect, there.pop(0), want, one.may)
         left = [f for group in changes.values() for f in group]
         assert not left, (one.dialect, left)
 

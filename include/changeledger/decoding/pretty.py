@@ -35,6 +35,25 @@ def drawn(result: dict[str, Any]) -> RenderableType:
     )
 
 
+def quarantined(told: dict[str, Any]) -> RenderableType:
+    """A quarantined record: where it stood, why it could not be read, and what it was."""
+    record = told["record"]
+    where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
+    parts: list[RenderableType] = [
+        Text(str(told["detail"] or "")),
+        Text(f"read by {told['run_id']}", style="dim"),
+    ]
+    if told["raw_key"] is not None:
+        parts.append(Text(f"key    {told['raw_key']}"))
+    parts.append(Text(f"value  {told['raw_value']}"))
+    return Panel(
+        Group(*parts),
+        title=Text(f"{told['reason']}: {told['table'] or 'no table'}, {' '.join(where)}"),
+        title_align="left",
+        border_style="red",
+    )
+
+
 def _place(result: dict[str, Any]) -> Iterator[str]:
     yield "key " + json.dumps(result.get("key", {}), ensure_ascii=False)
     if "previous_key" in result:

@@ -36,6 +36,7 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
         _write_dispositions(this, left)
     if isinstance(this.dialect, MessageDialect):
         _write_pending(this)
+    _forget_replayed(this)
     this.mark_done("normalize")
 
 
@@ -43,7 +44,7 @@ def _table_inputs(this: Run) -> list[Input]:
     shapes = this.control.shapes(this.feed.feed)
     told = []
     for table in this.names:
-        raw = lake.read(this.spark, this.raw_table(table)).where(F.col("run_id") == this.id)
+        raw = this.raw(this.raw_table(table))
         of_table = {instance: shape for instance, shape in shapes.items() if shape.table == table}
         for instance, shape in of_table.items():
             records = raw.where(F.col("_instance") == instance) if len(of_table) > 1 else raw
@@ -64,8 +65,7 @@ def _message_inputs(this: Run) -> list[Input]:
 
 def _messages(this: Run) -> DataFrame:
     """The window's messages, and those that earlier windows have left to wait."""
-    new = lake.read(this.spark, this.raw_messages).where(F.col("run_id") == this.id)
-    new = new.withColumn("since", F.lit(None).cast("timestamp"))
+    new = this.raw(this.raw_messages).drop("record").withColumn("since", F.lit(None).cast("timestamp"))
     if not lake.exists(this.spark, this.pending):
         return new
     waiting = lake.read(this.spark, this.pending).withColumn("run_id", F.lit(this.id))
@@ -167,6 +167,16 @@ def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
     if bad:
         kept = union(bad).where(F.col("disposition") == change.QUARANTINED)
         lake.append(kept.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)
+
+
+def _forget_replayed(this: Run) -> None:
+    """Take what was asked for again off the list, and out of the quarantine of the runs before."""
+    asked = this.replayed()
+    if asked is None:
+        return
+    lake.fresh_branch(this.spark, this.replay, this.branch)
+    lake.replace(asked.limit(0), this.replay, this.branch)
+    lake.delete_records(asked, this.quarantine, this.branch)
 
 
 def _late(this: Run) -> DataFrame | None:

@@ -86,6 +86,11 @@ class Run:
         return f"lake.{self.feed.namespace}.pending"
 
     @property
+    def replay(self) -> str:
+        """Records to read again; there only once somebody has asked."""
+        return f"lake.{self.feed.namespace}.replay"
+
+    @property
     def raw_messages(self) -> str:
         return f"lake.{self.feed.namespace}.raw"
 
@@ -105,7 +110,8 @@ class Run:
     @property
     def built(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""
-        tables = [self.dispositions, self.quarantine, self.pending, *(n.changes for n in self.names.values())]
+        tables = [self.dispositions, self.quarantine, self.pending, self.replay]
+        tables += [names.changes for names in self.names.values()]
         return [table for table in tables if lake.exists(self.spark, table)]
 
     def contracts(self) -> dict[str, Contract]:
@@ -146,17 +152,37 @@ class Run:
         return lake.read(self.spark, self.names[table].changes, self.branch).where(F.col("run_id") == self.id)
 
     def raw_records(self) -> DataFrame:
-        """`record` of everything that the run accounts for: what extract read, and what was pending."""
+        """`record` of everything that the run accounts for: new, asked for again, and pending."""
         if lake.exists(self.spark, self.raw_messages):
-            raw = lake.read(self.spark, self.raw_messages).where(F.col("run_id") == self.id)
-            records = raw.select(message_record().alias("record"))
+            records = self.raw(self.raw_messages).select("record")
             if not lake.exists(self.spark, self.pending):
                 return records
             waited = lake.read(self.spark, self.pending).select(message_record().alias("record"))
             return records.unionByName(waited)
         raws = [self.raw_table(t) for t in self.names if lake.exists(self.spark, self.raw_table(t))]
-        frames = [lake.read(self.spark, r).where(F.col("run_id") == self.id).select("record") for r in raws]
-        return union(frames)
+        return union([self.raw(raw).select("record") for raw in raws])
+
+    def raw(self, table: str) -> DataFrame:
+        """The raw records that the run reads, with `record`: of its window, and those asked for again."""
+        rows = lake.read(self.spark, table)
+        if "record" not in rows.columns:
+            rows = rows.withColumn("record", message_record())
+        new = rows.where(F.col("run_id") == self.id)
+        asked = self.replayed()
+        if asked is None:
+            return new
+        runs = [row["run_id"] for row in asked.select("run_id").distinct().collect()]
+        again = rows.where(F.col("run_id").isin(runs)).join(
+            asked.select("run_id", "record"), ["run_id", "record"], "left_semi"
+        )
+        return new.unionByName(again.select(*new.columns))
+
+    def replayed(self) -> DataFrame | None:
+        """The records asked for again; None where there are none."""
+        if not lake.exists(self.spark, self.replay):
+            return None
+        asked = lake.read(self.spark, self.replay)
+        return None if asked.isEmpty() else asked
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`work` on each item, some at once; the first error ends it."""

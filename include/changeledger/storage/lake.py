@@ -140,6 +140,15 @@ def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
     )
 
 
+def delete_records(records: DataFrame, table: str, branch: str) -> None:
+    """Take the rows of these `run_id` and `record` off the branch."""
+    view = _view(records, table)
+    records.sparkSession.sql(
+        f"MERGE INTO {on_branch(table, branch)} t USING {view} s "
+        "ON t.run_id = s.run_id AND t.record = s.record WHEN MATCHED THEN DELETE"
+    )
+
+
 def delete_intervals(changes: DataFrame, table: str, branch: str) -> None:
     """Take the rows of these `change_id`s off a history's branch."""
     view = _view(changes, table)

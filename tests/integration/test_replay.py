@@ -1,0 +1,123 @@
+"""Records that could not be read, read again after a fix: the tables are as if there had been no fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.errors import LeaseHeld
+from changeledger.stages import quarantine
+from changeledger.stages.quarantine import Chosen
+from changeledger.storage.control import ControlStore
+from sourcelab import debezium, sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.messages import Message, produce
+from sourcelab.services import KafkaBroker, Postgres
+from tests.integration.line import cdc_feed, debezium_feed, lake_name, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+TABLE = "sales.orders"
+EVERYTHING = Chosen()
+# What says in which run a row was written.
+OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(11, 30)
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
+    def plain(row: Row) -> dict[str, Any]:
+        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
+
+    return {
+        kind: sorted((plain(row) for row in rows(spark, lake_name(feed, TABLE, kind))), key=repr)
+        for kind in ("", "_history", "_changes")
+    }
+
+
+def told(log: Log, prefix: str) -> list[Message]:
+    messages = debezium.messages(log, schemas=True, snapshot=False, heartbeats=False, prefix=prefix)
+    return [m for m in messages if m.topic.endswith(TABLE)]
+
+
+def test_messages_of_a_shape_that_was_refused(
+    spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed states another way to write decimals; the statement is corrected, and they are replayed."""
+    tables = [{"table": TABLE}]
+    right = debezium_feed("replay_right", kafka, "right", monkeypatch, tables=tables)
+    produce(kafka.bootstrap, told(log, "right"), partitions=1)
+    run(spark, right, window())
+
+    produce(kafka.bootstrap, told(log, "wrong"), partitions=1)
+    wrong = debezium_feed(
+        "replay_wrong", kafka, "wrong", monkeypatch, tables=tables,
+        source={"topics": ["wrong.*"], "decimals": "text"},
+    )  # fmt: skip
+    run(spark, wrong, window())
+    refused = quarantine.records(spark, wrong, EVERYTHING)
+    (line,) = quarantine.summary(refused).collect()
+    assert (line["table"], line["reason"]) == (TABLE, "value_does_not_fit")
+    assert line["records"] > 10
+    assert published(spark, wrong) != published(spark, right)
+
+    mended = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
+    other = Chosen(reason="unparseable_json")
+    assert quarantine.replay(spark, mended, other) == 0
+    assert quarantine.replay(spark, mended, EVERYTHING) == line["records"]
+    assert quarantine.replay(spark, mended, EVERYTHING) == 0, "they are on the list already"
+    run(spark, mended, window())
+    assert published(spark, mended) == published(spark, right)
+    assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
+
+
+def test_rows_of_a_change_table(
+    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed states a byte order that its masks contradict; the statement is taken back."""
+    tables = [{"table": TABLE}]
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        right = cdc_feed("rows_right", postgres, monkeypatch, tables=tables)
+        run(spark, right, window())
+        wrong = cdc_feed("rows_wrong", postgres, monkeypatch, tables=tables, mask_order="little")
+        run(spark, wrong, window())
+        refused = quarantine.records(spark, wrong, EVERYTHING)
+        (line,) = quarantine.summary(refused).collect()
+        assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
+        mended = wrong.model_copy(update={"mask_order": "auto"})
+        assert quarantine.replay(spark, mended, EVERYTHING) == line["records"]
+        run(spark, mended, window())
+    assert published(spark, mended) == published(spark, right)
+    assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
+
+
+def test_nobody_asks_while_a_run_is_at_work(
+    spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = debezium_feed("replay_busy", kafka, "busy", monkeypatch, tables=[{"table": TABLE}])
+    bad = Message(f"busy.shop.{TABLE}", b"{}", b"{", (), 1)
+    produce(kafka.bootstrap, [*told(log, "busy"), bad], partitions=1)
+    run(spark, feed, window())
+    control = ControlStore(Settings().control_url)
+    control.acquire_lease(feed.feed, "another run", 60)
+    with pytest.raises(LeaseHeld, match="another run is at work"):
+        quarantine.replay(spark, feed, EVERYTHING)
+    control.release_lease(feed.feed, "another run")
+    (kept,) = quarantine.records(spark, feed, EVERYTHING).collect()
+    assert (kept["reason"], bytes(kept["raw_value"])) == ("unparseable_json", b"{")
+    assert kept["record"]["source"] == f"busy.shop.{TABLE}"
