@@ -83,6 +83,7 @@ def test_messages_of_a_shape_that_was_refused(
     run(spark, mended, window())
     assert published(spark, mended) == published(spark, right)
     assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
+    assert not rows(spark, f"lake.{mended.feed}.replay"), "read again once"
 
 
 def test_rows_of_a_change_table(

@@ -64,7 +64,7 @@ HEADER_TYPES = {
 }
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>, since timestamp"
+    "headers array<struct<key:string,value:binary>>"
 )
 
 
@@ -210,7 +210,7 @@ class Outcomes:
                 place[offset] = (case.name, at)
                 headers = [(k, v.encode()) for k, v in record.get("headers", {}).items()]
                 key, value = data(record, "key"), data(record, "value")
-                rows.append((record["topic"], 0, offset, None, key, value, headers, None))
+                rows.append((record["topic"], 0, offset, None, key, value, headers))
         raw = self._spark.createDataFrame(rows, MESSAGE)
         survey = dialect.survey(raw, feed, Known({stated.table: stated} if stated else {}, {}))
         found = decoded(dialect.decode_other(survey.others, feed))

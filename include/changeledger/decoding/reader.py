@@ -115,9 +115,7 @@ def _messages(
         F.col("timestamp").try_cast("timestamp"),
         F.timestamp_millis(F.col("timestamp").try_cast("bigint")),
     )
-    raw = spark.createDataFrame(rows, _MESSAGE).withColumns(
-        {"timestamp": told_at, "since": F.lit(None).cast("timestamp")}
-    )
+    raw = spark.createDataFrame(rows, _MESSAGE).withColumn("timestamp", told_at)
     survey = dialect.survey(raw.drop("line"), feed, Known(contracts, {}))
     told = [_with_named_columns(dialect, one, contracts) for one in survey.told]
     inputs = _inputs(dialect, feed, told, contracts)

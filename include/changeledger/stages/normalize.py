@@ -65,11 +65,12 @@ def _message_inputs(this: Run) -> list[Input]:
 
 def _messages(this: Run) -> DataFrame:
     """The window's messages, and those that earlier windows have left to wait."""
-    new = this.raw(this.raw_messages).drop("record").withColumn("since", F.lit(None).cast("timestamp"))
-    if not lake.exists(this.spark, this.pending):
-        return new
-    waiting = lake.read(this.spark, this.pending).withColumn("run_id", F.lit(this.id))
-    return new.unionByName(waiting.select(*new.columns))
+    new = this.raw(this.raw_messages)
+    waiting = this.waiting()
+    if waiting is None:
+        return new.drop("record")
+    waiting = waiting.withColumn("run_id", F.lit(this.id))
+    return new.unionByName(waiting.select(*new.columns)).drop("record")
 
 
 def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
@@ -171,10 +172,12 @@ def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
 
 def _forget_replayed(this: Run) -> None:
     """Take what was asked for again off the list, and out of the quarantine of the runs before."""
+    if not lake.exists(this.spark, this.replay):
+        return
+    lake.fresh_branch(this.spark, this.replay, this.branch)
     asked = this.replayed()
     if asked is None:
         return
-    lake.fresh_branch(this.spark, this.replay, this.branch)
     lake.replace(asked.limit(0), this.replay, this.branch)
     lake.delete_records(asked, this.quarantine, this.branch)
 
@@ -209,7 +212,8 @@ def _write_pending(this: Run) -> None:
         lake.create(this.spark, this.pending, change.PENDING_COLUMNS)
     lake.fresh_branch(this.spark, this.pending, this.branch)
     waiting = told.select("record", "table", "reason")
-    messages = _messages(this).withColumn("record", message_record()).join(waiting, "record")
+    before = lake.read(this.spark, this.pending).select(message_record().alias("record"), "since")
     since = F.coalesce("since", F.lit(this.window.start))
-    rows = messages.withColumn("since", since).select(*(n for n, _ in change.PENDING_COLUMNS))
-    lake.replace(rows, this.pending, this.branch)
+    messages = _messages(this).withColumn("record", message_record())
+    rows = messages.join(waiting, "record").join(before, "record", "left").withColumn("since", since)
+    lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), this.pending, this.branch)

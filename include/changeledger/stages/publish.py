@@ -49,9 +49,8 @@ def _require_audit(this: Run) -> None:
 
 def _tables(this: Run) -> dict[str, int]:
     """The snapshot of each table on the run's branch."""
-    tables = [this.dispositions, this.quarantine]
-    if lake.exists(this.spark, this.pending):
-        tables.append(this.pending)
+    of_feed = [this.dispositions, this.quarantine, this.pending, this.replay]
+    tables = [table for table in of_feed if lake.exists(this.spark, table)]
     for table in this.contracts():
         tables += this.names[table]
     found = this.each(lambda table: (table, lake.snapshot_of(this.spark, table, this.branch)), tables)

@@ -155,10 +155,8 @@ class Run:
         """`record` of everything that the run accounts for: new, asked for again, and pending."""
         if lake.exists(self.spark, self.raw_messages):
             records = self.raw(self.raw_messages).select("record")
-            if not lake.exists(self.spark, self.pending):
-                return records
-            waited = lake.read(self.spark, self.pending).select(message_record().alias("record"))
-            return records.unionByName(waited)
+            waiting = self.waiting()
+            return records if waiting is None else records.unionByName(waiting.select("record"))
         raws = [self.raw_table(t) for t in self.names if lake.exists(self.spark, self.raw_table(t))]
         return union([self.raw(raw).select("record") for raw in raws])
 
@@ -173,9 +171,16 @@ class Run:
             return new
         runs = [row["run_id"] for row in asked.select("run_id").distinct().collect()]
         again = rows.where(F.col("run_id").isin(runs)).join(
-            asked.select("run_id", "record"), ["run_id", "record"], "left_semi"
+            F.broadcast(asked.select("run_id", "record")), ["run_id", "record"], "left_semi"
         )
-        return new.unionByName(again.select(*new.columns))
+        return new.unionByName(_not_read(again, new).select(*new.columns))
+
+    def waiting(self) -> DataFrame | None:
+        """Messages that earlier windows have left to wait, with their `record`; None where there are none."""
+        if not lake.exists(self.spark, self.pending):
+            return None
+        waiting = lake.read(self.spark, self.pending).withColumn("record", message_record())
+        return _not_read(waiting, self.raw(self.raw_messages))
 
     def replayed(self) -> DataFrame | None:
         """The records asked for again; None where there are none."""
@@ -188,3 +193,9 @@ class Run:
         """`work` on each item, some at once; the first error ends it."""
         with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
             return list(pool.map(work, items))
+
+
+def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:
+    """`few` without the records that the window has read itself: windows may overlap."""
+    read = new.select("record").join(F.broadcast(few.select("record")), "record", "left_semi")
+    return few.join(read, "record", "left_anti")
