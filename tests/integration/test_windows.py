@@ -11,11 +11,11 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed
-from sourcelab import debezium
+from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
-from tests.integration.line import debezium_feed, lake_name, rows, run, window
+from tests.integration.line import debezium_feed, lake_name, message_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
@@ -80,3 +80,56 @@ def test_a_key_update_in_two_windows_is_one_update(
         assert table_of(spark, parted, kind) == table_of(spark, whole, kind), kind
     moved = spark.table(lake_name(parted, TABLE, "_changes")).where("paired_change_id IS NOT NULL")
     assert not moved.isEmpty()
+
+
+def equal(spark: SparkSession, one: Feed, other: Feed) -> bool:
+    return all(
+        table_of(spark, one, kind) == table_of(spark, other, kind) for kind in ("", "_history", "_changes")
+    )
+
+
+def test_segments_of_one_event_in_two_windows(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both windows begin at the same time: the second one reads again what waits from the first."""
+    tables = [{"table": TABLE}]
+
+    def events(topic: str) -> list[Message]:
+        streamed = ces.messages(simulate(5, 12), split_at=900, topic=topic)
+        return [m for m in streamed if m.key == TABLE.encode()]
+
+    def logical(message: Message) -> str:
+        return str(json.loads(message.value or b"{}")["logicalid"])
+
+    whole = message_feed("segments_whole", "ces", kafka, ["segments.whole"], monkeypatch, tables=tables)
+    parted = message_feed("segments_parted", "ces", kafka, ["segments.parted"], monkeypatch, tables=tables)
+    carry(spark, kafka, whole, [events("segments.whole")])
+    told = events("segments.parted")
+    cut = next(at for at in range(20, len(told)) if logical(told[at - 1]) == logical(told[at]))
+    carry(spark, kafka, parted, [told[:cut]])
+    waiting = rows(spark, f"lake.{parted.feed}.pending")
+    assert {row["reason"] for row in waiting} == {"split_incomplete"}
+    carry(spark, kafka, parted, [told[cut:]])
+    assert not rows(spark, f"lake.{parted.feed}.pending")
+    assert equal(spark, parted, whole)
+
+
+def test_data_in_a_window_before_its_metadata(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = [{"table": TABLE}]
+
+    def told(prefix: str) -> list[Message]:
+        messages = qlik_messages.messages(simulate(5, 12), envelope=True, snapshot=False, prefix=prefix)
+        return [m for m in messages if m.topic.endswith(TABLE)]
+
+    whole = message_feed("metadata_whole", "qlik_messages", kafka, ["whole.*"], monkeypatch, tables=tables)
+    late = message_feed("metadata_late", "qlik_messages", kafka, ["late.*"], monkeypatch, tables=tables)
+    carry(spark, kafka, whole, [told("whole")])
+    metadata, *data = told("late")
+    carry(spark, kafka, late, [data[:10]])
+    waiting = rows(spark, f"lake.{late.feed}.pending")
+    assert [row["reason"] for row in waiting] == ["metadata_unknown"] * 10
+    carry(spark, kafka, late, [[metadata, *data[10:]]])
+    assert not rows(spark, f"lake.{late.feed}.pending")
+    assert equal(spark, late, whole)
