@@ -1,0 +1,119 @@
+"""Messages that chance has spoilt: none stops the job, none is lost, none changes what is read beside it."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from changeledger.contract import Column, Contract
+from changeledger.decoding import reader
+from changeledger.decoding.records import Message
+from sourcelab import ces, debezium, qlik_messages
+from sourcelab.log import Log, simulate
+from sourcelab.messages import Message as Sent
+from sourcelab.tables import ORDERS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPOILT = 250
+# Pieces that readers stumble over.
+BAD = tuple(
+    piece.encode("latin-1")
+    for piece in (
+        *("\0", "\xff", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\r\n", '"', "\\", "{", "}", "[", "]", ",", ":"),
+        *(
+            "null",
+            "true",
+            "1e999",
+            "-",
+            "9" * 41,
+            "NaN",
+            "\\ud800",
+            "'; DROP TABLE t; --",
+            "`",
+            '""',
+            "{}",
+            "0x",
+        ),
+    )
+)
+
+
+def spoilt(rng: Random, value: bytes) -> bytes:
+    at = rng.randrange(len(value))
+    end = min(len(value), at + rng.choice((1, 1, 2, 8, 60)))
+    kind = rng.randrange(6)
+    if kind == 0:
+        return value[:at]
+    if kind == 1:
+        return value[:at] + rng.choice(BAD) + value[at:]
+    if kind == 2:
+        return value[:at] + rng.choice(BAD) + value[end:]
+    if kind == 3:
+        return value[:at] + value[end:]
+    if kind == 4:
+        return value[:at] + value[at:end] * 2 + value[end:]
+    return value[:at] + bytes([value[at] ^ (1 << rng.randrange(8))]) + value[at + 1 :]
+
+
+def told(dialect: str, log: Log) -> list[Sent]:
+    if dialect == "debezium":
+        messages = debezium.messages(log, schemas=False, snapshot=False, heartbeats=False)
+        return [m for m in messages if m.topic.endswith(ORDERS.full_name)]
+    if dialect == "ces":
+        streamed = ces.messages(log, split_at=700)
+        return [m for m in streamed if m.key == ORDERS.full_name.encode()]
+    messages = qlik_messages.messages(log, envelope=True, snapshot=False)
+    return [m for m in messages if m.topic.endswith(ORDERS.full_name)]
+
+
+def contract() -> Contract:
+    place = {name: at for at, name in enumerate(ORDERS.key, 1)}
+    return Contract(
+        table=ORDERS.full_name,
+        columns=tuple(
+            Column(name=c.name, type=c.type, ordinal=c.ordinal, key_position=place.get(c.name, 0))
+            for c in ORDERS.columns
+        ),
+    )
+
+
+def results(spark: SparkSession, dialect: str, values: list[Sent]) -> list[dict[str, Any]]:
+    messages = [Message(m.topic, 0, at, None, m.key, m.value, []) for at, m in enumerate(values)]
+    stated = {} if dialect == "qlik_messages" else {ORDERS.full_name: contract()}
+    return list(reader.results(spark, reader.feed_of(dialect, messages), messages, stated))
+
+
+def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
+    """What a result says of the table's own columns: a message can tell one more."""
+    names = set(ORDERS.names)
+    kept = dict(result)
+    for side in ("before", "after", "before_gaps", "after_gaps"):
+        if side in kept:
+            kept[side] = {n: v for n, v in kept[side].items() if n in names}
+    return {name: value for name, value in kept.items() if value}
+
+
+@pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_spoilt_messages_are_accounted_for_and_hurt_nobody(
+    spark: SparkSession, dialect: str, seed: int
+) -> None:
+    rng = Random(f"{dialect} {seed}")
+    good = told(dialect, simulate(seed, 12))
+    data = [m for m in good if m.value and b'"schemaId"' not in m.value[:200]]
+    bad = [m._replace(value=spoilt(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
+    alone = [of_the_table(r) for r in results(spark, dialect, good)]
+    mixed = results(spark, dialect, [*good, *bad])
+    numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
+    assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
+    beside = [of_the_table(r) for r in mixed if r["record"] <= len(good)]
+    assert beside == alone
+    quarantined = [r for r in mixed if r["disposition"] == "quarantined"]
+    assert len({r["reason"] for r in quarantined}) >= 5, "chance finds more than one way"
+    assert all(r.get("reason") and r.get("detail") is not None for r in quarantined), quarantined
+    assert json.dumps(mixed), "told as JSON"
