@@ -6,8 +6,9 @@ import argparse
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from changeledger.errors import ChangeledgerError, ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from changeledger.stages.quarantine import Chosen
+    from changeledger.inspection.quarantine import Chosen
 
 # More than this is for a file, not for a terminal.
 _MOST_ROWS = 100
@@ -51,6 +52,12 @@ def main(argv: list[str] | None = None) -> None:
         "file", nargs="?", type=Path, metavar="FILE", help="JSON lines; standard input if none"
     )
     decode.set_defaults(run=_decode)
+    status = commands.add_parser(
+        "status", help="how the feeds stand: released to when, pending, quarantine, doubts"
+    )
+    status.add_argument("feed", nargs="*", help="only these; all when none is named")
+    status.add_argument("--json", action="store_true", help="one JSON object a feed")
+    status.set_defaults(run=_status)
     quarantine = commands.add_parser("quarantine", help="see records that could not be read, or replay them")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
     for name, run, told in (
@@ -108,16 +115,41 @@ def _answer(arguments: argparse.Namespace, answer: DataFrame) -> None:
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Feed, Chosen]:
-    from changeledger.stages.quarantine import Chosen  # noqa: PLC0415 - as in `_lake`
+    from changeledger.inspection.quarantine import Chosen  # noqa: PLC0415 - as in `_lake`
 
-    feed = load_feeds(Settings().feeds).get(arguments.feed)
-    if feed is None:
-        raise ConfigError(f"there is no feed {arguments.feed!r}", "name one of the feeds' YAML files")
+    (feed,) = _feeds([arguments.feed])
     return feed, Chosen(arguments.table, arguments.reason, arguments.run_id)
 
 
+def _feeds(names: Sequence[str]) -> list[Feed]:
+    """The feeds of these names; all when there are none."""
+    folder = Settings().feeds
+    known = load_feeds(folder)
+    wrong = [name for name in names if name not in known]
+    if wrong:
+        raise ConfigError(
+            f"there is no feed {wrong[0]!r} in {folder}", f"name one of {', '.join(known) or 'no feeds'}"
+        )
+    return [known[name] for name in names or known]
+
+
+def _status(arguments: argparse.Namespace) -> None:
+    # Seconds to import: `--help` answers at once.
+    from changeledger.inspection import shown, status  # noqa: PLC0415
+    from changeledger.storage.control import ControlStore  # noqa: PLC0415
+
+    feeds, control = _feeds(arguments.feed), ControlStore(Settings().control_url)
+    with _lake("status") as spark:
+        found = [status.gather(spark, control, feed) for feed in feeds]
+    if not arguments.json:
+        Console(highlight=False).print(shown.drawn(found))
+        return
+    for one in found:
+        print(json.dumps(asdict(one), ensure_ascii=False, default=str))  # noqa: T201
+
+
 def _quarantine_list(arguments: argparse.Namespace) -> None:
-    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+    from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
     with _lake("quarantine") as spark:
@@ -125,7 +157,7 @@ def _quarantine_list(arguments: argparse.Namespace) -> None:
 
 
 def _quarantine_show(arguments: argparse.Namespace) -> None:
-    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+    from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
     with _lake("quarantine") as spark:
@@ -140,7 +172,7 @@ def _quarantine_show(arguments: argparse.Namespace) -> None:
 
 
 def _quarantine_replay(arguments: argparse.Namespace) -> None:
-    from changeledger.stages import quarantine  # noqa: PLC0415 - as in `_lake`
+    from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
     with _lake("quarantine") as spark:

@@ -139,6 +139,11 @@ class KafkaSource(KafkaTopics):
     # How the connector writes decimals (decimal.handling.mode): `precise` is base64 of their bytes,
     # `text` is for its modes string and double. The two cannot be told apart by looking.
     decimals: Literal["precise", "text"] = "precise"
+    # In what a count of time is (time.precision.mode): by the column's precision, or milliseconds always.
+    # The mode isostring needs no setting: its texts are read in either.
+    temporal: Literal["adaptive", "connect"] = "adaptive"
+    # How the connector writes bytes (binary.handling.mode); base64 stands for base64-url-safe too.
+    binaries: Literal["base64", "hex"] = "base64"
 
 
 class CesSource(KafkaTopics):
@@ -173,7 +178,8 @@ class Feed(_Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
-    dialect: Literal["ces", "debezium", "qlik_messages", "qlik_tables", "sqlserver_cdc"]
+    # A key of SOURCE_MODELS.
+    dialect: str
     database: str
     connection: str
     source: KafkaSource | CesSource | KafkaTopics | CdcTablesSource | QlikTablesSource
@@ -196,6 +202,13 @@ class Feed(_Strict):
     def _is_a_name(cls, value: str) -> str:
         if not _NAME.match(value):
             raise ValueError("must be lower-case letters, digits and underscores, beginning with a letter")
+        return value
+
+    @field_validator("dialect")
+    @classmethod
+    def _is_a_dialect(cls, value: str) -> str:
+        if value not in SOURCE_MODELS:
+            raise ValueError(f"{value!r} is none of {', '.join(sorted(SOURCE_MODELS))}")
         return value
 
     @field_validator("time_zone")

@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed, Settings
 from changeledger.errors import LeaseHeld
-from changeledger.stages import quarantine
-from changeledger.stages.quarantine import Chosen
+from changeledger.inspection import quarantine, status
+from changeledger.inspection.quarantine import Chosen
 from changeledger.storage.control import ControlStore
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -119,6 +119,11 @@ def test_nobody_asks_while_a_run_is_at_work(
     with pytest.raises(LeaseHeld, match="another run is at work"):
         quarantine.replay(spark, feed, EVERYTHING)
     control.release_lease(feed.feed, "another run")
+    stands = status.gather(spark, control, feed)
+    assert stands.quarantine == ((TABLE, "unparseable_json", 1),)
+    assert stands.holder is None
+    assert stands.open_window is None
+    assert stands.released_to is not None
     (kept,) = quarantine.records(spark, feed, EVERYTHING).collect()
     assert (kept["reason"], bytes(kept["raw_value"])) == ("unparseable_json", b"{")
     assert kept["record"]["source"] == f"busy.shop.{TABLE}"

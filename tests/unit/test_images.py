@@ -12,10 +12,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import images
+from changeledger.config import KafkaSource
 from changeledger.contract import Column, Contract
-from changeledger.dialects.debezium_values import WIRES
+from changeledger.dialects.debezium_values import wire
 
 HELD = ("<gone>", "PGdvbmU+")
+WIRE = wire(KafkaSource(topics=("t",)))
 CONTRACT = Contract(
     table="dbo.t",
     columns=(
@@ -56,7 +58,7 @@ def test_members_are_bound_by_name(spark: SparkSession, drawn: list[dict[str, st
     rows = spark.createDataFrame([(at, m) for at, m in enumerate(drawn)], "at int, m map<string,string>")
     staged = rows.withColumn("after_texts", images.texts(F.col("m"), CONTRACT))
     found = (
-        images.read_cells(staged, "after", CONTRACT, WIRES["precise"], HELD)
+        images.read_cells(staged, "after", CONTRACT, WIRE, HELD)
         .select(
             "at",
             "after_texts",
@@ -122,8 +124,8 @@ def test_decimals_are_big_endian_twos_complement(spark: SparkSession, payloads: 
     columns = [
         Column(name=f"d{p}_{s}", type=f"decimal({p},{s})", ordinal=at) for at, (p, s) in enumerate(TYPES, 1)
     ]
-    forms = rows.selectExpr("*", *(f"{WIRES['precise'].form('text', c)} AS form_{c.name}" for c in columns))
-    values = [f"{WIRES['precise'].value(f'form_{c.name}', c)} AS {c.name}" for c in columns]
+    forms = rows.selectExpr("*", *(f"{WIRE.form('text', c)} AS form_{c.name}" for c in columns))
+    values = [f"{WIRE.value(f'form_{c.name}', c)} AS {c.name}" for c in columns]
     for row in forms.selectExpr("payload", *values).collect():
         unscaled = int.from_bytes(row["payload"], "big", signed=True)
         for (precision, scale), column in zip(TYPES, columns, strict=True):

@@ -23,7 +23,7 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover, named_columns
-from changeledger.dialects.debezium_values import WIRES, placeholder_texts
+from changeledger.dialects.debezium_values import placeholder_texts, wire
 
 _SOURCE = (
     "struct<connector:string,ts_ms:string,snapshot:string,db:string,`schema`:string,`table`:string,"
@@ -60,8 +60,8 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """One row of `base.DECODED` per raw message of the topics that tell `contract.table`."""
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
-    held = placeholder_texts(source.placeholder)
-    staged = _images(_positions(_parsed(raw)), contract, WIRES[source.decimals], held)
+    held = placeholder_texts(source)
+    staged = _images(_positions(_parsed(raw)), contract, wire(source), held)
     return _problems(contract).told(staged).select(*_change_columns(contract), *_outcome_columns())
 
 
@@ -97,10 +97,10 @@ def _positions(parsed: DataFrame) -> DataFrame:
     )
 
 
-def _images(staged: DataFrame, contract: Contract, wire: images.Wire, held: tuple[str, ...]) -> DataFrame:
+def _images(staged: DataFrame, contract: Contract, written: images.Wire, held: tuple[str, ...]) -> DataFrame:
     for side in ("before", "after"):
         staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), contract))
-        staged = images.read_cells(staged, side, contract, wire, held)
+        staged = images.read_cells(staged, side, contract, written, held)
     before, after = (images.cells(side, contract) for side in ("before", "after"))
     gaps = {f"{side}_gaps": images.gaps(side, side, contract, held) for side in ("before", "after")}
     own = [f"CASE WHEN op = 'd' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]

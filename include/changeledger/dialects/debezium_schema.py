@@ -24,6 +24,10 @@ _SEMANTIC = {
     "io.debezium.time.MicroTimestamp": "datetime2(6)",
     "io.debezium.time.NanoTimestamp": "datetime2(7)",
     "io.debezium.time.ZonedTimestamp": "datetimeoffset",
+    # Text in ISO 8601, of whatever precision the column has.
+    "io.debezium.time.IsoDate": "date",
+    "io.debezium.time.IsoTime": "time(7)",
+    "io.debezium.time.IsoTimestamp": "datetime2(7)",
     "io.debezium.data.Uuid": "uniqueidentifier",
     "io.debezium.data.Xml": "xml",
 }

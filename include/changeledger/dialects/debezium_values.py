@@ -1,10 +1,15 @@
-"""The text of a Debezium JSON cell as a value of its type: adaptive temporal mode, precise decimals."""
+"""The text of a Debezium JSON cell as a value of its type, in the modes in which a connector writes it.
+
+Temporal modes: `adaptive` counts in the unit of the column's precision, `connect` in milliseconds always;
+`isostring` writes text, which no number looks like, so it needs no setting.
+"""
 
 from __future__ import annotations
 
 from base64 import b64encode
 
 from changeledger.change import literal
+from changeledger.config import KafkaSource
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
 from changeledger.images import Wire
@@ -15,75 +20,120 @@ _MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _MICROS_A_DAY = 86_400_000_000
 
 
-def placeholder_texts(placeholder: str) -> tuple[str, ...]:
-    """How the placeholder of an unavailable value is written: plain, and base64 in binary columns."""
-    return placeholder, b64encode(placeholder.encode()).decode()
+def placeholder_texts(source: KafkaSource) -> tuple[str, ...]:
+    """How the placeholder of an unavailable value is written: plain, and encoded in binary columns."""
+    raw = source.placeholder.encode()
+    return source.placeholder, raw.hex() if source.binaries == "hex" else b64encode(raw).decode()
 
 
-def _form(told: str, column: ContractColumn) -> str:
-    """Decimals as the hexadecimal digits of their bytes, everything else as it is written."""
-    return f"hex(try_to_binary({told}, 'base64'))" if column.spark_type.startswith("decimal") else told
+def wire(source: KafkaSource) -> Wire:
+    """How the connector of a feed writes cells."""
+
+    def form(told: str, column: ContractColumn) -> str:
+        """Precise decimals as the hexadecimal digits of their bytes, everything else as it is written."""
+        precise = source.decimals == "precise" and column.spark_type.startswith("decimal")
+        return f"hex(try_to_binary({told}, 'base64'))" if precise else told
+
+    def value(written: str, column: ContractColumn) -> str:
+        sql = column.sql_type
+        if sql.spark.startswith("decimal"):
+            if source.decimals == "precise":
+                return _decimal(written, sql)
+            return f"try_cast({written} AS {sql.spark})"
+        if sql.base in _TEMPORAL:
+            return _temporal(written, sql, 3 if source.temporal == "connect" else sql.fraction_digits)
+        if sql.spark == "binary":
+            return _binary(written, source.binaries)
+        if sql.base == "uniqueidentifier":
+            return f"upper({written})"
+        return written if sql.spark == "string" else f"try_cast({written} AS {sql.spark})"
+
+    return Wire(form, value)
 
 
-def _value(form: str, column: ContractColumn) -> str:  # noqa: PLR0911 - one return a type
-    sql = column.sql_type
+_TEMPORAL = {"date", "time", "datetime", "smalldatetime", "datetime2"}
+
+
+def _binary(written: str, mode: str) -> str:
+    if mode == "hex":
+        return f"try_to_binary({written}, 'hex')"
+    # The alphabet for addresses has - and _ where the usual one has + and /.
+    usual = f"translate({written}, '-_', '+/')"
+    return f"coalesce(try_to_binary({written}, 'base64'), try_to_binary({usual}, 'base64'))"
+
+
+def _temporal(written: str, sql: SqlType, unit_digits: int) -> str:
+    """From a count of units, a second having `unit_digits` decimals of them; else from ISO text."""
     if sql.base == "date":
-        days = f"try_cast({form} AS INT)"
-        return f"CASE WHEN {_between(days, _DAYS)} THEN date_from_unix_date({days}) END"
+        days = f"try_cast({written} AS INT)"
+        counted = f"CASE WHEN {_between(days, _DAYS)} THEN date_from_unix_date({days}) END"
+        return f"coalesce({counted}, {_iso_date(written)})"
     if sql.base == "time":
-        return _time_text(form, sql)
-    if sql.base in {"datetime", "smalldatetime", "datetime2"}:
-        return _timestamp(form, sql)
-    if sql.base == "uniqueidentifier":
-        return f"upper({form})"
-    if sql.spark.startswith("decimal"):
-        return _decimal(form, sql)
-    if sql.spark == "binary":
-        return f"try_to_binary({form}, 'base64')"
-    return form if sql.spark == "string" else f"try_cast({form} AS {sql.spark})"
+        return f"coalesce({_time_text(written, sql, unit_digits)}, {_iso_time(written, sql)})"
+    return f"coalesce({_timestamp(written, sql, unit_digits)}, {_iso_timestamp(written, sql)})"
 
 
-def _text_value(form: str, column: ContractColumn) -> str:
-    decimal = column.spark_type.startswith("decimal")
-    return f"try_cast({form} AS {column.spark_type})" if decimal else _value(form, column)
+def _iso_date(written: str) -> str:
+    day = f"try_cast(substring({written}, 1, 10) AS DATE)"
+    return f"CASE WHEN {written} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}Z$' THEN {day} END"
 
 
-WIRES = {"precise": Wire(_form, _value), "text": Wire(lambda told, _: told, _text_value)}
+_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?Z$"
+
+
+def _iso_time(written: str, sql: SqlType) -> str:
+    text = f"substring({written}, 1, 8){_fraction(written, sql.fraction_digits)}"
+    return f"CASE WHEN {written} RLIKE '^{_CLOCK}' THEN concat({text}) END"
+
+
+def _fraction(written: str, digits: int) -> str:
+    """SQL text of what follows the seconds, to go into a concat."""
+    if not digits:
+        return ""
+    told = f"regexp_extract({written}, '[.]([0-9]+)Z$', 1)"
+    return f", '.', rpad(substring({told}, 1, {digits}), {digits}, '0')"
+
+
+def _iso_timestamp(written: str, sql: SqlType) -> str:
+    moment = f"try_cast(substring({written}, 1, length({written}) - 1) AS TIMESTAMP_NTZ)"
+    value = moment
+    if sql.fraction_digits > 6:
+        text = f"substring({written}, 1, 10), ' ', substring({written}, 12, 8){_fraction(written, 7)}"
+        value = f"CASE WHEN {moment} IS NOT NULL THEN concat({text}) END"
+    return f"CASE WHEN {written} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}' THEN {value} END"
 
 
 def _between(number: str, limits: tuple[int, int]) -> str:
     return f"{number} BETWEEN {limits[0]} AND {limits[1]}"
 
 
-def _micros(form: str, sql: SqlType) -> str:
+def _micros(form: str, unit_digits: int) -> str:
     """Microseconds: the wire counts ms up to 3 digits of a second, us up to 6, ns for 7."""
     count = f"try_cast({form} AS BIGINT)"
-    if sql.fraction_digits <= 3:
+    if unit_digits <= 3:
         return f"try_multiply({count}, 1000L)"
-    return (
-        count if sql.fraction_digits <= 6 else f"CAST(floor({count} / CAST(1000 AS DECIMAL(4,0))) AS BIGINT)"
-    )
+    return count if unit_digits <= 6 else f"CAST(floor({count} / CAST(1000 AS DECIMAL(4,0))) AS BIGINT)"
 
 
-def _seventh_digit(form: str) -> str:
-    return f"CAST(pmod(try_cast({form} AS BIGINT), 1000L) DIV 100 AS STRING)"
+def _seventh_digit(form: str, unit_digits: int) -> str:
+    return f"CAST(pmod(try_cast({form} AS BIGINT), 1000L) DIV 100 AS STRING)" if unit_digits > 6 else "'0'"
 
 
-def _timestamp(form: str, sql: SqlType) -> str:
-    micros = _micros(form, sql)
+def _timestamp(form: str, sql: SqlType, unit_digits: int) -> str:
+    micros = _micros(form, unit_digits)
     value = f"CASE WHEN {_between(micros, _MICROS)} THEN timestamp_micros({micros}) END"
     if sql.fraction_digits <= 6:
         return f"CAST({value} AS TIMESTAMP_NTZ)"
-    return f"concat(date_format({value}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), {_seventh_digit(form)})"
+    return f"concat(date_format({value}, 'yyyy-MM-dd HH:mm:ss.SSSSSS'), {_seventh_digit(form, unit_digits)})"
 
 
-def _time_text(form: str, sql: SqlType) -> str:
-    micros = _micros(form, sql)
+def _time_text(form: str, sql: SqlType, unit_digits: int) -> str:
+    micros = _micros(form, unit_digits)
     of_day = f"CASE WHEN {_between(micros, (0, _MICROS_A_DAY - 1))} THEN timestamp_micros({micros}) END"
     digits = sql.fraction_digits
     clock = f"date_format({of_day}, 'HH:mm:ss.SSSSSS')"
     if digits == 7:
-        return f"concat({clock}, {_seventh_digit(form)})"
+        return f"concat({clock}, {_seventh_digit(form, unit_digits)})"
     return f"substring({clock}, 1, {9 + digits if digits else 8})"
 
 

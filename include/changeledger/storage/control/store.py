@@ -76,6 +76,16 @@ class ControlStore:
         with self._transaction() as session:
             return session.get(WindowRow, (feed, window.id))
 
+    def window_row(self, feed: str, window_id: str) -> WindowRow | None:
+        with self._transaction() as session:
+            return session.get(WindowRow, (feed, window_id))
+
+    def last_window(self, feed: str) -> WindowRow | None:
+        """The one opened last."""
+        query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc()).limit(1)
+        with self._transaction() as session:
+            return session.scalar(query)
+
     def position(self, feed: str) -> Position | None:
         """How far the feed's releases reach; None before the first one."""
         with self._transaction() as session:
@@ -248,7 +258,10 @@ class ControlStore:
             )
 
     def audits(self, feed: str, window: Window) -> list[AuditRow]:
-        query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window.id)
+        return self.audits_of(feed, window.id)
+
+    def audits_of(self, feed: str, window_id: str) -> list[AuditRow]:
+        query = select(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window_id)
         with self._transaction() as session:
             return list(session.scalars(query.order_by(AuditRow.table, AuditRow.rule)))
 
@@ -277,6 +290,11 @@ class ControlStore:
             f"{held.holder} is at work on the feed {feed!r} until {held.expires_at:%Y-%m-%d %H:%M:%S} UTC",
             "wait for that run to end; if it died, its lease ends by itself at that time",
         )
+
+    def lease(self, feed: str) -> LeaseRow | None:
+        """Who holds the feed, or held it last: a lease may have expired."""
+        with self._transaction() as session:
+            return session.get(LeaseRow, feed)
 
     def release_lease(self, feed: str, holder: str) -> None:
         """Let the next one in. Nothing happens where `holder` does not hold the lease."""

@@ -1,0 +1,66 @@
+"""The status of feeds, drawn for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from changeledger.inspection.status import FeedStatus
+
+
+def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
+    """One block a feed: a line for each thing that there is to say."""
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for at, feed in enumerate(feeds):
+        if at:
+            grid.add_row("", "")
+        grid.add_row(Text(feed.feed, style="cyan"), f"{feed.dialect} of {feed.database}")
+        for name, said in _lines(feed):
+            grid.add_row(f"  {name}", Text(said))
+    return grid
+
+
+def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
+    lines = []
+    if feed.released_to is None or feed.behind is None or feed.released_at is None:
+        lines.append(("released", "nothing yet"))
+    else:
+        until = f"to {feed.released_to:%Y-%m-%d %H:%M:%S} UTC, {duration(feed.behind)} ago"
+        lines.append(("released", f"{until} (release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S})"))
+    if feed.holder is not None:
+        lines.append(("at work", feed.holder))
+    if feed.open_window is not None:
+        lines.append(("not released", feed.open_window))
+    lines += [("violated", rule) for rule in feed.failed_rules]
+    lines += [
+        ("pending", f"{count:,} x {reason}, since {since:%Y-%m-%d %H:%M} UTC")
+        for reason, count, since in feed.pending
+    ]
+    lines += [
+        ("quarantine", f"{count:,} x {reason} ({table or 'no table'})")
+        for table, reason, count in feed.quarantine
+    ]
+    lines += [("in doubt", f"{count:,} changes are {flag}") for flag, count in feed.doubts.items()]
+    lines += [
+        ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
+    ]
+    return lines
+
+
+def duration(time: timedelta) -> str:
+    """In its two largest units: `3 d 4 h`."""
+    seconds = int(time.total_seconds())
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3_600 % 24, "h"),
+        (seconds // 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ]
+    first = next((at for at, (count, _) in enumerate(parts) if count), 3)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

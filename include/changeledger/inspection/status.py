@@ -1,0 +1,110 @@
+"""How the feeds stand: how far they are released, what waits, what could not be read, what is in doubt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.config import Feed
+from changeledger.contract import distinct_names
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore
+
+# The flags that are doubts about a change; the others say what it is.
+DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+
+
+@dataclass(frozen=True)
+class FeedStatus:
+    """One feed. Times are UTC; `None` is what there is not."""
+
+    feed: str
+    dialect: str
+    database: str
+    # The release that was committed last.
+    release: int | None = None
+    released_at: datetime | None = None
+    # Where its window ended, and how long ago that is.
+    released_to: datetime | None = None
+    behind: timedelta | None = None
+    position: dict[str, Any] | None = None
+    # Who is at work on the feed.
+    holder: str | None = None
+    # A window that is open and was not released, and the rules that its audit found violated.
+    open_window: str | None = None
+    failed_rules: tuple[str, ...] = ()
+    # By table: the byte order of its change masks, and how it is known.
+    masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    # (reason, messages, waiting since) of pending messages, the oldest first.
+    pending: tuple[tuple[str, int, datetime], ...] = ()
+    # (table, reason, records) of the quarantine.
+    quarantine: tuple[tuple[str | None, str, int], ...] = ()
+    # By flag: published changes that carry it.
+    doubts: dict[str, int] = field(default_factory=dict)
+
+
+def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus:
+    """Reads the control store, and of the lake the small tables and the ledgers' flags."""
+    now = datetime.now(UTC)
+    release, lease, last = (
+        control.latest_release(feed.feed),
+        control.lease(feed.feed),
+        control.last_window(feed.feed),
+    )
+    window = None if release is None else control.window_row(feed.feed, release.window_id)
+    unreleased = last if last is not None and not last.released else None
+    failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
+    evidence = control.mask_evidence(feed.feed)
+    return FeedStatus(
+        feed.feed,
+        feed.dialect,
+        feed.database,
+        release=None if release is None else release.id,
+        released_at=None if release is None else release.created_at,
+        released_to=None if window is None else window.end,
+        behind=None if window is None else now - window.end,
+        position=control.position(feed.feed),
+        holder=lease.holder if lease is not None and lease.expires_at > now else None,
+        open_window=None if unreleased is None else unreleased.window_id,
+        failed_rules=tuple(
+            f"{row.table}: {row.rule} ({row.violations})" for row in failed if not row.success
+        ),
+        masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
+        pending=_pending(spark, feed),
+        quarantine=_quarantine(spark, feed),
+        doubts=_doubts(spark, feed),
+    )
+
+
+def _pending(spark: SparkSession, feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
+    table = f"lake.{feed.namespace}.pending"
+    if not lake.exists(spark, table):
+        return ()
+    since = F.unix_micros(F.min("since")).alias("since")
+    rows = lake.read(spark, table).groupBy("reason").agg(F.count(F.lit(1)).alias("messages"), since).collect()
+    told = ((row["reason"], row["messages"], datetime.fromtimestamp(row["since"] / 1e6, UTC)) for row in rows)
+    return tuple(sorted(told, key=lambda one: one[2]))
+
+
+def _quarantine(spark: SparkSession, feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
+    table = f"lake.{feed.namespace}.quarantine"
+    if not lake.exists(spark, table):
+        return ()
+    rows = lake.read(spark, table).groupBy("table", "reason").count().collect()
+    return tuple(sorted(((r["table"], r["reason"], r["count"]) for r in rows), key=lambda one: -one[2]))
+
+
+def _doubts(spark: SparkSession, feed: Feed) -> dict[str, int]:
+    found = dict.fromkeys(DOUBTS, 0)
+    for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
+        if lake.exists(spark, names.changes):
+            flagged = lake.read(spark, names.changes).where(F.col("flags").isNotNull())
+            row = flagged.agg(*(F.count_if(F.array_contains("flags", flag)).alias(flag) for flag in DOUBTS))
+            for flag, count in row.collect()[0].asDict().items():
+                found[flag] += count
+    return {flag: count for flag, count in found.items() if count}
