@@ -204,15 +204,29 @@ def key_is_null(key: str, contract: Contract) -> Column:
 def fingerprint(parts: Sequence[Column], images: Sequence[str], contract: Contract) -> Column:
     """32 hex digits over where a change stands and what it says: the change's stable id.
 
-    Two 64-bit hashes with different beginnings. A NULL leaves Spark's hash as it was, so each value is
-    hashed with its column's name: an added, still empty column does not change the id of an old change.
+    It outlives a column that grows: Spark hashes 5 as an int and 5 as a bigint differently, so each value is
+    hashed in the widest type of its kind. And one that is added: a NULL leaves Spark's hash as it was, so
+    each value is hashed with its column's name. Two 64-bit hashes with different beginnings.
     """
     cells = []
     for number, image in enumerate(images):
-        for name, value in zip(contract.names, fields(image, contract), strict=True):
-            cells.append(f"CASE WHEN {value} IS NOT NULL THEN {literal(f'{number}.{name}')} END, {value}")
+        for column, value in zip(contract.columns, fields(image, contract), strict=True):
+            label = literal(f"{number}.{column.name}")
+            cells.append(f"CASE WHEN {value} IS NOT NULL THEN {label} END, {_widest(value, column)}")
     placed: list[Column] = []
     for number, part in enumerate(parts):
         placed += [F.when(part.isNotNull(), F.lit(number)), part]
     said = [F.expr(f"xxhash64('{seed}', {', '.join(cells)})") for seed in ("a", "b")]
     return F.concat(*(F.lpad(F.hex(F.xxhash64(half, *placed)), 16, "0") for half in said))
+
+
+def _widest(value: str, column: ContractColumn) -> str:
+    """SQL text of the value in the type to which its column can grow (`contract`)."""
+    kind = column.spark_type
+    if kind in {"smallint", "int"}:
+        return f"CAST({value} AS BIGINT)"
+    if kind == "float":
+        return f"CAST({value} AS DOUBLE)"
+    if kind.startswith("decimal"):
+        return f"CAST({value} AS DECIMAL(38,{column.sql_type.scale_of_decimal}))"
+    return value

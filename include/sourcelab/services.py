@@ -74,7 +74,7 @@ class KafkaBroker(Service):
         with self.log.open("ab") as log:
             log_from = log.tell()
             formatted = subprocess.run(
-                [*run, "kafka.tools.StorageTool", "format", "-t", identity, "-c", str(settings)],
+                [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(settings)],
                 stdout=log, stderr=log, check=False,
             )  # fmt: skip
             if formatted.returncode:

@@ -86,6 +86,7 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
         "disposition": base.quarantined_if(F.col("reason"), F.lit(change.CHANGE)),
         "reason": F.col("reason"),
         "detail": F.col("detail"),
+        "flags": base.flags({change.BEFORE_UNKNOWN: F.col("letter") == "U"}),
         "part": F.lit(base.WHOLE),
         "raw_key": F.col("key_bytes"),
         "raw_value": F.col("value"),

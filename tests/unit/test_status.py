@@ -30,7 +30,8 @@ def test_whatever_there_is_to_say() -> None:
             "shop", "debezium", "db", release=7, released_at=AT, released_to=AT, behind=timedelta(hours=30),
             holder="a run", open_window="w", failed_rules=("dbo.t: order (3)",),
             masks={"dbo.t": ("big", "proved"), "dbo.u": (None, "no record")},
-            pending=(("split_incomplete", 1200, AT),), quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
+            pending=(("split_incomplete", 1200, AT),),
+            quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
             doubts={"order_ambiguous": 4},
         )
     )  # fmt: skip
