@@ -214,7 +214,8 @@ def _frame(spark: SparkSession, shape: Contract, rows: Sequence[tuple[int, Row]]
 def _inputs(
     dialect: Dialect, feed: Feed, told: Sequence[Told], contracts: Mapping[str, Contract]
 ) -> list[reading.Input]:
-    return reading.inputs(dialect, feed, told, contracts, partial(mask_orders.settled_alone, dialect, feed))
+    settled = partial(mask_orders.settled_alone, dialect, feed)
+    return reading.inputs(dialect, feed, told, reading.Known(contracts, settled))
 
 
 def _of_input(dialect: Dialect, feed: Feed, one: reading.Input, number: Mapping[Any, int]) -> list[Result]:

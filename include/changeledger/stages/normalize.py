@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.config import Feed, Window
+from changeledger.config import Feed, Window, load_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
 from changeledger.plans import sealed
@@ -24,7 +24,7 @@ from changeledger.storage import lake
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """Raises ContractError where nothing tells the columns of a table, or they cannot be published."""
+    """Raises ContractError where a table's columns cannot be published."""
     this = Run.begin(spark, feed, window)
     if this is None:
         return
@@ -80,11 +80,29 @@ def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
     def settled(shape: Contract, records: DataFrame) -> tuple[Contract, str | None]:
         return mask_orders.settled(this, shape, records)
 
-    found = reading.inputs(this.dialect, this.feed, told, contracts, settled)
+    def borrowed(table: str) -> Contract | None:
+        return _borrowed(this, table)
+
+    found = reading.inputs(this.dialect, this.feed, told, reading.Known(contracts, settled, borrowed))
     for one in found:
         if one.contract is not None:
             this.control.save_contract(this.feed.feed, one.contract.checked(), this.id)
     return found
+
+
+def _borrowed(this: Run, table: str) -> Contract | None:
+    """What the other feeds of the database know of a table, the primary one first."""
+    others = [
+        other
+        for other in load_feeds(this.settings.feeds).values()
+        if other.database == this.feed.database and other.feed != this.feed.feed
+    ]
+    for other in sorted(others, key=lambda other: not other.primary):
+        contract = this.control.contract(other.feed, table)
+        if contract is not None:
+            log.info("%s: %s: columns as %s has them", this.feed.feed, table, other.feed)
+            return contract
+    return None
 
 
 def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:

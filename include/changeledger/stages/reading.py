@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,8 +27,16 @@ from changeledger.dialects.base import (
 from changeledger.errors import ContractError
 from changeledger.reconcile import pairs
 
-# The shape with the byte order of its masks, and why the masks must not be read, where they must not.
-Settled = Callable[[Contract, DataFrame], tuple[Contract, str | None]]
+
+class Known(NamedTuple):
+    """What is known of tables beside their records."""
+
+    # What each table has so far.
+    contracts: Mapping[str, Contract]
+    # A shape with the byte order of its masks, and why the masks must not be read, where they must not.
+    settled: Callable[[Contract, DataFrame], tuple[Contract, str | None]]
+    # What others know of a table of which nothing is told, and nothing known.
+    borrowed: Callable[[str], Contract | None] = lambda _: None
 
 
 @dataclass(frozen=True)
@@ -39,32 +48,28 @@ class Input:
     decoded: DataFrame
 
 
-def inputs(
-    dialect: Dialect,
-    feed: Feed,
-    told: Sequence[Told],
-    contracts: Mapping[str, Contract],
-    settled: Settled,
-) -> list[Input]:
+def inputs(dialect: Dialect, feed: Feed, told: Sequence[Told], known: Known) -> list[Input]:
     """One input for each table, its records of all shapes decoded and fitted to its contract.
 
-    `contracts`: what the tables have so far. Records of a shape that the contract rules out are an input
-    of their own. Raises ContractError where nothing tells the columns of a table.
+    Records of a shape that the contract rules out are an input of their own, as are those of a table whose
+    columns nothing tells: they became no change, and the audit fails for them.
     """
     by_table: dict[str, list[Told]] = {}
     for one in told:
         by_table.setdefault(one.table, []).append(one)
     found = []
     for table, parts in by_table.items():
-        contract = contracts.get(table)
+        contract = known.contracts.get(table)
         frames, refused = [], []
         for part in parts:
             try:
+                if contract is None and part.shape is None:
+                    contract = known.borrowed(table)
                 contract = _agreed(table, contract, part.shape)
             except ContractError as error:
                 refused.append(_refused(dialect, part.records, error))
                 continue
-            shape, why_not = settled(part.shape or contract, part.records)
+            shape, why_not = known.settled(part.shape or contract, part.records)
             decoded = dialect.decode(part.records, shape, feed)
             frames.append((shape, decoded if why_not is None else _closed(decoded, why_not)))
         if contract is not None and frames:
@@ -121,7 +126,8 @@ def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contra
     if told is None and known is None:
         raise ContractError(
             f"the messages of {table} do not tell its columns: they have no schema block",
-            f"state `columns:` (and `key:`) for {table} in the feed's YAML, or let the connector send them",
+            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
+            "another feed of the same `database:` first, whose columns are then taken",
         )
     agreed = told if known is None else known if told is None else known.evolved_to(told)
     assert agreed is not None, "one of both is there"
@@ -137,7 +143,8 @@ def _refused(dialect: Dialect, records: DataFrame, error: ContractError) -> Data
         )
     else:
         records = records.withColumn("record", message_record())
-    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), F.lit(error.message)
+    said = F.lit(f"{error.message}; {error.remedy}"[:500])
+    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), said
     return without_change(records, *told)
 
 

@@ -94,6 +94,9 @@ def read(spark: SparkSession, table: str, branch: str | None = None, *, at: str 
 
 def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
     """The branch as main is now, whatever an earlier attempt left on it."""
+    if snapshot_of(spark, table, "main") is None:
+        # Nothing is published yet: Iceberg makes a branch beside an empty main, but replaces none.
+        spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")
     spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)}")
 
 
