@@ -48,3 +48,15 @@ def spark(home: Path) -> Iterator[SparkSession]:
         built = session.spark_session("changeledger tests")
     yield built
     built.stop()
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session as `changeledger decode` has it: plans for a few records are not compiled."""
+    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    before = {name: spark.conf.get(name) for name in conf}
+    for name, value in conf.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name, value in before.items():
+        spark.conf.set(name, str(value))

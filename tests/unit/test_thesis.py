@@ -12,7 +12,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -247,18 +246,6 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
         if told is not None and image is not None:
             shown = python(table, {n: v for n, v in told.items() if n not in gaps[side]})
             assert shown == {n: image[n] for n in shown}, (one, side)
-
-
-@pytest.fixture(scope="module")
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """Few records of many shapes: compiling each plan would take most of the time."""
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in conf}
-    for name, value in conf.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))
 
 
 # A failing log is small as it is: to look for a smaller one would take minutes.
