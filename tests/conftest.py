@@ -53,9 +53,10 @@ def spark(home: Path) -> Iterator[SparkSession]:
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """The session as `changeledger decode` has it: plans for a few records are not compiled."""
-    conf = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    before = {name: spark.conf.get(name) for name in conf}
-    for name, value in conf.items():
+    from changeledger.storage.session import INTERPRETED  # noqa: PLC0415
+
+    before = {name: spark.conf.get(name) for name in INTERPRETED}
+    for name, value in INTERPRETED.items():
         spark.conf.set(name, value)
     yield spark
     for name, value in before.items():

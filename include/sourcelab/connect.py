@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from changeledger.config import Settings
-from changeledger.storage.session import local_conf, spark_conf
+from changeledger.storage.session import INTERPRETED, local_conf, spark_conf
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
@@ -71,8 +71,7 @@ class SparkConnectServer(Service):
             # Alone it would leave 48 MB for compiled code, which the plans of a day fill: the server ends.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
             # Nor does that of compiling each plan.
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            **INTERPRETED,
         }
         return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
 

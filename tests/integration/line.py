@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.storage.session import INTERPRETED
 from sourcelab.services import KafkaBroker, Postgres
 
 STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)
@@ -71,8 +72,8 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
     # A hundred rows: compiling the plans of a whole run would take half of its time. test_connect compiles.
-    spark.conf.set("spark.sql.codegen.wholeStage", "false")
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
     for stage in stages:
         stage.run(spark, feed, over)
 

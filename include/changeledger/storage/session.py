@@ -44,6 +44,8 @@ _SQL = {
     # JSON members can occur twice; the last one counts.
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # A column may be called `${x}`: names are in SQL text, and mean themselves.
+    "spark.sql.variable.substitute": "false",
     # A JSON member of another type makes the whole message malformed, not the member NULL.
     "spark.sql.json.enablePartialResults": "false",
     # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
@@ -56,6 +58,18 @@ _SQL = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
+# For small data: compiling a plan would take longer than running it uncompiled.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+# A driver of this machine alone.
+_LOOPBACK = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
 # The members of `spark_conf` that others on the machine must not see.
 SECRETS = ("spark.sql.catalog.lake.jdbc.user", "spark.sql.catalog.lake.jdbc.password")
 
@@ -65,9 +79,7 @@ def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars(settings)),
         "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
+        **_LOOPBACK,
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     }
@@ -126,14 +138,10 @@ def session_without_lake(app_name: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name).master("local[*]")
     conf = {
         **_SQL,
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.ui.enabled": "false",
+        **_LOOPBACK,
+        **INTERPRETED,
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "ERROR",
-        # A handful of records: compiling their plans to bytecode would take most of the time.
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
     for name, value in conf.items():
         builder = builder.config(name, value)
