@@ -8,7 +8,7 @@ from changeledger import calibration, mask_order
 from changeledger.config import ByteOrder, Feed
 from changeledger.contract import Contract
 from changeledger.dialects.base import Dialect
-from changeledger.reconcile import pairs
+from changeledger.stages.reading import settled_pairs
 from changeledger.stages.run import Run, log
 
 # Published samples of every dialect with masks have the lowest ordinals in the last byte.
@@ -64,9 +64,7 @@ def _judged(
     dialect: Dialect, feed: Feed, shape: Contract, records: DataFrame, earlier: mask_order.Evidence
 ) -> tuple[mask_order.Evidence, mask_order.Reading]:
     as_published = _published(shape)
-    decoded = dialect.decode(records.limit(_LOOKED_AT), as_published, feed)
-    if dialect.images_apart:
-        decoded = pairs.join_images(decoded)
+    decoded = settled_pairs(dialect.decode(records.limit(_LOOKED_AT), as_published, feed), dialect)
     assert dialect.mask_rules is not None, "asked only of dialects with masks"
     rules = dialect.mask_rules(as_published)
     rows = calibration.evidence(calibration.facts(decoded, as_published), as_published, rules)

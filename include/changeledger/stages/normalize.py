@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -76,14 +77,8 @@ def _messages(this: Run) -> DataFrame:
 def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
     """The records of the feed's tables decoded, and the contracts that they agree on stored."""
     contracts = this.control.contracts(this.feed.feed)
-
-    def settled(shape: Contract, records: DataFrame) -> tuple[Contract, str | None]:
-        return mask_orders.settled(this, shape, records)
-
-    def borrowed(table: str) -> Contract | None:
-        return _borrowed(this, table)
-
-    found = reading.inputs(this.dialect, this.feed, told, reading.Known(contracts, settled, borrowed))
+    known = reading.Known(contracts, partial(mask_orders.settled, this), partial(_borrowed, this))
+    found = reading.inputs(this.dialect, this.feed, told, known)
     for one in found:
         if one.contract is not None:
             this.control.save_contract(this.feed.feed, one.contract.checked(), this.id)

@@ -135,30 +135,21 @@ def replace(rows: DataFrame, table: str, branch: str) -> None:
 
 def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
     """Take ledger rows off the branch, found by `change_id`, `record`, `operation` and `run_id`."""
-    view = _view(changes, table)
-    changes.sparkSession.sql(
-        f"MERGE INTO {on_branch(table, branch)} t USING {view} s "
-        "ON t.change_id = s.change_id AND t.record = s.record AND t.operation = s.operation "
-        "AND t.run_id = s.run_id WHEN MATCHED THEN DELETE"
-    )
+    same = "t.change_id = s.change_id AND t.record = s.record AND t.operation = s.operation"
+    merge(changes, table, branch, f"{same} AND t.run_id = s.run_id", _DELETE)
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:
     """Take the rows of these `run_id` and `record` off the branch."""
-    view = _view(records, table)
-    records.sparkSession.sql(
-        f"MERGE INTO {on_branch(table, branch)} t USING {view} s "
-        "ON t.run_id = s.run_id AND t.record = s.record WHEN MATCHED THEN DELETE"
-    )
+    merge(records, table, branch, "t.run_id = s.run_id AND t.record = s.record", _DELETE)
 
 
 def delete_intervals(changes: DataFrame, table: str, branch: str) -> None:
     """Take the rows of these `change_id`s off a history's branch."""
-    view = _view(changes, table)
-    changes.sparkSession.sql(
-        f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON t._change_id = s.change_id "
-        "WHEN MATCHED THEN DELETE"
-    )
+    merge(changes, table, branch, "t._change_id = s.change_id", _DELETE)
+
+
+_DELETE = "WHEN MATCHED THEN DELETE"
 
 
 def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:

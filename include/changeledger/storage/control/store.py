@@ -73,8 +73,7 @@ class ControlStore:
             return session.get_one(WindowRow, (feed, window.id))
 
     def window(self, feed: str, window: Window) -> WindowRow | None:
-        with self._transaction() as session:
-            return session.get(WindowRow, (feed, window.id))
+        return self.window_row(feed, window.id)
 
     def window_row(self, feed: str, window_id: str) -> WindowRow | None:
         with self._transaction() as session:
