@@ -70,7 +70,7 @@ def facts(decoded: DataFrame, shape: Contract) -> DataFrame:
     )
     differing = _words_where(shape, lambda at, _: f"NOT (before._{at} <=> after._{at})")
     known = _words_where(shape, lambda at, _: f"after._{at} IS NOT NULL")
-    gaps = _words_where(shape, lambda _, c: f"array_contains(gap_names, {masks.literal(c.name)})")
+    gaps = _words_where(shape, lambda _, c: f"array_contains(gap_names, {change.literal(c.name)})")
     updated = f"kind = '{change.UPDATE}' AND before IS NOT NULL AND after IS NOT NULL"
     inserted = f"kind = '{change.INSERT}' AND after IS NOT NULL"
     return told.select(

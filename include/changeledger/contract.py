@@ -107,6 +107,11 @@ class SqlType(NamedTuple):
         return self.base in _LOB
 
     @property
+    def is_large(self) -> bool:
+        """Can a value be larger than 8,000 bytes? To Qlik it is a large object; CES may have cut it."""
+        return self.is_max or self.is_lob or self.base in {"xml", "geometry", "geography"}
+
+    @property
     def is_max(self) -> bool:
         return self.base in _MAX_TYPES and self.length == -1
 

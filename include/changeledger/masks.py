@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from changeledger.change import literal
 from changeledger.config import ByteOrder
 
 WORD_BITS = 60
@@ -128,9 +129,3 @@ def _bound(value: Column, name: str, body: str) -> Column:
     """`body`, SQL text in which `name` stands for the value; evaluated once. NULL where the value is NULL."""
     function = F.expr(f"{name} -> if({name} IS NULL, NULL, {body})")
     return F.get(F.call_function("transform", F.array(value), function), F.lit(0))
-
-
-def literal(text: str) -> str:
-    """A SQL string literal. Of `${...}` Spark would make a variable's value."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'").replace("$", "\\u0024")
-    return f"'{escaped}'"

@@ -73,7 +73,7 @@ def _floating(form: str, sql: SqlType) -> str:
 
 def _decimal(form: str, sql: SqlType) -> str:
     """No digit beyond the scale is rounded away."""
-    scale = SqlType.parse(sql.spark).scale or 0
+    scale = sql.scale_of_decimal
     pattern = f"[+-]?(?=[.]?[0-9])[0-9]*([.][0-9]{{0,{scale}}}0*)?"
     return _fits(form, pattern, f"try_cast({form} AS {sql.spark})")
 
@@ -155,11 +155,6 @@ _READERS = {
     "datetime2": _datetime,
     "datetimeoffset": _datetimeoffset,
 }
-
-
-def can_be_cut(sql: SqlType) -> bool:
-    """Can a value of the type be larger than a megabyte?"""
-    return sql.is_max or sql.is_lob or sql.base in {"xml", "geometry", "geography"}
 
 
 def is_cut(told: str, sql: SqlType, binaries: str) -> str:

@@ -8,7 +8,6 @@ from pyspark.sql import functions as F
 from changeledger import change, images, masks
 from changeledger.change import literal
 from changeledger.contract import Contract
-from changeledger.dialects.qlik_messages_metadata import is_lob
 from changeledger.dialects.qlik_messages_values import WIRE
 
 _NO_PLACEHOLDERS = ()
@@ -110,7 +109,7 @@ def _gaps(side: str, shape: Contract) -> Column:
 
     SQL Server's log has no old value of a large object, so its null in `beforeData` is taken for none.
     """
-    lobs = [literal(c.name) for c in shape.columns if is_lob(c)]
+    lobs = [literal(c.name) for c in shape.columns if c.sql_type.is_large]
     is_null, not_captured = f"get({side}_texts, at) IS NULL", literal(change.NOT_CAPTURED)
     states = [
         f"WHEN NOT array_contains(map_keys({side}), name) THEN {not_captured}",
@@ -134,7 +133,7 @@ def changed(shape: Contract) -> Column:
     )
     without_mask = F.when(F.col("before").isNotNull(), different)
     either = F.col("in_mask")
-    lobs = [literal(c.name) for c in shape.columns if is_lob(c)]
+    lobs = [literal(c.name) for c in shape.columns if c.sql_type.is_large]
     if lobs:
         seen = F.array_intersect(F.expr(f"array({', '.join(lobs)})"), without_mask)
         either = F.array_union(either, F.coalesce(seen, F.expr("CAST(array() AS array<string>)")))
@@ -148,7 +147,7 @@ def mask_disagrees(shape: Contract) -> Column:
     A value whose bit says that it is not in the message is believed, but the masks are not.
     """
     op, words = F.col("op"), F.col("change_words")
-    small = {c.name: c.ordinal for c in shape.columns if not is_lob(c)}
+    small = {c.name: c.ordinal for c in shape.columns if not c.sql_type.is_large}
     keys = F.expr(f"array({', '.join(literal(c.name) for c in shape.key)})")
     whole = F.coalesce(F.size("absent") == 0, F.lit(True))
     others = F.array_except(F.col("in_mask"), keys)

@@ -102,12 +102,6 @@ def with_stated(shape: Contract, config: TableConfig) -> Contract:
     return shape.model_copy(update={"table": config.table, "columns": tuple(columns)})
 
 
-def is_lob(column: Column) -> bool:
-    """Is it a large object to Qlik (BLOB, CLOB, NCLOB)? Those are never in a change mask."""
-    sql = column.sql_type
-    return sql.is_max or sql.is_lob or sql.base in {"xml", "geometry", "geography"}
-
-
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
     """The SQL Server type that holds a type of Qlik's; text for one that is not known."""
     kind = kind.partition("(")[0].strip().upper()
