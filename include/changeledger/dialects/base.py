@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from changeledger import change
+from changeledger import change, images
 from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed, Window
@@ -217,6 +217,66 @@ class Problems:
         )
 
 
+class JsonForm(NamedTuple):
+    """Conditions on a message that was read in brackets: its `text`, and `messages`, what came of it."""
+
+    begins: Column
+    # It is no JSON, or more than one value.
+    is_broken: Column
+    ends: Column
+
+
+def json_form() -> JsonForm:
+    text = F.col("text")
+    # Trimming looks at every character: only where the message does not begin and end as it should.
+    trimmed = F.trim(text, F.lit(" \t\r\n"))
+    begins = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
+    ends = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
+    alone = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
+    return JsonForm(begins, alone.isNull() | (F.size("messages") > 1) | ~ends, ends)
+
+
+def add_image_problems(
+    found: Problems, contract: Contract, null_key: str = "a column of the key is NULL"
+) -> None:
+    """What can be wrong with cells: `unknown` and `misfits` name columns, `key` is the message's key."""
+    found.add(
+        F.col("unknown").isNotNull(),
+        "unknown_column",
+        F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
+    )
+    types = ", ".join(literal(x) for c in contract.columns for x in (c.name, f"{c.name} {c.type}"))
+    named = f"transform(misfits, name -> element_at(map({types}), name))"
+    misfits = F.expr(f"concat('no value of ', concat_ws(', ', {named}))")
+    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", misfits)
+    found.add(images.key_is_null("key", contract), "null_key", null_key)
+
+
+def whole_message(raw_key: str) -> list[Column]:
+    """The columns of `DECODED` from `disposition` on, of a message that is one change or a tombstone."""
+    is_tombstone = F.col("value").isNull()
+    reason = F.when(~is_tombstone, F.col("reason"))
+    outcome = F.when(is_tombstone, F.lit(change.TOMBSTONE)).otherwise(F.lit(change.CHANGE))
+    return [
+        quarantined_if(reason, outcome).alias("disposition"),
+        reason.alias("reason"),
+        F.when(~is_tombstone, F.col("detail")).alias("detail"),
+        F.lit(WHOLE).alias("part"),
+        F.lit(None).cast("binary").alias("pair_key"),
+        F.col(raw_key).alias("raw_key"),
+        F.col("value").alias("raw_value"),
+        F.col("headers").alias("raw_headers"),
+    ]
+
+
+def by_case(told: Column, outcomes: Mapping[str, str]) -> Column:
+    """What stands for a code, as text; NULL for another code."""
+    result = F.lit(None).cast("string")
+    for code, outcome in outcomes.items():
+        result = F.when(told == code, F.lit(outcome)).otherwise(result)
+    return result
+
+
 def flags(conditions: Mapping[str, Column]) -> Column:
     """array<string> of the flags whose condition holds; NULL where none does."""
     held = [F.coalesce(condition, F.lit(False)) for condition in conditions.values()]
@@ -241,12 +301,12 @@ def without_change(raw: DataFrame, disposition: Column, reason: Column, detail: 
     )
 
 
-def message_record() -> Column:
-    """Where a raw Kafka message stands."""
+def message_record(message: Callable[[str], Column] = F.col) -> Column:
+    """Where a raw Kafka message stands; `message` gives its columns, by their names in a raw table."""
     return F.struct(
-        F.col("topic").alias("source"),
-        F.col("partition").alias("partition"),
-        F.col("offset").alias("offset"),
+        message("topic").alias("source"),
+        message("partition").alias("partition"),
+        message("offset").alias("offset"),
         F.lit(None).cast("binary").alias("row"),
     )
 

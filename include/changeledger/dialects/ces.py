@@ -158,22 +158,8 @@ def _problems(contract: Contract) -> base.Problems:
     found.add(no_place, "no_position", position)
     times_told = F.concat_ws(", ", told("time"), told("committime"))
     found.add(F.col("committed_at").isNull(), "malformed_time", times_told)
-    found.add(
-        F.col("unknown").isNotNull(),
-        "unknown_column",
-        F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
-    )
-    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", _misfit_detail(contract))
-    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL or not told")
+    base.add_image_problems(found, contract, null_key="a column of the key is NULL or not told")
     return found
-
-
-def _misfit_detail(contract: Contract) -> Column:
-    types = ", ".join(
-        f"{change.literal(c.name)}, {change.literal(f'{c.name} {c.type}')}" for c in contract.columns
-    )
-    named = F.expr(f"transform(misfits, name -> element_at(map({types}), name))")
-    return F.concat(F.lit("no value of "), F.concat_ws(", ", named))
 
 
 def _change_columns(contract: Contract) -> list[Column]:
@@ -188,12 +174,9 @@ def _change_columns(contract: Contract) -> list[Column]:
         images.cells("before", contract), images.cells("after", contract), contract.names
     )
     changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
-    rank, operation = F.lit(None).cast("string"), F.lit(None).cast("string")
-    for code, name in _OPERATIONS.items():
-        rank = F.when(op == code, F.lit(_RANKS[code])).otherwise(rank)
-        operation = F.when(op == code, F.lit(name)).otherwise(operation)
+    rank = F.unhex(base.by_case(op, _RANKS))
     return [
-        operation.alias("operation"),
+        base.by_case(op, _OPERATIONS).alias("operation"),
         F.col("key"),
         F.when(moved, F.col("old_key")).alias("previous_key"),
         before.alias("before"),
@@ -205,7 +188,7 @@ def _change_columns(contract: Contract) -> list[Column]:
         F.col("commit_lsn"),
         F.lit(None).cast("binary").alias("change_lsn"),
         F.col("ordinal"),
-        F.concat(F.col("commit_lsn"), lsn.big_endian(F.col("ordinal"), 8), F.unhex(rank)).alias("sort_key"),
+        F.concat(F.col("commit_lsn"), lsn.big_endian(F.col("ordinal"), 8), rank).alias("sort_key"),
         F.col("committed_at"),
         lsn.to_text(F.col("commit_lsn")).alias("transaction_id"),
         _flags(moved).alias("flags"),
@@ -249,15 +232,9 @@ def _with_segments(decoded: DataFrame) -> DataFrame:
     first = F.encode(F.to_json("record"), "UTF-8")
     rows = spread(decoded.withColumn("pair_key", F.when(is_split, first)))
     part = F.col("segment_record")
-    record = F.struct(
-        part["topic"].alias("source"),
-        part["partition"].alias("partition"),
-        part["offset"].alias("offset"),
-        F.lit(None).cast("binary").alias("row"),
-    )
     bad = F.col("disposition") == change.QUARANTINED
     of_part = {
-        "record": record,
+        "record": base.message_record(lambda name: part[name]),
         "disposition": F.when(bad, F.lit(change.QUARANTINED)).otherwise(F.lit(change.PAIRED)),
         "reason": F.col("reason"),
         "detail": F.col("detail"),

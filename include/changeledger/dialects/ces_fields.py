@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from changeledger import change, images, lsn
 from changeledger.contract import Contract
 from changeledger.dialects.ces_messages import with_objects
-from changeledger.dialects.ces_values import CUT, can_be_cut, is_cut, wire
+from changeledger.dialects.ces_values import CUT, is_cut, wire
 
 _QUARTER_HOUR = 900_000_000
 _FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
@@ -146,7 +146,7 @@ def _uncut(texts: str, contract: Contract, binaries: str) -> Column:
     cases = " ".join(
         f"WHEN {at} THEN CASE WHEN {is_cut('told', c.sql_type, binaries)} THEN {mark} ELSE told END"
         for at, c in enumerate(contract.columns)
-        if can_be_cut(c.sql_type)
+        if c.sql_type.is_large
     )
     return (
         F.expr(f"transform({texts}, (told, at) -> CASE at {cases} ELSE told END)") if cases else F.col(texts)

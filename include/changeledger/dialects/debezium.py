@@ -62,7 +62,9 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
     staged = _images(_positions(_parsed(raw)), contract, wire(source), held)
-    return _problems(contract).told(staged).select(*_change_columns(contract), *_outcome_columns())
+    return (
+        _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
+    )
 
 
 def _parsed(raw: DataFrame) -> DataFrame:
@@ -133,18 +135,13 @@ def _problems(contract: Contract) -> base.Problems:
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
     corrupt = F.col("message").isNull()
-    # Trimming looks at every character: only where the message does not begin and end as it should.
-    text, trimmed = F.col("text"), F.trim(F.col("text"), F.lit(" \t\r\n"))
-    opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
-    closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
-    alone = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
-    broken = alone.isNull() | (F.size("messages") > 1) | ~closes
+    text, form = F.col("text"), base.json_form()
     schema_name, table_name = contract.table.split(".", 1)
     found = base.Problems()
-    found.add(~F.is_valid_utf8(F.col("text")), "not_utf8", "the message is not UTF-8")
-    found.add(~opens, "not_an_object", F.col("text"))
-    found.add((corrupt & broken) | ~closes, "unparseable_json", text)
-    found.add(corrupt, "malformed_envelope", F.col("text"))
+    found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
+    found.add(~form.begins, "not_an_object", text)
+    found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
+    found.add(corrupt, "malformed_envelope", text)
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
@@ -170,26 +167,12 @@ def _problems(contract: Contract) -> base.Problems:
         "malformed_time",
         F.concat(F.lit("source.ts_ms is "), F.coalesce(source["ts_ms"], F.lit("missing"))),
     )
-    found.add(
-        F.col("unknown").isNotNull(),
-        "unknown_column",
-        F.concat(F.lit(f"{contract.table} has no column "), F.concat_ws(", ", F.col("unknown"))),
-    )
-    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", _misfit_detail(contract))
-    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
+    base.add_image_problems(found, contract)
     return found
 
 
-def _misfit_detail(contract: Contract) -> Column:
-    types = ", ".join(literal(x) for c in contract.columns for x in (c.name, f"{c.name} {c.type}"))
-    named = f"transform(misfits, name -> element_at(map({types}), name))"
-    return F.expr(f"concat('no value of ', concat_ws(', ', {named}))")
-
-
 def _sort_key() -> Column:
-    rank = F.lit(None).cast("string")
-    for op, digits in _RANKS.items():
-        rank = F.when(F.col("op") == op, F.lit(digits)).otherwise(rank)
+    rank = F.unhex(base.by_case(F.col("op"), _RANKS))
     streamed = F.concat(
         F.coalesce(F.col("change_lsn"), lsn.constant(lsn.LOWEST)),
         lsn.big_endian(F.coalesce(F.col("ordinal"), F.lit(0)), 8),
@@ -197,14 +180,14 @@ def _sort_key() -> Column:
     at_position = F.concat(
         F.col("commit_lsn"),
         F.when(F.col("is_snapshot"), lsn.constant("FF" * 18)).otherwise(streamed),
-        F.unhex(rank),
+        rank,
     )
     # Without a position a snapshot row is older than every change, and ordered by its delivery.
     by_delivery = F.concat(
         lsn.constant(lsn.LOWEST),
         lsn.big_endian(F.col("partition"), lsn.WIDTH),
         lsn.big_endian(F.col("offset"), 8),
-        F.unhex(rank),
+        rank,
     )
     return F.when(F.col("commit_lsn").isNotNull(), at_position).otherwise(by_delivery)
 
@@ -212,9 +195,6 @@ def _sort_key() -> Column:
 def _change_columns(contract: Contract) -> list[Column]:
     op, before, after = F.col("op"), images.image("before", contract), images.image("after", contract)
     has_before = F.col("before_texts").isNotNull()
-    operation = F.lit(None).cast("string")
-    for letter, name in _OPERATIONS.items():
-        operation = F.when(op == letter, F.lit(name)).otherwise(operation)
     is_update = op == "u"
     has_both = is_update & has_before
     moved = has_both & ~F.col("old_key").eqNullSafe(F.col("key"))
@@ -224,7 +204,7 @@ def _change_columns(contract: Contract) -> list[Column]:
     )
     changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
     return [
-        operation.alias("operation"),
+        base.by_case(op, _OPERATIONS).alias("operation"),
         F.col("key"),
         F.when(moved, F.col("old_key")).alias("previous_key"),
         F.when(op.isin("u", "d"), before).alias("before"),
@@ -250,22 +230,6 @@ def _change_columns(contract: Contract) -> list[Column]:
             }
         ).alias("flags"),
         base.message_record().alias("record"),
-    ]
-
-
-def _outcome_columns() -> list[Column]:
-    is_tombstone = F.col("value").isNull()
-    reason = F.when(~is_tombstone, F.col("reason"))
-    outcome = F.when(is_tombstone, F.lit(change.TOMBSTONE)).otherwise(F.lit(change.CHANGE))
-    return [
-        base.quarantined_if(reason, outcome).alias("disposition"),
-        reason.alias("reason"),
-        F.when(~is_tombstone, F.col("detail")).alias("detail"),
-        F.lit(base.WHOLE).alias("part"),
-        F.lit(None).cast("binary").alias("pair_key"),
-        F.col("key_bytes").alias("raw_key"),
-        F.col("value").alias("raw_value"),
-        F.col("headers").alias("raw_headers"),
     ]
 
 

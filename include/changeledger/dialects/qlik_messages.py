@@ -33,7 +33,6 @@ from changeledger.dialects.qlik_messages_images import (
     read_masks,
     sides,
 )
-from changeledger.dialects.qlik_messages_metadata import is_lob
 from changeledger.dialects.qlik_messages_positions import positions, sort_key
 from changeledger.dialects.qlik_messages_shapes import METADATA, NOT_IN_FEED, UNKNOWN
 from changeledger.dialects.qlik_messages_survey import FATE, FATE_DETAIL, survey
@@ -54,7 +53,7 @@ def decode(records: DataFrame, shape: Contract, feed: Feed) -> DataFrame:  # noq
     """One row of `base.DECODED` per message that `survey` found to be of `shape`."""
     staged = read_masks(positions(sides(messages.parsed(records))), shape)
     staged = read_images(staged, shape)
-    return _problems(shape).told(staged).select(*_change_columns(shape), *_outcome_columns())
+    return _problems(shape).told(staged).select(*_change_columns(shape), *base.whole_message("raw_key"))
 
 
 def _problems(shape: Contract) -> base.Problems:
@@ -86,27 +85,18 @@ def _problems(shape: Contract) -> base.Problems:
         found.add(bad, reason, F.concat(F.lit(f"{name} is "), headers[name]))
     no_position = streamed & F.col("commit_lsn").isNull() & F.col("sequence").isNull()
     found.add(no_position, "no_position", "neither streamPosition nor changeSequence tells one")
-    extra = F.concat(F.lit(f"{shape.table} has no column "), F.concat_ws(", ", F.col("unknown")))
-    found.add(F.col("unknown").isNotNull(), "unknown_column", extra)
-    types = ", ".join(literal(x) for c in shape.columns for x in (c.name, f"{c.name} {c.type}"))
-    bad_cells = f"concat_ws(', ', transform(misfits, name -> element_at(map({types}), name)))"
-    misfits = F.expr(f"concat('no value of ', {bad_cells})")
-    found.add(F.col("misfits").isNotNull(), "value_does_not_fit", misfits)
-    found.add(images.key_is_null("key", shape), "null_key", "a column of the key is NULL")
+    base.add_image_problems(found, shape)
     return found
 
 
 def _change_columns(shape: Contract) -> list[Column]:
     op, keys = F.col("op"), F.expr(f"array({', '.join(literal(c.name) for c in shape.key)})")
-    operation = F.lit(None).cast("string")
-    for told, name in _OPERATIONS.items():
-        operation = F.when(op == told, F.lit(name)).otherwise(operation)
     has_before = F.col("before").isNotNull()
     knows_old_key = (op == "UPDATE") & has_before & F.col("old_key_known")
     moved = knows_old_key & (F.col("old_key") != F.col("key"))
     key_in_mask = F.arrays_overlap(F.col("in_mask"), keys)
     return [
-        operation.alias("operation"),
+        base.by_case(op, _OPERATIONS).alias("operation"),
         F.col("key"),
         F.when(moved, F.col("old_key")).alias("previous_key"),
         images.image("before", shape).alias("before"),
@@ -136,22 +126,6 @@ def _change_columns(shape: Contract) -> list[Column]:
     ]
 
 
-def _outcome_columns() -> list[Column]:
-    is_tombstone = F.col("value").isNull()
-    reason = F.when(~is_tombstone, F.col("reason"))
-    outcome = F.when(is_tombstone, F.lit(change.TOMBSTONE)).otherwise(F.lit(change.CHANGE))
-    return [
-        base.quarantined_if(reason, outcome).alias("disposition"),
-        reason.alias("reason"),
-        F.when(~is_tombstone, F.col("detail")).alias("detail"),
-        F.lit(base.WHOLE).alias("part"),
-        F.lit(None).cast("binary").alias("pair_key"),
-        F.col("raw_key"),
-        F.col("value").alias("raw_value"),
-        F.col("headers").alias("raw_headers"),
-    ]
-
-
 def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as every dialect's
     """Metadata, messages of tables that the feed does not list, and data that waits for its metadata."""
     staged = messages.problems_of_form().told(messages.parsed(raw))
@@ -174,7 +148,7 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as 
 
 def mask_rules(shape: Contract) -> MaskRules:
     """Large objects are never in a mask, whatever the lake holds them as."""
-    return MaskRules("key", excluded=frozenset(c.name for c in shape.columns if is_lob(c)))
+    return MaskRules("key", excluded=frozenset(c.name for c in shape.columns if c.sql_type.is_large))
 
 
 QLIK_MESSAGES = base.MessageDialect("qlik_messages", survey, decode, decode_other, mask_rules=mask_rules)

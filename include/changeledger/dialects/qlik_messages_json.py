@@ -98,14 +98,7 @@ def parsed(raw: DataFrame) -> DataFrame:
                 "is_enveloped": message["magic"].isNotNull() | inner.isNotNull(),
             }
         )
-        .withColumns(
-            {
-                **{f"told_{name}": F.col("body")[name] for name in _BODY},
-                "schema_id": F.coalesce(
-                    F.col("body")["headers"]["externalSchemaId"], message["messageSchemaId"]
-                ),
-            }
-        )
+        .withColumns({f"told_{name}": F.col("body")[name] for name in _BODY})
         .withColumn(
             "schema_id", F.coalesce(F.col("told_headers")["externalSchemaId"], message["messageSchemaId"])
         )
@@ -116,19 +109,14 @@ def problems_of_form() -> base.Problems:
     """What keeps a message of `parsed` from being read at all."""
     text, message = F.col("text"), F.col("message")
     corrupt = message.isNull()
-    # Trimming looks at every character: only where the message does not begin and end as it should.
-    trimmed = F.trim(text, F.lit(" \t\r\n"))
-    opens = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
-    closes = F.when(text.endswith("}"), F.lit(True)).otherwise(trimmed.endswith("}"))
-    alone = F.try_parse_json(F.concat(F.lit("["), text, F.lit("]")))
-    broken = alone.isNull() | (F.size("messages") > 1)
+    form = base.json_form()
     magic, kind = message["magic"], F.upper(message["type"])
     structure, operation = F.col("told_tableStructure"), F.col("told_headers")["operation"]
     is_data = ~F.coalesce(_is_metadata(message, structure, operation), F.lit(False))
     found = base.Problems()
-    found.add(~opens, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
+    found.add(~form.begins, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
-    found.add((corrupt & broken) | ~closes, "unparseable_json", text)
+    found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
     found.add(F.col("is_enveloped") & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), magic))
     found.add(

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import lsn
+from changeledger.dialects import base
 
 _LSN = "^([0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4})(?![0-9a-fA-F])"
 _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
@@ -66,9 +67,7 @@ def positions(staged: DataFrame) -> DataFrame:
 
 def sort_key() -> Column:
     """Bytes: LSN (10), change sequence (18), counter (8), rank (1); a full load is ordered by delivery."""
-    rank = F.lit(None).cast("string")
-    for operation, code in _RANKS.items():
-        rank = F.when(F.col("op") == operation, F.lit(code)).otherwise(rank)
+    rank = F.unhex(base.by_case(F.col("op"), _RANKS))
     streamed = F.concat(
         F.coalesce(F.col("commit_lsn"), lsn.constant(_NO_LSN)),
         # Two decimal digits a byte: their order is that of the numbers.
@@ -80,7 +79,7 @@ def sort_key() -> Column:
         lsn.big_endian(F.col("partition"), lsn.WIDTH),
         lsn.big_endian(F.col("offset"), 8),
     )
-    return F.concat(F.when(F.col("op") == "REFRESH", by_delivery).otherwise(streamed), F.unhex(rank))
+    return F.concat(F.when(F.col("op") == "REFRESH", by_delivery).otherwise(streamed), rank)
 
 
 def _instant(text: Column) -> Column:
