@@ -62,21 +62,27 @@ def unknown_members(members: Column, contract: Contract) -> Column:
     return F.when(~has_shape(members, contract) & (F.size(extra) > 0), extra)
 
 
-def read_cells(frame: DataFrame, side: str, contract: Contract, wire: Wire, held: Sequence[str]) -> DataFrame:
-    """Add the typed cells of one image as columns `<side>_0`, `<side>_1`, ... from `<side>_texts`.
+def read_cells(
+    frame: DataFrame, sides: Sequence[str], contract: Contract, wire: Wire, held: Sequence[str]
+) -> DataFrame:
+    """Add the typed cells of images as columns `<side>_0`, `<side>_1`, ... from `<side>_texts`.
 
     Each cell is a column of its own until the image is complete: Spark copies an expression to wherever
-    a field of a struct is used, and a wide table would drown in copies. A placeholder is no value,
-    whatever type its column has.
+    a field of a struct is used, and a wide table would drown in copies. So is a form that is more than
+    the text. A placeholder is no value, whatever type its column has.
     """
     forms, values = [], []
-    for at, column in enumerate(contract.columns):
-        told, form = f"get({side}_texts, {at})", f"{side}_form_{at}"
-        value = wire.value(form, column)
-        if column.spark_type in {"string", "binary"}:
-            value = f"CASE WHEN NOT {_is_one_of(told, held)} THEN {value} END"
-        forms.append(f"{wire.form(told, column)} AS {form}")
-        values.append(f"{value} AS {side}_{at}")
+    for side in sides:
+        for at, column in enumerate(contract.columns):
+            told = f"get({side}_texts, {at})"
+            form = wire.form(told, column)
+            if form != told:
+                forms.append(f"{form} AS {side}_form_{at}")
+                form = f"{side}_form_{at}"
+            value = wire.value(form, column)
+            if column.spark_type in {"string", "binary"}:
+                value = f"CASE WHEN NOT {_is_one_of(told, held)} THEN {value} END"
+            values.append(f"{value} AS {side}_{at}")
     before = [quoted(name) for name in frame.columns]
     return frame.selectExpr("*", *forms).selectExpr(*before, *values)
 

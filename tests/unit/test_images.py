@@ -58,7 +58,7 @@ def test_members_are_bound_by_name(spark: SparkSession, drawn: list[dict[str, st
     rows = spark.createDataFrame([(at, m) for at, m in enumerate(drawn)], "at int, m map<string,string>")
     staged = rows.withColumn("after_texts", images.texts(F.col("m"), CONTRACT))
     found = (
-        images.read_cells(staged, "after", CONTRACT, WIRE, HELD)
+        images.read_cells(staged, ["after"], CONTRACT, WIRE, HELD)
         .select(
             "at",
             "after_texts",

@@ -196,20 +196,34 @@ class Problems:
         # A condition on what is missing is NULL, and NULL must not hide a later problem.
         self._found.append((F.coalesce(condition, F.lit(False)), reason, text))
 
-    def told(self, frame: DataFrame) -> DataFrame:
-        """`frame` with `reason` and `detail` (at most 500 characters) of the first problem.
-
-        The conditions are looked at once, for the number of the problem; the rest follows from it.
-        """
+    def first(self) -> Column:
+        """int: the number of the first problem so far; NULL where there is none."""
         first = F.lit(None).cast("int")
         for number, (condition, _, _) in reversed(list(enumerate(self._found, 1))):
             first = F.when(condition, F.lit(number)).otherwise(first)
+        return first
+
+    def found_as(self, name: str) -> Problems:
+        """The same problems, of a frame whose column `name` holds `first()`.
+
+        What the conditions look at need not be carried along then: each step of a plan copies its rows.
+        """
+        known = Problems()
+        for number, (_, reason, detail) in enumerate(self._found, 1):
+            known.add(F.col(name) == number, reason, detail)
+        return known
+
+    def told(self, frame: DataFrame) -> DataFrame:
+        """`frame` with `problem`, and `reason` and `detail` (at most 500 characters) of the first one.
+
+        The conditions are looked at once, for the number of the problem; the rest follows from it.
+        """
         detail = F.lit(None).cast("string")
         for number, (_, _, said) in enumerate(self._found, 1):
             detail = F.when(F.col("problem") == number, said).otherwise(detail)
         reasons = ", ".join(literal(reason) for _, reason, _ in self._found)
         bad = F.col("problem").isNotNull()
-        return frame.withColumn("problem", first).withColumns(
+        return frame.withColumn("problem", self.first()).withColumns(
             {
                 "reason": F.when(bad, F.expr(f"element_at(array({reasons}), problem)")),
                 "detail": F.when(bad, F.substring(detail, 1, 500)),
@@ -218,7 +232,7 @@ class Problems:
 
 
 class JsonForm(NamedTuple):
-    """Conditions on a message that was read in brackets: its `text`, and `messages`, what came of it."""
+    """Conditions on a message that was read in brackets, into `messages`."""
 
     begins: Column
     # It is no JSON, or more than one value.
@@ -226,8 +240,7 @@ class JsonForm(NamedTuple):
     ends: Column
 
 
-def json_form() -> JsonForm:
-    text = F.col("text")
+def json_form(text: Column) -> JsonForm:
     # Trimming looks at every character: only where the message does not begin and end as it should.
     trimmed = F.trim(text, F.lit(" \t\r\n"))
     begins = F.when(text.startswith("{"), F.lit(True)).otherwise(trimmed.startswith("{"))
@@ -254,12 +267,14 @@ def add_image_problems(
 
 def whole_message(raw_key: str) -> list[Column]:
     """The columns of `DECODED` from `disposition` on, of a message that is one change or a tombstone."""
-    is_tombstone = F.col("value").isNull()
-    reason = F.when(~is_tombstone, F.col("reason"))
-    outcome = F.when(is_tombstone, F.lit(change.TOMBSTONE)).otherwise(F.lit(change.CHANGE))
+    # Not from the reason and the value: the ledger needs neither, and then nothing carries them along.
+    is_tombstone, is_bad = F.col("is_tombstone"), F.col("problem").isNotNull()
     return [
-        quarantined_if(reason, outcome).alias("disposition"),
-        reason.alias("reason"),
+        F.when(is_tombstone, F.lit(change.TOMBSTONE))
+        .when(is_bad, F.lit(change.QUARANTINED))
+        .otherwise(F.lit(change.CHANGE))
+        .alias("disposition"),
+        F.when(~is_tombstone, F.col("reason")).alias("reason"),
         F.when(~is_tombstone, F.col("detail")).alias("detail"),
         F.lit(WHOLE).alias("part"),
         F.lit(None).cast("binary").alias("pair_key"),

@@ -165,7 +165,7 @@ def _problems(contract: Contract) -> base.Problems:
 def _change_columns(contract: Contract) -> list[Column]:
     op = F.col("op")
     before, after = images.image("before", contract), images.image("after", contract)
-    has_before = F.col("before_members").isNotNull()
+    has_before = F.col("before_texts").isNotNull()
     has_both = (op == "UPD") & has_before
     keys = ", ".join(change.literal(c.name) for c in contract.key)
     old_key_told = F.expr(f"before_gaps IS NULL OR NOT arrays_overlap(map_keys(before_gaps), array({keys}))")

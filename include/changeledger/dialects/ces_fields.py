@@ -118,24 +118,25 @@ def _by_column(members: str, contract: Contract) -> Column:
 
 
 def cells(staged: DataFrame, contract: Contract, binaries: str) -> DataFrame:
-    held = (CUT,)
-    for side in ("before", "after"):
-        staged = staged.withColumn(f"{side}_texts", images.texts(F.col(f"{side}_members"), contract))
-        staged = staged.withColumn(f"{side}_texts", _uncut(f"{side}_texts", contract, binaries))
-        staged = images.read_cells(staged, side, contract, wire(binaries), held)
-    before, after = (images.cells(side, contract) for side in ("before", "after"))
-    own = [f"CASE WHEN op = 'DEL' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
-    both = ("before", "after")
-    return staged.withColumns(
+    held, both = (CUT,), ("before", "after")
+    told = staged.withColumns({f"{s}_texts": images.texts(F.col(f"{s}_members"), contract) for s in both})
+    uncut = told.withColumns({f"{s}_texts": _uncut(f"{s}_texts", contract, binaries) for s in both})
+    is_cut = F.array_contains("before_texts", CUT) | F.array_contains("after_texts", CUT)
+    compared = uncut.withColumns(
         {
             **{f"{s}_gaps": images.gaps(f"{s}_members", s, contract, held) for s in both},
+            "unknown": F.coalesce(*(images.unknown_members(F.col(f"{s}_members"), contract) for s in both)),
+            "is_cut": F.coalesce(is_cut, F.lit(False)),
+        }
+    )
+    read = images.read_cells(compared, both, contract, wire(binaries), held)
+    before, after = (images.cells(side, contract) for side in both)
+    own = [f"CASE WHEN op = 'DEL' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
+    return read.withColumns(
+        {
             "key": images.key_of(own, contract),
             "old_key": images.key_of(before, contract),
             "misfits": F.coalesce(*(images.misfits(s, contract, held) for s in both)),
-            "unknown": F.coalesce(*(images.unknown_members(F.col(f"{s}_members"), contract) for s in both)),
-            "is_cut": F.coalesce(
-                F.array_contains("before_texts", CUT) | F.array_contains("after_texts", CUT), F.lit(False)
-            ),
         }
     )
 

@@ -37,6 +37,7 @@ _ENVELOPE = (
 # that no number goes through a double and NULL can be told from absent.
 _MESSAGES = f"array<struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE}>>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
+_SIDES = ("before", "after")
 
 # The years 1 to 9999, in milliseconds.
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
@@ -61,27 +62,48 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
-    staged = _images(_positions(_parsed(raw)), contract, wire(source), held)
+    staged = _images(_placed(_parsed(raw), contract), contract, wire(source), held)
     return (
         _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
     )
 
 
 def _parsed(raw: DataFrame) -> DataFrame:
-    text = F.col("value").cast("string")
+    """The members of each message, and `malformed`, the problem of its form."""
     # In brackets, because of a bare text Spark reads the first object and ignores what follows it.
-    parsed = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _MESSAGES)
-    bare = F.struct(*(F.col("message")[name].alias(name) for name in _MEMBERS))
-    wrapped = F.col("message")["payload"]
-    return (
-        raw.withColumns({"text": text, "messages": parsed, "key_bytes": F.col("key")})
-        .withColumn("message", F.when(F.size("messages") == 1, F.get("messages", F.lit(0))))
-        .withColumn("envelope", F.when(wrapped.isNotNull(), wrapped).otherwise(bare))
-        .withColumns({name: F.col("envelope")[name] for name in _MEMBERS})
-    )
+    parsed = F.from_json(F.concat(F.lit("["), _text(), F.lit("]")), _MESSAGES)
+    message = _message_alone()
+    wrapped = message["payload"]
+    members = {n: F.when(wrapped.isNotNull(), wrapped[n]).otherwise(message[n]) for n in _MEMBERS}
+    told = {
+        "malformed": _problems_of_form().first(),
+        "is_tombstone": F.col("value").isNull(),
+        "key_bytes": F.col("key"),
+    }
+    return raw.withColumn("messages", parsed).withColumns({**members, **told}).drop("messages")
 
 
-def _positions(parsed: DataFrame) -> DataFrame:
+def _text() -> Column:
+    return F.col("value").cast("string")
+
+
+def _message_alone() -> Column:
+    """The message, where the text holds one and no more."""
+    return F.when(F.size("messages") == 1, F.get("messages", F.lit(0)))
+
+
+def _problems_of_form() -> base.Problems:
+    text, form, corrupt = _text(), base.json_form(_text()), _message_alone().isNull()
+    found = base.Problems()
+    found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
+    found.add(~form.begins, "not_an_object", text)
+    found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
+    found.add(corrupt, "malformed_envelope", text)
+    return found
+
+
+def _placed(parsed: DataFrame, contract: Contract) -> DataFrame:
+    """Where each change stands, and the texts of its images."""
     source = F.col("source")
     serial = source["event_serial_no"].try_cast("decimal(38,4)")
     time = source["ts_ms"].try_cast("bigint")
@@ -93,30 +115,32 @@ def _positions(parsed: DataFrame) -> DataFrame:
             "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
             "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
             "ordinal": F.when((serial == F.floor(serial)) & (serial >= 0), serial.try_cast("bigint")),
-            "ts_ms": F.when(time.between(*_MILLIS), time),
+            "ts_ms": F.when((time >= _MILLIS[0]) & (time <= _MILLIS[1]), time),
             "is_snapshot": F.col("op") == "r",
+            **{f"{side}_texts": images.texts(F.col(side), contract) for side in _SIDES},
         }
     )
 
 
 def _images(staged: DataFrame, contract: Contract, written: images.Wire, held: tuple[str, ...]) -> DataFrame:
-    for side in ("before", "after"):
-        staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), contract))
-        staged = images.read_cells(staged, side, contract, written, held)
-    before, after = (images.cells(side, contract) for side in ("before", "after"))
-    gaps = {f"{side}_gaps": images.gaps(side, side, contract, held) for side in ("before", "after")}
-    own = [f"CASE WHEN op = 'd' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
-    return staged.withColumns(
+    before_gaps, after_gaps = (images.gaps(side, side, contract, held) for side in _SIDES)
+    compared = staged.withColumns(
         {
-            **gaps,
+            "before_gaps": F.coalesce(_key_only_delete(contract), before_gaps),
+            "after_gaps": after_gaps,
+            "unknown": F.coalesce(*(images.unknown_members(F.col(side), contract) for side in _SIDES)),
+        }
+    )
+    read = images.read_cells(compared, _SIDES, contract, written, held)
+    before, after = (images.cells(side, contract) for side in _SIDES)
+    own = [f"CASE WHEN op = 'd' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
+    return read.withColumns(
+        {
             "key": images.key_of(own, contract),
             "old_key": images.key_of(before, contract),
-            "misfits": F.coalesce(*(images.misfits(side, contract, held) for side in ("before", "after"))),
-            "unknown": F.coalesce(
-                *(images.unknown_members(F.col(side), contract) for side in ("before", "after"))
-            ),
+            "misfits": F.coalesce(*(images.misfits(side, contract, held) for side in _SIDES)),
         }
-    ).withColumn("before_gaps", F.coalesce(_key_only_delete(contract), F.col("before_gaps")))
+    )
 
 
 def _key_only_delete(contract: Contract) -> Column:
@@ -134,14 +158,8 @@ def _key_only_delete(contract: Contract) -> Column:
 def _problems(contract: Contract) -> base.Problems:
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
-    corrupt = F.col("message").isNull()
-    text, form = F.col("text"), base.json_form()
     schema_name, table_name = contract.table.split(".", 1)
-    found = base.Problems()
-    found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
-    found.add(~form.begins, "not_an_object", text)
-    found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
-    found.add(corrupt, "malformed_envelope", text)
+    found = _problems_of_form().found_as("malformed")
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
@@ -151,8 +169,8 @@ def _problems(contract: Contract) -> base.Problems:
         "table_mismatch",
         F.concat(told, F.lit(f" in the topic of {contract.table}")),
     )
-    found.add((op != "d") & F.col("after").isNull(), "no_after_image", F.concat(F.lit("op is "), op))
-    found.add((op == "d") & F.col("before").isNull(), "no_before_image", "a delete without `before`")
+    found.add((op != "d") & F.col("after_texts").isNull(), "no_after_image", F.concat(F.lit("op is "), op))
+    found.add((op == "d") & F.col("before_texts").isNull(), "no_before_image", "a delete without `before`")
     for name in ("commit_lsn", "change_lsn"):
         broken = ~lsn.is_absent(source[name]) & lsn.from_text(source[name]).isNull()
         found.add(broken & streamed, "malformed_lsn", F.concat(F.lit(f"{name} is "), source[name]))

@@ -104,7 +104,8 @@ def _iso_timestamp(written: str, sql: SqlType) -> str:
 
 
 def _between(number: str, limits: tuple[int, int]) -> str:
-    return f"{number} BETWEEN {limits[0]} AND {limits[1]}"
+    """Not BETWEEN: Spark gives each one a step of its own, which copies all rows."""
+    return f"{number} >= {limits[0]} AND {number} <= {limits[1]}"
 
 
 def _micros(form: str, unit_digits: int) -> str:
@@ -143,7 +144,8 @@ def _decimal(digits: str, sql: SqlType) -> str:
     precision, scale = lake.length or 0, lake.scale or 0
     if precision > 18:
         return (
-            f"CASE WHEN length({digits}) BETWEEN 2 AND 34 THEN {_wide_decimal(digits, sql.spark, scale)} END"
+            f"CASE WHEN {_between(f'length({digits})', (2, 34))} "
+            f"THEN {_wide_decimal(digits, sql.spark, scale)} END"
         )
     # Up to 18 digits the number has at most 8 bytes: extended by its sign to 64 bits, read as signed.
     extended = f"lpad({digits}, 16, CASE WHEN {_is_negative(digits)} THEN 'F' ELSE '0' END)"
@@ -151,7 +153,7 @@ def _decimal(digits: str, sql: SqlType) -> str:
     # The product with a power of ten is exact: twice 18 digits fit in 38.
     power = f" * CAST({literal(f'1e-{scale}')} AS DECIMAL({scale},{scale}))" if scale else ""
     number = f"try_cast({integer}{power} AS {sql.spark})"
-    return f"CASE WHEN length({digits}) BETWEEN 2 AND 16 THEN {number} END"
+    return f"CASE WHEN {_between(f'length({digits})', (2, 16))} THEN {number} END"
 
 
 def _is_negative(digits: str) -> str:

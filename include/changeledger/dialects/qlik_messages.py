@@ -59,7 +59,7 @@ def decode(records: DataFrame, shape: Contract, feed: Feed) -> DataFrame:  # noq
 def _problems(shape: Contract) -> base.Problems:
     headers, op = F.col("told_headers"), F.col("op")
     streamed = op != "REFRESH"
-    found = messages.problems_of_form()
+    found = messages.problems_of_form().found_as("malformed")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("operation is "), op))
     # Either name may be missing, and then says nothing.
     schema_name, table_name = shape.table.lower().split(".", 1)
@@ -128,10 +128,10 @@ def _change_columns(shape: Contract) -> list[Column]:
 
 def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as every dialect's
     """Metadata, messages of tables that the feed does not list, and data that waits for its metadata."""
-    staged = messages.problems_of_form().told(messages.parsed(raw))
+    staged = messages.problems_of_form().found_as("malformed").told(messages.parsed(raw))
     fate, problem = F.col(FATE), F.when(F.col(FATE) != METADATA, F.col("reason"))
     disposition = (
-        F.when(F.col("value").isNull(), F.lit(change.TOMBSTONE))
+        F.when(F.col("is_tombstone"), F.lit(change.TOMBSTONE))
         .when(problem.isNotNull(), F.lit(change.QUARANTINED))
         .when(fate.isin(METADATA, NOT_IN_FEED), F.lit(change.CONTROL))
         .when(fate == UNKNOWN, F.lit(change.PENDING))

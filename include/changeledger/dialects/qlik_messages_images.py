@@ -71,12 +71,10 @@ def read_masks(staged: DataFrame, shape: Contract) -> DataFrame:
 def read_images(staged: DataFrame, shape: Contract) -> DataFrame:
     """The typed cells of both images, their gaps, and the keys that they tell."""
     both = ("before", "after")
-    for side in both:
-        staged = staged.withColumn(f"{side}_texts", images.texts(F.col(side), shape))
-        if side == "before":
-            texts = F.when(F.col("op") == "DELETE", _key_texts(shape)).otherwise(F.col("before_texts"))
-            staged = staged.withColumn("before_texts", texts)
-        staged = images.read_cells(staged, side, shape, WIRE, _NO_PLACEHOLDERS)
+    staged = staged.withColumns({f"{side}_texts": images.texts(F.col(side), shape) for side in both})
+    texts = F.when(F.col("op") == "DELETE", _key_texts(shape)).otherwise(F.col("before_texts"))
+    staged = staged.withColumn("before_texts", texts)
+    staged = images.read_cells(staged, both, shape, WIRE, _NO_PLACEHOLDERS)
     before, after = (images.cells(side, shape) for side in both)
     own = [f"CASE WHEN op = 'DELETE' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
     return staged.withColumns(

@@ -47,19 +47,11 @@ def label(value: Column) -> Column:
     """
 
     def told(message: Column) -> Column:
-        enveloped = message["message"].isNotNull()
-
-        def member(name: str) -> Column:
-            return F.when(enveloped, message["message"][name]).otherwise(message[name])
-
-        headers = member("headers")
-        schema_id = F.coalesce(headers["externalSchemaId"], message["messageSchemaId"])
-        is_metadata = _is_metadata(message, member("tableStructure"), headers["operation"])
         return F.struct(
-            F.when(is_metadata, F.lit(_IS_METADATA)).alias("kind"),
-            member("schema").alias("schema"),
-            member("table").alias("table"),
-            schema_id.alias("schema_id"),
+            F.when(_is_metadata(message), F.lit(_IS_METADATA)).alias("kind"),
+            _member(message, "schema").alias("schema"),
+            _member(message, "table").alias("table"),
+            _schema_id(message).alias("schema_id"),
         )
 
     told_labels = F.transform(_read(value.cast("string"), _LABELLED), told)
@@ -76,53 +68,70 @@ def is_metadata(label: Column) -> Column:
     return F.coalesce(label["kind"] == _IS_METADATA, F.lit(False))
 
 
-def _is_metadata(message: Column, structure: Column, operation: Column) -> Column:
+def _member(message: Column, name: str) -> Column:
+    """A member of what is inside the envelope, or of the bare message."""
+    inner = message["message"]
+    return F.when(inner.isNotNull(), inner[name]).otherwise(message[name])
+
+
+def _schema_id(message: Column) -> Column:
+    return F.coalesce(_member(message, "headers")["externalSchemaId"], message["messageSchemaId"])
+
+
+def _is_metadata(message: Column) -> Column:
     """The envelope's type decides; without one, what the message holds."""
     kind = F.upper(message["type"])
-    by_content = structure.isNotNull() & operation.isNull()
+    operation = _member(message, "headers")["operation"]
+    by_content = _member(message, "tableStructure").isNotNull() & operation.isNull()
     return F.when(kind.isNotNull(), kind.isin(*METADATA)).otherwise(by_content)
 
 
 def parsed(raw: DataFrame) -> DataFrame:
-    """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope."""
-    message = F.col("message")
-    bare = F.struct(*(message[name].alias(name) for name in _BODY))
-    inner = message["message"]
+    """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope.
+
+    `malformed` is the number of what is wrong with its form (`problems_of_form`).
+    """
+    message = _message_alone()
     return (
-        raw.withColumn("text", F.col("value").cast("string"))
-        .withColumns({"messages": _read(F.col("text"), _WHOLE), "raw_key": F.col("key")})
-        .withColumn("message", F.when(F.size("messages") == 1, F.get("messages", F.lit(0))))
+        raw.withColumn("messages", _read(F.col("value").cast("string"), _WHOLE))
         .withColumns(
             {
-                "body": F.when(inner.isNotNull(), inner).otherwise(bare),
-                "is_enveloped": message["magic"].isNotNull() | inner.isNotNull(),
+                **{f"told_{name}": _member(message, name) for name in _BODY},
+                "schema_id": _schema_id(message),
+                "magic": message["magic"],
+                "type": message["type"],
+                "malformed": problems_of_form().first(),
+                "is_tombstone": F.col("value").isNull(),
+                "raw_key": F.col("key"),
             }
         )
-        .withColumns({f"told_{name}": F.col("body")[name] for name in _BODY})
-        .withColumn(
-            "schema_id", F.coalesce(F.col("told_headers")["externalSchemaId"], message["messageSchemaId"])
-        )
+        .drop("messages")
     )
 
 
+def _message_alone() -> Column:
+    """The message, where the text holds one and no more."""
+    return F.when(F.size("messages") == 1, F.get("messages", F.lit(0)))
+
+
 def problems_of_form() -> base.Problems:
-    """What keeps a message of `parsed` from being read at all."""
-    text, message = F.col("text"), F.col("message")
-    corrupt = message.isNull()
-    form = base.json_form()
-    magic, kind = message["magic"], F.upper(message["type"])
-    structure, operation = F.col("told_tableStructure"), F.col("told_headers")["operation"]
-    is_data = ~F.coalesce(_is_metadata(message, structure, operation), F.lit(False))
+    """What keeps a message from being read at all; of `parsed` ones, `malformed` has found it."""
+    message, text = _message_alone(), F.col("value").cast("string")
+    form, corrupt = base.json_form(text), message.isNull()
+    magic, kind = message["magic"], message["type"]
+    is_enveloped = magic.isNotNull() | message["message"].isNotNull()
+    is_data = ~F.coalesce(_is_metadata(message), F.lit(False))
+    operation = _member(message, "headers")["operation"]
     found = base.Problems()
     found.add(~form.begins, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
-    found.add(F.col("is_enveloped") & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), magic))
+    found.add(is_enveloped & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), F.col("magic")))
     found.add(
-        F.col("is_enveloped") & ~kind.isin(DATA, *METADATA),
+        is_enveloped & ~F.upper(kind).isin(DATA, *METADATA),
         "unknown_type",
-        F.concat(F.lit("type is "), message["type"]),
+        F.concat(F.lit("type is "), F.col("type")),
     )
     found.add(magic.isNotNull() & message["message"].isNull(), "no_message", "an envelope without `message`")
     found.add(is_data & operation.isNull(), "no_operation", "the message has no `headers.operation`")

@@ -53,6 +53,8 @@ _SQL = {
     # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
     # minutes of planning, for filters that none of these queries gains from.
     "spark.sql.constraintPropagation.enabled": "false",
+    # The JVM compiles no method of more than 8000 bytes: what Spark fuses beyond that runs interpreted.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     "spark.ui.showConsoleProgress": "false",
     # Notes the caller's line at every call on a Column: two thirds of the time to build a wide plan.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
