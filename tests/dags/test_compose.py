@@ -99,7 +99,8 @@ def test_the_example_names_every_variable_and_no_secret() -> None:
 
 
 def test_images_are_pinned() -> None:
-    release = re.compile(r":(\d+\.\d+(\.\d+)?|\d{4}-CU\d+)([.-][\w.-]+)?$")
+    # A release, and where somebody has added it, the digest.
+    release = re.compile(r":(\d+\.\d+(\.\d+)?|\d{4}-CU\d+)([.-][\w.-]+)?(@sha256:[0-9a-f]{64})?$")
     for service in services().values():
         assert release.search(service["image"]), service["image"]
     (base,) = re.findall(r"(?m)^FROM (\S+)", (PROJECT / "Dockerfile").read_text("utf-8"))
