@@ -1,4 +1,5 @@
-# One image for Airflow's services, Spark's master and its workers: one Python, one Spark, one set of jars.
+# One image for Airflow's services, Spark's master, workers and Connect server: one Python, one Spark, one set
+# of jars.
 FROM python:3.11.13-slim-bookworm
 
 RUN apt-get update \
@@ -14,9 +15,10 @@ RUN pip install --no-cache-dir --require-hashes --requirement requirements.txt
 
 # Fetched by the Ivy that pyspark brings, each checked against jars/jars.sha256.
 COPY jars/ jars/
-COPY scripts/jars.py scripts/jars.py
-RUN python -c "import pathlib, sys, pyspark; sys.path.insert(0, 'scripts'); import jars; \
-    jars.ensure(['spark'], next(pathlib.Path(pyspark.__path__[0], 'jars').glob('ivy-*.jar')), 'java')" \
+COPY scripts/fetch_jars.py scripts/
+RUN PYTHONPATH=scripts python -c "import fetch_jars, pathlib, pyspark; \
+    ivy = next(pathlib.Path(pyspark.__path__[0], 'jars').glob('ivy-*.jar')); \
+    fetch_jars.ensure(['spark'], ivy, 'java')" \
     && rm -rf .cache
 
 COPY pyproject.toml README.md ./
@@ -26,7 +28,11 @@ COPY dags/ dags/
 # Editable: jobs/ and .jars/ are found beside the package.
 RUN pip install --no-cache-dir --no-deps --editable .
 
+COPY docker/spark_connect.py docker/
+COPY --chmod=0755 docker/with-secrets /usr/local/bin/
+
 RUN useradd --create-home --uid 50000 changeledger \
     && mkdir -p state warehouse "$AIRFLOW_HOME/logs" \
     && chown -R changeledger state warehouse "$AIRFLOW_HOME"
 USER changeledger
+ENTRYPOINT ["with-secrets"]

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from changeledger.config import Settings
-from changeledger.storage.session import INTERPRETED, local_conf, spark_conf
+from changeledger.storage.session import INTERPRETED, as_properties, local_conf, spark_conf
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
@@ -73,7 +73,7 @@ class SparkConnectServer(Service):
             # Nor does that of compiling each plan.
             **INTERPRETED,
         }
-        return "".join(f"{name} {_escaped(value)}\n" for name, value in conf.items())
+        return as_properties(conf)
 
     def clean(self) -> None:
         (self.home / "spark.properties").unlink(missing_ok=True)
@@ -86,9 +86,3 @@ def _pyspark() -> Path:
     if package is None or package.origin is None:
         raise ServiceError("there is no Spark: the package pyspark is missing", "install requirements.txt")
     return Path(package.origin).parent
-
-
-def _escaped(value: str) -> str:
-    """As Java's properties files want it: a backslash escapes, and a leading blank would be skipped."""
-    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    return f"\\{text}" if text[:1].isspace() else text

@@ -1,52 +1,256 @@
-"""docker-compose.yaml: valid for the validator, pinned, on loopback, without secrets."""
+"""docker-compose.yaml as Compose resolves it: valid, pinned, on loopback, no secrets, all files there."""
 
+from __future__ import annotations
+
+import functools
+import json
 import os
 import re
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
+import pytest
 import yaml
 
-from changeledger.config import PROJECT
+from changeledger.config import PROJECT, Settings, connection_variable, load_feeds
 
 FILE = PROJECT / "docker-compose.yaml"
+EXAMPLE = PROJECT / ".env.example"
+AIRFLOW = {
+    "airflow-init",
+    "airflow-api-server",
+    "airflow-scheduler",
+    "airflow-dag-processor",
+    "airflow-triggerer",
+}
+ALWAYS = {*AIRFLOW, "postgres"}
+SQLSERVER = {"sqlserver-2022", "sqlserver-2022-setup"}
+SPARK = {"spark-master", "spark-worker"}
+OF_PROFILE = {
+    "kafka": {"kafka"},
+    "sqlserver-2022": SQLSERVER,
+    "sqlserver-2025": {"sqlserver-2025", "sqlserver-2025-setup"},
+    "debezium": {"kafka", *SQLSERVER, "debezium", "debezium-register"},
+    "ces": {"ces-setup"},
+    "spark": SPARK,
+    "connect": {*SPARK, "spark-connect"},
+}
+# They do one thing and end.
+ONE_SHOT = {"airflow-init", "sqlserver-2022-setup", "sqlserver-2025-setup", "ces-setup", "debezium-register"}
+# Made by the user, who alone knows them.
+BY_HAND = {"CES_KEY", "CES_LOGIN_PASSWORD"}
+TELLING = re.compile(r"PASSWORD|SECRET|TOKEN|FERNET|_KEY$|SQL_ALCHEMY_CONN|CONTROL_URL")
 
 
-def services() -> dict[str, dict[str, object]]:
-    return dict(yaml.safe_load(FILE.read_text())["services"])
-
-
-def complaints(tmp_path: Path, environment: str) -> str:
-    """What the validator says. Its exit code is 0 whatever it finds."""
-    (tmp_path / "env").write_text(environment)
-    command = [
-        str(Path(sys.executable).with_name("docker-compose")),
-        "--env-file", str(tmp_path / "env"), "-f", str(FILE), "--profile", "*", "config", "-q",
-    ]  # fmt: skip
+def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:
+    """Compose without an engine. Its exit code is 0 whatever `config -q` finds: look at what it says."""
+    binary = str(Path(sys.executable).with_name("docker-compose"))
     kept = {"PATH": os.environ["PATH"], "DOCKER_HOST": "unix:///nonexistent"}
-    return subprocess.run(command, env=kept, capture_output=True, text=True, check=False).stderr
+    return subprocess.run(
+        [binary, "--env-file", str(environment), "-f", str(FILE), *arguments],
+        env=kept, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
-def test_valid_once_the_example_is_filled_in(tmp_path: Path) -> None:
-    example = (PROJECT / ".env.example").read_text()
-    assert complaints(tmp_path, re.sub(r"(?m)^(\w+)=$", r"\1=filled", example)) == ""
+@functools.cache
+def resolved() -> dict[str, Any]:
+    """The whole file with anchors, variables and short forms resolved."""
+    told = compose("--profile", "*", "config", "--format", "json")
+    assert told.returncode == 0, told.stderr
+    return dict(json.loads(told.stdout))
 
 
-def test_an_empty_secret_is_refused(tmp_path: Path) -> None:
-    assert "see .env.example" in complaints(tmp_path, (PROJECT / ".env.example").read_text())
+def services() -> dict[str, dict[str, Any]]:
+    return dict(resolved()["services"])
+
+
+def secrets_of(service: dict[str, Any]) -> set[str]:
+    """The names under which a service finds its secrets."""
+    return {Path(secret.get("target") or secret["source"]).name for secret in service.get("secrets", [])}
+
+
+def arguments_of(service: dict[str, Any]) -> list[str]:
+    check = service.get("healthcheck", {}).get("test", [])
+    return [*(service.get("entrypoint") or []), *(service.get("command") or []), *check]
+
+
+@pytest.mark.parametrize("profile", [*OF_PROFILE, "*"])
+def test_valid_for_compose(profile: str) -> None:
+    assert compose("--profile", profile, "config", "-q").stderr == ""
+
+
+def test_what_each_profile_adds(tmp_path: Path) -> None:
+    nothing = tmp_path / "env"
+    nothing.touch()
+    for profile, added in OF_PROFILE.items():
+        told = compose("--profile", profile, "config", "--services", environment=nothing).stdout
+        assert set(told.split()) == ALWAYS | added, profile
+    assert set(services()) == ALWAYS.union(*OF_PROFILE.values())
+
+
+def test_the_example_names_every_variable_and_no_secret() -> None:
+    asked = set(re.findall(r"\$\{(\w+)", FILE.read_text("utf-8")))
+    offered = set(re.findall(r"(?m)^(\w+)=", EXAMPLE.read_text("utf-8")))
+    assert offered == asked | {"COMPOSE_PROFILES"}
+    assert not [name for name in offered if TELLING.search(name)]
 
 
 def test_images_are_pinned() -> None:
+    # A release, and where somebody has added it, the digest.
+    release = re.compile(r":(\d+\.\d+(\.\d+)?|\d{4}-CU\d+)([.-][\w.-]+)?(@sha256:[0-9a-f]{64})?$")
     for service in services().values():
-        assert re.search(r":v?\d+\.\d+", str(service["image"])), service["image"]
+        assert release.search(service["image"]), service["image"]
+    (base,) = re.findall(r"(?m)^FROM (\S+)", (PROJECT / "Dockerfile").read_text("utf-8"))
+    assert release.search(base)
 
 
-def test_ports_are_on_loopback() -> None:
-    ports = [str(port) for service in services().values() for port in service.get("ports", [])]  # type: ignore[attr-defined]
-    assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
+def test_ports_are_on_loopback_and_differ() -> None:
+    ports = [port for service in services().values() for port in service.get("ports", [])]
+    assert {port["host_ip"] for port in ports} == {"127.0.0.1"}
+    published = [port["published"] for port in ports]
+    assert len(set(published)) == len(published) == 8
+    assert {service.get("network_mode") for service in services().values()} == {None}
 
 
 def test_what_stays_up_says_whether_it_is_well() -> None:
-    assert [name for name, service in services().items() if "healthcheck" not in service] == ["airflow-init"]
+    assert {name for name, service in services().items() if "healthcheck" not in service} == ONE_SHOT
+    assert {name for name, service in services().items() if service["restart"] == "no"} == ONE_SHOT
+
+
+def test_each_waits_until_the_other_has_done_its_part() -> None:
+    for name, service in services().items():
+        for other, link in service.get("depends_on", {}).items():
+            wanted = "service_completed_successfully" if other in ONE_SHOT else "service_healthy"
+            assert (link["condition"], link["required"]) == (wanted, True), f"{name} on {other}"
+
+
+def test_no_secret_in_environment_or_command() -> None:
+    made = resolved()["secrets"]
+    for name, service in services().items():
+        for variable, value in service.get("environment", {}).items():
+            assert variable.endswith("_FILE") or not TELLING.search(variable), f"{name}: {variable}"
+            assert variable not in made
+            assert not re.search(r"password|://[^/]*@", str(value), re.IGNORECASE) or variable.endswith(
+                "_FILE"
+            )
+        assert not [a for a in arguments_of(service) if re.search(r"(?i)password|^-P$", a)], name
+
+
+def test_secrets_are_files_that_git_and_the_image_leave_out(tmp_path: Path) -> None:
+    sys.path.insert(0, str(PROJECT / "scripts"))
+    try:
+        import compose_secrets  # noqa: PLC0415 - no package: found through the line above
+    finally:
+        sys.path.pop(0)
+    made = set(compose_secrets.make(tmp_path / "secrets"))
+    declared = resolved()["secrets"]
+    assert set(declared) == made | BY_HAND
+    for name, secret in declared.items():
+        assert secret["file"] == str(PROJECT / ".secrets" / name)
+    used = {secret["source"] for service in services().values() for secret in service.get("secrets", [])}
+    assert used == set(declared)
+    assert ".secrets/" in (PROJECT / ".gitignore").read_text("utf-8").splitlines()
+    ignored = (PROJECT / ".dockerignore").read_text("utf-8").splitlines()
+    assert "*" in ignored
+    assert not [line for line in ignored if line.startswith(("!.", "!*", "!/"))]
+
+
+def test_mounted_files_are_there_and_read_only() -> None:
+    mounts = [v for service in services().values() for v in service.get("volumes", []) if v["type"] == "bind"]
+    assert mounts
+    for mount in mounts:
+        assert Path(mount["source"]).exists(), mount["source"]
+        assert mount["read_only"], mount["source"]
+
+
+def test_commands_name_files_that_are_there() -> None:
+    """Below /opt/changeledger: what is mounted there, else what the Dockerfile has copied."""
+    found = 0
+    for name, service in services().items():
+        mounts = {m["target"]: m["source"] for m in service.get("volumes", []) if m["type"] == "bind"}
+        for argument in arguments_of(service):
+            for path in re.findall(r"(?:/opt/changeledger|\bdocker)/[\w./-]+", argument):
+                target = next((t for t in mounts if path == t or path.startswith(f"{t}/")), "")
+                host = Path(mounts[target] + path.removeprefix(target)) if target else PROJECT / path
+                assert host.is_file(), f"{name}: {path}"
+                found += 1
+    assert found == 17
+
+
+def test_the_dockerfile_builds_from_the_lock_and_copies_what_is_there() -> None:
+    text = (PROJECT / "Dockerfile").read_text("utf-8").replace("\\\n", " ")
+    assert "pip install --no-cache-dir --require-hashes --requirement requirements.txt" in text
+    assert len(re.findall(r"pip install", text)) == len(re.findall(r"--require-hashes|--no-deps", text)) == 2
+    sent = {
+        line[1:] for line in (PROJECT / ".dockerignore").read_text("utf-8").splitlines() if line[:1] == "!"
+    }
+    for line in re.findall(r"(?m)^COPY (.*)$", text):
+        *sources, _ = [word for word in line.split() if not word.startswith("--")]
+        for source in sources:
+            assert (PROJECT / source).exists(), source
+            assert Path(source).parts[0] in sent, source
+    assert 'ENTRYPOINT ["with-secrets"]' in text
+
+
+def test_settings_are_those_that_the_programs_know() -> None:
+    told = yaml.safe_load((files("airflow") / "config_templates" / "config.yml").read_text())
+    known = {f"AIRFLOW__{s}__{o}".upper() for s, section in told.items() for o in section["options"]}
+    # Of the auth manager that the file names; it reads them with defaults of its own.
+    known |= {f"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_{o}" for o in ("USERS", "PASSWORDS_FILE")}
+    known |= {f"CHANGELEDGER_{member}".upper() for member in Settings.model_fields}
+    feeds = load_feeds(PROJECT / "include" / "feeds").values()
+    known |= {connection_variable(c) for feed in feeds for c in (feed.connection, feed.spark_connection)}
+    known |= {connection_variable("changeledger_connect")}
+    for name in [*AIRFLOW, "spark-connect"]:
+        given = {*services()[name].get("environment", {}), *secrets_of(services()[name])}
+        assert given - known == set(), name
+
+
+def test_a_task_finds_the_shared_stores_and_a_check_its_database() -> None:
+    scheduler = services()["airflow-scheduler"]
+    given = {*scheduler["environment"], *secrets_of(scheduler)}
+    stores = {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG_URI", "CHANGELEDGER_CATALOG_USER"}
+    assert stores | {"CHANGELEDGER_CATALOG_PASSWORD", "AIRFLOW_CONN_SHOP_SQLSERVER"} <= given
+    for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
+        assert services()[name]["healthcheck"]["test"][:3] == ["CMD", "with-secrets", "airflow"]
+    for name in (*SPARK, "spark-connect", *AIRFLOW):
+        warehouse = [v for v in services()[name].get("volumes", []) if v["source"] == "warehouse"]
+        assert [v["target"] for v in warehouse] == (
+            [] if name == "spark-master" else ["/opt/changeledger/warehouse"]
+        )
+
+
+def test_connections_are_json() -> None:
+    environment = services()["airflow-scheduler"]["environment"]
+    told = {name: json.loads(text) for name, text in environment.items() if name.startswith("AIRFLOW_CONN_")}
+    assert told["AIRFLOW_CONN_CHANGELEDGER_SPARK"] == {
+        "conn_type": "spark",
+        "host": "spark://spark-master:7077",
+    }
+    assert told["AIRFLOW_CONN_SHOP_KAFKA"]["extra"]["bootstrap.servers"] == "kafka:9092"
+
+
+@pytest.mark.parametrize("server", ["sqlserver-2022", "sqlserver-2025"])
+def test_sql_server_runs_its_agent_and_is_set_up(server: str) -> None:
+    environment = services()[server]["environment"]
+    assert environment["MSSQL_AGENT_ENABLED"] == "true"
+    assert environment["ACCEPT_EULA"] == "", "for the user to say"
+    setup = services()[f"{server}-setup"]
+    assert setup["image"] == services()[server]["image"]
+    scripts = ("shop", "cdc", "grants")
+    assert setup["command"][-1] == ",".join(f"/opt/changeledger/sqlserver/{s}.sql" for s in scripts)
+
+
+@pytest.mark.parametrize("name", ["sqlserver-2022-setup", "sqlserver-2025-setup", "ces-setup"])
+def test_the_scripts_variables_are_given(name: str) -> None:
+    """sqlcmd takes $(NAME) from its environment, and stops where it is not there."""
+    service = services()[name]
+    asked: set[str] = set()
+    for script in service["command"][-1].split(","):
+        asked |= set(
+            re.findall(r"\$\((\w+)\)", (PROJECT / "docker/sqlserver" / Path(script).name).read_text())
+        )
+    assert {*service.get("environment", {}), *secrets_of(service)} == asked | {"SQLCMDPASSWORD"}

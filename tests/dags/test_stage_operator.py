@@ -167,6 +167,7 @@ def test_a_missing_connection_is_named(
     [
         ({"conn_type": "http", "host": "x"}, "`spark` or `spark_connect`"),
         ({"conn_type": "spark", "host": "yarn", "extra": {"deploy-mode": "cluster"}}, "client"),
+        ({"conn_type": "spark", "host": "k8s://https://k8s.example.com", "port": 6443}, "cncf-kubernetes"),
     ],
 )
 def test_other_ways_are_refused(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,12 @@ class StageOperator(SparkSubmitOperator):
             # The driver would run elsewhere, and its secrets would have to be on the command line.
             raise AirflowFailException(
                 f"the connection {self.spark_connection!r} asks for deploy-mode cluster; set it to client"
+            )
+        if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
+            # The Spark provider's own complaint would be a NameError.
+            raise AirflowFailException(
+                f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
+                "submits to with apache-airflow-providers-cncf-kubernetes: install that beside the lock"
             )
         settings = Settings()
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,18 @@ _LOOPBACK = {
 
 # The members of `spark_conf` that others on the machine must not see.
 SECRETS = ("spark.sql.catalog.lake.jdbc.user", "spark.sql.catalog.lake.jdbc.password")
+
+
+def as_properties(conf: Mapping[str, str]) -> str:
+    """The settings as text of a Java properties file: where a command line would show them.
+
+    There a backslash escapes, and a leading blank would be skipped.
+    """
+    lines = []
+    for name, value in conf.items():
+        text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+        lines.append(f"{name} \\{text}\n" if text[:1].isspace() else f"{name} {text}\n")
+    return "".join(lines)
 
 
 # What a process that brings its own Spark (local[*]) needs beside; a cluster's own defaults stand elsewhere.

@@ -1,0 +1,82 @@
+"""Make the secrets of docker-compose.yaml: one file each in `.secrets/`, named as the variable it becomes.
+
+What is there already is kept, so that running it again makes only what is missing. Standard library only.
+"""
+# ruff: noqa: T201 - talks to the terminal
+
+from __future__ import annotations
+
+import base64
+import json
+import secrets
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / ".secrets"
+
+
+def password() -> str:
+    """Upper case, lower case and digits, as SQL Server wants it; nothing that a URL or SQL would escape."""
+    return f"Aa1{secrets.token_hex(20)}"
+
+
+def fernet_key() -> str:
+    return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
+
+
+def make(folder: Path) -> list[str]:
+    """Write the secrets that are missing; returns their names.
+
+    The folder shuts out the host's other users. The files can be read by all, because Compose mounts them
+    with the host's owner and mode, and the users of the containers are others.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.chmod(0o700)
+    made = []
+
+    def secret(name: str, value: str) -> str:
+        file = folder / name
+        if not file.exists():
+            file.write_text(value, "utf-8")
+            file.chmod(0o644)
+            made.append(name)
+        return file.read_text("utf-8")
+
+    secret("AIRFLOW__CORE__FERNET_KEY", fernet_key())
+    secret("AIRFLOW__API__SECRET_KEY", password())
+    secret("AIRFLOW__API_AUTH__JWT_SECRET", secrets.token_hex(64))
+    secret("POSTGRES_PASSWORD", password())
+    airflow = secret("AIRFLOW_DB_PASSWORD", password())
+    secret("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", _url("psycopg2", "airflow", airflow))
+    control = secret("CONTROL_DB_PASSWORD", password())
+    secret("CHANGELEDGER_CONTROL_URL", _url("psycopg", "control", control))
+    secret("CHANGELEDGER_CATALOG_PASSWORD", password())
+    secret("MSSQL_SA_PASSWORD", password())
+    secret("DEBEZIUM_PASSWORD", password())
+    reader = secret("SHOP_READER_PASSWORD", password())
+    secret("AIRFLOW_CONN_SHOP_SQLSERVER", _sqlserver(reader))
+    secret("CES_MASTER_KEY_PASSWORD", password())
+    return made
+
+
+def _url(driver: str, database: str, word: str) -> str:
+    """Each database has the name of the role that owns it."""
+    return f"postgresql+{driver}://{database}:{word}@postgres:5432/{database}"
+
+
+def _sqlserver(word: str) -> str:
+    """As Airflow writes a connection in JSON. The container's certificate is signed by nobody."""
+    return json.dumps(
+        {
+            "conn_type": "mssql",
+            "host": "sqlserver-2022",
+            "port": 1433,
+            "schema": "shop",
+            "login": "changeledger_reader",
+            "password": word,
+            "extra": {"encrypt": "true", "trustServerCertificate": "true"},
+        }
+    )
+
+
+if __name__ == "__main__":
+    print(f"{FOLDER}: made {', '.join(make(FOLDER)) or 'nothing, all were there'}")
