@@ -23,6 +23,7 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover, named_columns
+from changeledger.dialects.debezium_unions import unwrapped
 from changeledger.dialects.debezium_values import placeholder_texts, wire
 
 _SOURCE = (
@@ -37,6 +38,9 @@ _ENVELOPE = (
 # that no number goes through a double and NULL can be told from absent.
 _MESSAGES = f"array<struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE}>>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
+
+# A placeholder stands where the source's log would have told the value.
+PLACEHOLDER_MISPLACED = "placeholder_misplaced"
 
 # The years 1 to 9999, in milliseconds.
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
@@ -61,7 +65,7 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
-    staged = _images(_positions(_parsed(raw)), contract, wire(source), held)
+    staged = _images(_positions(unwrapped(_parsed(raw), contract, source)), contract, wire(source), held)
     return (
         _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
     )
@@ -83,7 +87,6 @@ def _parsed(raw: DataFrame) -> DataFrame:
 
 def _positions(parsed: DataFrame) -> DataFrame:
     source = F.col("source")
-    serial = source["event_serial_no"].try_cast("decimal(38,4)")
     time = source["ts_ms"].try_cast("bigint")
     wal = source["lsn"].try_cast("bigint")
     # A commit LSN is the rule; the 64-bit position of another connector takes its place.
@@ -92,7 +95,7 @@ def _positions(parsed: DataFrame) -> DataFrame:
         {
             "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
             "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
-            "ordinal": F.when((serial == F.floor(serial)) & (serial >= 0), serial.try_cast("bigint")),
+            "ordinal": base.whole_number(source["event_serial_no"]),
             "ts_ms": F.when(time.between(*_MILLIS), time),
             "is_snapshot": F.col("op") == "r",
         }
@@ -119,6 +122,17 @@ def _images(staged: DataFrame, contract: Contract, written: images.Wire, held: t
     ).withColumn("before_gaps", F.coalesce(_key_only_delete(contract), F.col("before_gaps")))
 
 
+def _misplaced(contract: Contract) -> Column:
+    """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
+    small = [literal(c.name) for c in contract.columns if not c.sql_type.is_large]
+    if not small:
+        return F.lit(False)
+    held = f"(name, state) -> state = {literal(change.UNAVAILABLE)} AND name IN ({', '.join(small)})"
+    anywhere = [f"coalesce(size(map_filter({side}_gaps, {held})) > 0, false)" for side in ("before", "after")]
+    of_sql_server = F.coalesce(F.col("source")["connector"], F.lit("sqlserver")) == "sqlserver"
+    return of_sql_server & F.expr(" OR ".join(anywhere))
+
+
 def _key_only_delete(contract: Contract) -> Column:
     """PostgreSQL's default replica identity sends the key alone on a delete, NULLs for the rest."""
     others = [c for c in contract.columns if not c.key_position]
@@ -142,6 +156,7 @@ def _problems(contract: Contract) -> base.Problems:
     found.add(~form.begins, "not_an_object", text)
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
+    base.add_lone_surrogate(found, text)
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
@@ -227,6 +242,7 @@ def _change_columns(contract: Contract) -> list[Column]:
                 change.POSITION_UNKNOWN: F.col("commit_lsn").isNull(),
                 change.BEFORE_UNKNOWN: is_update & ~has_before,
                 change.KEY_CHANGED: moved,
+                PLACEHOLDER_MISPLACED: _misplaced(contract),
             }
         ).alias("flags"),
         base.message_record().alias("record"),

@@ -118,6 +118,7 @@ def problems_of_form() -> base.Problems:
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
+    base.add_lone_surrogate(found, text)
     found.add(F.col("is_enveloped") & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), magic))
     found.add(
         F.col("is_enveloped") & ~kind.isin(DATA, *METADATA),

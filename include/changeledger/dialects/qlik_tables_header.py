@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from changeledger import lsn, masks
 from changeledger.config import QlikTablesSource
+from changeledger.dialects.base import in_calendar
 from changeledger.dialects.qlik_tables_sql import (
     CHANGE_MASK,
     CHANGE_OPER,
@@ -91,7 +92,7 @@ class Header:
 
         Rows of the full load tell no time: the beginning of 1970 stands for it.
         """
-        stamp = self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp")
+        stamp = in_calendar(self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp"))
         known = F.when(stamp >= F.lit(_FIRST_TIME).cast("timestamp"), stamp)
         in_seq = F.regexp_replace(self.text(CHANGE_SEQ), _TIME, "$1-$2-$3 $4:$5:$6.$7").try_cast("timestamp")
         unknown = F.when(self.letter() == "", F.timestamp_seconds(F.lit(0)))
