@@ -164,7 +164,14 @@ class Contract(BaseModel):
             )
         seen: set[str] = set()
         for column in self.columns:
-            column.sql_type  # noqa: B018 - parses, and raises with the remedy
+            try:
+                column.sql_type  # noqa: B018 - parses
+            except ContractError as error:
+                raise ContractError(
+                    f"{self.table}.{column.name} has the type {column.type}, which has no place in the lake",
+                    f"state the SQL Server type of {column.name} in `columns:` of the feed's YAML, or leave "
+                    "it out of the capture",
+                ) from error
             name = column.name.lower()
             if name in seen or name in RESERVED:
                 raise ContractError(

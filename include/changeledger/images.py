@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from changeledger.change import NOT_CAPTURED, UNAVAILABLE, literal, quoted
 from changeledger.contract import Column as ContractColumn
-from changeledger.contract import Contract
+from changeledger.contract import Contract, SqlType
 
 # What is done to every column of a table is written as SQL text, and given to Spark in one piece: each
 # call on a Column costs a message to the JVM, and a wide table has thousands of them.
@@ -79,12 +79,34 @@ def read_cells(
             if form != told:
                 forms.append(f"{form} AS {side}_form_{at}")
                 form = f"{side}_form_{at}"
-            value = wire.value(form, column)
+            value = in_range(wire.value(form, column), column)
             if column.spark_type in {"string", "binary"}:
                 value = f"CASE WHEN NOT {_is_one_of(told, held)} THEN {value} END"
             values.append(f"{value} AS {side}_{at}")
     before = [quoted(name) for name in frame.columns]
     return frame.selectExpr("*", *forms).selectExpr(*before, *values)
+
+
+def in_range(value: str, column: ContractColumn) -> str:
+    """SQL text: NULL where SQL Server's type has no such value, though the lake's is wide enough.
+
+    A tinyint ends at 255. There is neither NaN nor infinity, which a number too large becomes in Spark.
+    """
+    if column.sql_type.base == "tinyint":
+        return f"CASE WHEN {value} >= 0 AND {value} <= 255 THEN {value} END"
+    if column.spark_type in {"float", "double"}:
+        # To Spark NaN is the largest number.
+        return f"CASE WHEN abs({value}) < {column.spark_type}('Infinity') THEN {value} END"
+    return value
+
+
+def decimal(text: str, sql: SqlType) -> str:
+    """SQL text: a decimal from its text; NULL where digits beyond its scale would be rounded away."""
+    beyond = f"{text} RLIKE '[.][0-9]{{{sql.scale_of_decimal}}}0*[1-9]'"
+    number = f"try_cast({text} AS {sql.spark})"
+    # With an exponent it is a double as Spark writes it.
+    same = f"CAST({number} AS DOUBLE) = try_cast({text} AS DOUBLE)"
+    return f"CASE WHEN IF({text} RLIKE '[eE]', {same}, NOT {beyond}) THEN {number} END"
 
 
 def _is_one_of(told: str, held: Sequence[str]) -> str:

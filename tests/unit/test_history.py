@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from changeledger import change
 from changeledger.contract import Column, Contract
@@ -25,8 +25,14 @@ CONTRACT = Contract(
 AT = datetime(2026, 8, 7, 16)
 
 
+OPERATIONS = ("insert", "insert", "update", "update", "update", "delete", "snapshot", "truncate")
+
+
 class Told(NamedTuple):
-    """One change of one key: the position is its place in `ledger_of`; `gaps` names cells not known."""
+    """One change of one key, or a truncate of all: the position is its place in `ledger_of`.
+
+    `gaps` names cells not known.
+    """
 
     key: int
     operation: str
@@ -41,7 +47,7 @@ def told(draw: st.DrawFn) -> Told:
     gaps = draw(st.sets(st.sampled_from(["a", "b"])))
     return Told(
         draw(st.integers(1, 4)),
-        draw(st.sampled_from(["insert", "update", "update", "delete", "snapshot"])),
+        draw(st.sampled_from(OPERATIONS)),
         None if "a" in gaps else draw(st.one_of(st.none(), st.integers(0, 9))),
         None if "b" in gaps else draw(st.one_of(st.none(), st.sampled_from("xyz"))),
         frozenset(gaps),
@@ -56,10 +62,14 @@ def ledger_of(spark: SparkSession, changes: list[Told], order: list[int]) -> Any
     for at in order:
         one = changes[at]
         side = "before" if one.operation == "delete" else "after"
-        members = {
-            "change_id": f"c{at}", "operation": one.operation, "key": (one.key,),
+        of_a_row = {
+            "key": (one.key,),
             side: (one.key, one.a, one.b),
             f"{side}_gaps": dict.fromkeys(one.gaps, change.UNAVAILABLE) or None,
+        }
+        members = {
+            "change_id": f"c{at}", "operation": one.operation,
+            **(of_a_row if one.operation != "truncate" else {}),
             "sort_key": at.to_bytes(4, "big"), "commit_lsn": bytes(10),
             "committed_at": AT + timedelta(seconds=one.seconds), "record": ("t", 0, at, None),
         }  # fmt: skip
@@ -67,11 +77,15 @@ def ledger_of(spark: SparkSession, changes: list[Told], order: list[int]) -> Any
     return spark.createDataFrame(rows, ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns))
 
 
-def reference(changes: list[Told]) -> dict[str, tuple[Any, ...]]:
-    """By change: cells, gaps that remain, from, to and whether the row is gone. Written from the rule."""
-    found: dict[str, tuple[Any, ...]] = {}
-    for key in {c.key for c in changes}:
-        own = [(at, c) for at, c in enumerate(changes) if c.key == key]
+def reference(changes: list[Told]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """By change and key: cells, gaps that remain, from, to and whether the row is gone. From the rule."""
+    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for key in {c.key for c in changes if c.operation != "truncate"}:
+        own: list[tuple[int, Told]] = []
+        for at, one in enumerate(changes):
+            alive = bool(own) and own[-1][1].operation not in {"delete", "truncate"}
+            if alive if one.operation == "truncate" else one.key == key:
+                own.append((at, one))
         known: dict[str, Any] = {}
         begins: list[datetime] = []
         for _, one in own:
@@ -79,14 +93,26 @@ def reference(changes: list[Told]) -> dict[str, tuple[Any, ...]]:
             begins.append(max([now, *begins[-1:]]))
         for place, (at, one) in enumerate(own):
             for name, value in (("a", one.a), ("b", one.b)):
-                if name not in one.gaps:
+                if name not in one.gaps and one.operation != "truncate":
                     known[name] = value
-            gone = one.operation == "delete"
+            gone = one.operation in {"delete", "truncate"}
             ends = begins[place + 1] if place + 1 < len(own) else None
             gaps = {n for n in ("a", "b") if n not in known}
-            found[f"c{at}"] = (key, known.get("a"), known.get("b"), gaps, begins[place], ends, gone)
+            found[f"c{at}", key] = (known.get("a"), known.get("b"), gaps, begins[place], ends, gone)
             if gone:
                 known = {}
+    return found
+
+
+def shown(rows: list[Row]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    found = {
+        (row["_change_id"], row["id"]): (
+            row["a"], row["b"], set(row["_gaps"] or ()), row["_valid_from"], row["_valid_to"],
+            row["_is_deleted"],
+        )
+        for row in rows
+    }  # fmt: skip
+    assert len(found) == len(rows)
     return found
 
 
@@ -97,16 +123,10 @@ def test_intervals_do_not_depend_on_the_order_of_arrival(
 ) -> None:
     order = list(range(len(changes)))
     random.Random(seed).shuffle(order)
-    touched = history.effects(ledger_of(spark, changes, order), CONTRACT)
+    ledger = ledger_of(spark, changes, order)
+    touched = history.emptied(history.effects(ledger, CONTRACT), history.truncates(ledger), CONTRACT)
     rows = history.intervals(touched, CONTRACT, "run", carry=True).collect()
-    assert {
-        row["_change_id"]: (
-            row["id"], row["a"], row["b"], set(row["_gaps"] or ()), row["_valid_from"], row["_valid_to"],
-            row["_is_deleted"],
-        )
-        for row in rows
-    } == reference(changes)  # fmt: skip
-    assert len(rows) == len(changes)
+    assert shown(rows) == reference(changes)
 
 
 @settings(max_examples=2, deadline=None, phases=(Phase.generate,))
@@ -115,20 +135,32 @@ def test_going_on_from_open_intervals_is_as_all_at_once(
     spark: SparkSession, changes: list[Told], cut: int
 ) -> None:
     """The open intervals after `cut` changes, with the rest, end as the whole sequence does."""
-    first, rest = list(range(cut)), list(range(cut, len(changes)))
-    begun = history.intervals(
-        history.effects(ledger_of(spark, changes, first), CONTRACT), CONTRACT, "one", carry=True
-    )
+    first, rest = (ledger_of(spark, changes, list(part)) for part in (range(cut), range(cut, len(changes))))
+    earlier = history.emptied(history.effects(first, CONTRACT), history.truncates(first), CONTRACT)
+    begun = history.intervals(earlier, CONTRACT, "one", carry=True)
     opened = history.seeds(begun.where("_valid_to IS NULL"), CONTRACT)
-    more = history.effects(ledger_of(spark, changes, rest), CONTRACT).unionByName(opened)
-    rows = history.intervals(more, CONTRACT, "two", carry=True).collect()
+    more = history.effects(rest, CONTRACT).unionByName(opened)
+    touched = history.emptied(more, history.truncates(first.unionByName(rest)), CONTRACT)
+    found = shown(history.intervals(touched, CONTRACT, "two", carry=True).collect())
     wanted = reference(changes)
-    for row in rows:
-        assert wanted[row["_change_id"]] == (
-            row["id"], row["a"], row["b"], set(row["_gaps"] or ()), row["_valid_from"], row["_valid_to"],
-            row["_is_deleted"],
-        )  # fmt: skip
-    assert {f"c{at}" for at in rest} <= {row["_change_id"] for row in rows}
+    assert found == {place: wanted.get(place) for place in found}
+    late = {f"c{at}" for at in range(cut, len(changes))}
+    assert {place for place in wanted if place[0] in late} <= set(found)
+
+
+def test_what_a_truncate_ends(spark: SparkSession) -> None:
+    """Of four keys: gone before, alive, come back, and first seen after the truncate."""
+    sequence = [
+        Told(1, "insert", 1, "x", frozenset(), 1), Told(1, "delete", 1, "x", frozenset(), 2),
+        Told(2, "insert", 2, "y", frozenset(), 3), Told(3, "insert", 3, "z", frozenset(), 4),
+        Told(0, "truncate", None, None, frozenset(), 5),
+        Told(3, "insert", 4, "z", frozenset(), 6), Told(4, "insert", 5, "x", frozenset(), 7),
+    ]  # fmt: skip
+    ledger = ledger_of(spark, sequence, list(range(7)))
+    rows = ledger.where("operation != 'truncate'")
+    published = history.intervals(history.effects(rows, CONTRACT), CONTRACT, "run", carry=False)
+    found = history.alive_at(published, history.truncates(ledger), CONTRACT).collect()
+    assert sorted((row["key"]["id"], row["is_open"]) for row in found) == [(2, True), (3, False)]
 
 
 def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one(spark: SparkSession) -> None:

@@ -6,6 +6,7 @@ it cannot read it marks as quarantined, with a reason code and a detail; it neve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -37,6 +38,13 @@ DECODED: tuple[str, ...] = (
 )  # fmt: skip
 
 
+_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+# Of a decimal, what a double keeps whatever the digits are.
+_EXACT_DIGITS = 15
+# After an even number of backslashes, where it is an escape.
+_HIGH_ALONE = rf"(?<!\\)(?:\\\\)*{_HIGH}(?!{_LOW})"
+_LOW_ALONE = rf"(?<!\\)(?<!{_HIGH})(?:\\\\)*{_LOW}"
+_WHOLE = r"^[0-9]{1,20}([.][0-9]{0,18})?([eE][+]?[0-9]{1,2})?\z"
 HEADERS_TYPE = "array<struct<key:string,value:binary>>"
 
 
@@ -282,6 +290,43 @@ def whole_message(raw_key: str) -> list[Column]:
         F.col("value").alias("raw_value"),
         F.col("headers").alias("raw_headers"),
     ]
+
+
+def add_lone_surrogate(found: Problems, text: Column) -> None:
+    """JSON can escape half a surrogate pair, and SQL Server hold it; UTF-8 cannot: it would become a `?`."""
+    escapes = text.contains("\\ud") | text.contains("\\uD")
+    found.add(
+        escapes & text.rlike(f"{_HIGH_ALONE}|{_LOW_ALONE}"),
+        "lone_surrogate",
+        "an escape \\ud8.. to \\udf.. is half of a surrogate pair",
+    )
+
+
+def add_inexact_numbers(found: Problems, text: Column, contract: Contract) -> None:
+    """Spark reads a fraction in JSON as a double: a decimal of more digits must come as text."""
+    names = "|".join(re.escape(c.name) for c in contract.columns if c.spark_type.startswith("decimal"))
+    if not names:
+        return
+    # Quotes are escaped in JSON within JSON. Zeros before the first other digit do not count.
+    member, many = rf'"(?:{names})\\*"\s*:\s*-?', rf"(?:0[.]0*+)?+(?:[.]?[0-9]){{{_EXACT_DIGITS + 1},}}"
+    found.add(
+        text.rlike(rf"{member}(?=[0-9.]*[.eE]){many}"),
+        "inexact_number",
+        f"a decimal of more than {_EXACT_DIGITS} digits as a JSON number; have it written as text",
+    )
+
+
+def in_calendar(instant: Column) -> Column:
+    """NULL outside the years 1 to 9999, which are all that SQL Server and Python know."""
+    first, last = (F.lit(t).cast("timestamp") for t in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
+    return F.when(instant.between(first, last), instant)
+
+
+def whole_number(told: Column) -> Column:
+    """bigint from digits, or from a float that is integral (`2.0`, `1E1`); NULL for any other text."""
+    # The pattern keeps fractions within the scale, where a longer one would be rounded.
+    number = F.when(told.rlike(_WHOLE), told.try_cast("decimal(38,18)"))
+    return F.when(number == F.floor(number), number.try_cast("bigint"))
 
 
 def by_case(told: Column, outcomes: Mapping[str, str]) -> Column:

@@ -150,6 +150,8 @@ def _problems(contract: Contract) -> base.Problems:
         "malformed_image",
         F.concat(F.lit("`eventrow` has no object in "), F.col("image_fault")),
     )
+    for side in ("old", "current"):
+        base.add_lone_surrogate(found, F.col(f"{side}_text"))
     found.add((op != "DEL") & ~F.col("has_current"), "no_after_image", told("operation"))
     position = F.concat_ws(", ", told("logicalid"), told("commitlsn"), told("sequencenumber"))
     no_place = F.col("commit_lsn").isNull() | F.col("ordinal").isNull()
@@ -158,6 +160,7 @@ def _problems(contract: Contract) -> base.Problems:
     found.add(no_place, "no_position", position)
     times_told = F.concat_ws(", ", told("time"), told("committime"))
     found.add(F.col("committed_at").isNull(), "malformed_time", times_told)
+    base.add_inexact_numbers(found, F.col("raw_value").cast("string"), contract)
     base.add_image_problems(found, contract, null_key="a column of the key is NULL or not told")
     return found
 

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from changeledger import change, images, lsn
 from changeledger.contract import Contract
+from changeledger.dialects.base import in_calendar
 from changeledger.dialects.ces_messages import with_objects
 from changeledger.dialects.ces_values import CUT, is_cut, wire
 
@@ -43,8 +44,7 @@ def _instant(text: Column) -> Column:
     """An ISO time; one without a zone is UTC. NULL where it is none, or not of the years 1 to 9999."""
     clock = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}([.][0-9]{1,9})?"
     read = F.when(text.rlike(clock + r"(Z|[+-][0-9]{2}:[0-9]{2})?\z"), text.try_cast("timestamp"))
-    first, last = (F.lit(t).cast("timestamp") for t in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
-    return F.when(read.between(first, last), read)
+    return in_calendar(read)
 
 
 def times(placed: DataFrame) -> DataFrame:

@@ -117,6 +117,7 @@ def _envelope_problems() -> base.Problems:
     found.add(~is_json, "not_json", F.concat(F.lit("0x"), F.hex(F.substring(value, 1, 200))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add(F.col("envelope").isNull(), "unparseable_json", text)
+    base.add_lone_surrogate(found, text)
     found.add(F.col("data").isNull(), "no_data", "the message has no `data`")
     found.add(placed & ~well_placed, "malformed_segment", shown)
     found.add(
@@ -186,6 +187,7 @@ def _event_problems() -> base.Problems:
     nameless = _member("told", "schema").isNull() | _member("told", "tbl").isNull()
     found = base.Problems()
     found.add(whole & F.col("event").isNull(), "unparseable_data", F.col("event_text"))
+    base.add_lone_surrogate(found, F.col("event_text"))
     found.add(
         whole & F.coalesce(nameless, F.lit(True)),
         "no_table",

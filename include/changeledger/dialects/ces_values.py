@@ -6,6 +6,7 @@ read: `0/1/true/false`, any decimal text of a float, `0x` hex or base64.
 
 from __future__ import annotations
 
+from changeledger import images
 from changeledger.change import literal
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
@@ -16,7 +17,7 @@ _DAY = "(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _OFFSET = "([+-](0[0-9]|1[0-4]):[0-5][0-9]|Z)"
 _GUID = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-_FLOAT = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+_NUMBER = "[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
 _LAST_INSTANT = "TIMESTAMP_NTZ'9999-12-31 23:59:59.999999'"
 
 # The producer cuts a value above 1 MB to 1 MB before it writes the event. Which megabyte, and of which
@@ -60,22 +61,12 @@ def _bit(form: str, _sql: SqlType) -> str:
     return f"CASE WHEN {told} IN ('1', 'true') THEN true WHEN {told} IN ('0', 'false') THEN false END"
 
 
-def _tinyint(form: str, _sql: SqlType) -> str:
-    number = f"try_cast({form} AS SMALLINT)"
-    return f"CASE WHEN {number} BETWEEN 0 AND 255 THEN {number} END"
-
-
 def _floating(form: str, sql: SqlType) -> str:
-    """Finite numbers only: SQL Server has no others, and a text too large would become infinite."""
-    number = f"try_cast({form} AS {sql.spark})"
-    return _fits(form, _FLOAT, f"CASE WHEN abs({number}) < CAST('Infinity' AS {sql.spark}) THEN {number} END")
+    return _fits(form, _NUMBER, f"try_cast({form} AS {sql.spark})")
 
 
 def _decimal(form: str, sql: SqlType) -> str:
-    """No digit beyond the scale is rounded away."""
-    scale = sql.scale_of_decimal
-    pattern = f"[+-]?(?=[.]?[0-9])[0-9]*([.][0-9]{{0,{scale}}}0*)?"
-    return _fits(form, pattern, f"try_cast({form} AS {sql.spark})")
+    return _fits(form, _NUMBER, images.decimal(form, sql))
 
 
 def _binary(form: str, binaries: str) -> str:
@@ -144,7 +135,6 @@ def _clock(clock: str, digits: int) -> str:
 
 _READERS = {
     "bit": _bit,
-    "tinyint": _tinyint,
     "real": _floating,
     "float": _floating,
     "uniqueidentifier": _guid,

@@ -23,6 +23,7 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover, named_columns
+from changeledger.dialects.debezium_unions import unwrapped
 from changeledger.dialects.debezium_values import placeholder_texts, wire
 
 _SOURCE = (
@@ -38,6 +39,9 @@ _ENVELOPE = (
 _MESSAGES = f"array<struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE}>>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
 _SIDES = ("before", "after")
+
+# A placeholder stands where the source's log would have told the value.
+PLACEHOLDER_MISPLACED = "placeholder_misplaced"
 
 # The years 1 to 9999, in milliseconds.
 _MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
@@ -62,7 +66,8 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
-    staged = _images(_placed(_parsed(raw), contract), contract, wire(source), held)
+    parsed = unwrapped(_parsed(raw), contract, source)
+    staged = _images(_placed(parsed, contract), contract, wire(source), held)
     return (
         _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
     )
@@ -99,13 +104,13 @@ def _problems_of_form() -> base.Problems:
     found.add(~form.begins, "not_an_object", text)
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
+    base.add_lone_surrogate(found, text)
     return found
 
 
 def _placed(parsed: DataFrame, contract: Contract) -> DataFrame:
     """Where each change stands, and the texts of its images."""
     source = F.col("source")
-    serial = source["event_serial_no"].try_cast("decimal(38,4)")
     time = source["ts_ms"].try_cast("bigint")
     wal = source["lsn"].try_cast("bigint")
     # A commit LSN is the rule; the 64-bit position of another connector takes its place.
@@ -114,7 +119,7 @@ def _placed(parsed: DataFrame, contract: Contract) -> DataFrame:
         {
             "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
             "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
-            "ordinal": F.when((serial == F.floor(serial)) & (serial >= 0), serial.try_cast("bigint")),
+            "ordinal": base.whole_number(source["event_serial_no"]),
             "ts_ms": F.when((time >= _MILLIS[0]) & (time <= _MILLIS[1]), time),
             "is_snapshot": F.col("op") == "r",
             **{f"{side}_texts": images.texts(F.col(side), contract) for side in _SIDES},
@@ -141,6 +146,17 @@ def _images(staged: DataFrame, contract: Contract, written: images.Wire, held: t
             "misfits": F.coalesce(*(images.misfits(side, contract, held) for side in _SIDES)),
         }
     )
+
+
+def _misplaced(contract: Contract) -> Column:
+    """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
+    small = [literal(c.name) for c in contract.columns if not c.sql_type.is_large]
+    if not small:
+        return F.lit(False)
+    held = f"(name, state) -> state = {literal(change.UNAVAILABLE)} AND name IN ({', '.join(small)})"
+    anywhere = [f"coalesce(size(map_filter({side}_gaps, {held})) > 0, false)" for side in ("before", "after")]
+    of_sql_server = F.coalesce(F.col("source")["connector"], F.lit("sqlserver")) == "sqlserver"
+    return of_sql_server & F.expr(" OR ".join(anywhere))
 
 
 def _key_only_delete(contract: Contract) -> Column:
@@ -245,6 +261,7 @@ def _change_columns(contract: Contract) -> list[Column]:
                 change.POSITION_UNKNOWN: F.col("commit_lsn").isNull(),
                 change.BEFORE_UNKNOWN: is_update & ~has_before,
                 change.KEY_CHANGED: moved,
+                PLACEHOLDER_MISPLACED: _misplaced(contract),
             }
         ).alias("flags"),
         base.message_record().alias("record"),

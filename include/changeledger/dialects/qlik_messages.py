@@ -85,6 +85,7 @@ def _problems(shape: Contract) -> base.Problems:
         found.add(bad, reason, F.concat(F.lit(f"{name} is "), headers[name]))
     no_position = streamed & F.col("commit_lsn").isNull() & F.col("sequence").isNull()
     found.add(no_position, "no_position", "neither streamPosition nor changeSequence tells one")
+    base.add_inexact_numbers(found, F.col("value").cast("string"), shape)
     base.add_image_problems(found, shape)
     return found
 

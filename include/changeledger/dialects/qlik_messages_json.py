@@ -127,6 +127,7 @@ def problems_of_form() -> base.Problems:
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
+    base.add_lone_surrogate(found, text)
     found.add(is_enveloped & (magic != MAGIC), "wrong_magic", F.concat(F.lit("magic is "), F.col("magic")))
     found.add(
         is_enveloped & ~F.upper(kind).isin(DATA, *METADATA),

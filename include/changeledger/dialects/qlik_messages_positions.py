@@ -29,10 +29,7 @@ def positions(staged: DataFrame) -> DataFrame:
     """Adds commit_lsn, sequence, ordinal, committed_at, transaction_id and what is doubtful of them."""
     headers = F.col("told_headers")
     streamed = F.col("op") != "REFRESH"
-    sequence, counter = (
-        headers["changeSequence"],
-        headers["transactionEventCounter"].try_cast("decimal(38,4)"),
-    )
+    sequence = headers["changeSequence"]
     digits = sequence.rlike(f"^[0-9]{{1,{_SEQUENCE_DIGITS}}}$")
     return (
         staged.withColumns(
@@ -41,9 +38,7 @@ def positions(staged: DataFrame) -> DataFrame:
                     streamed, lsn.from_text(F.regexp_extract(headers["streamPosition"], _LSN, 1))
                 ),
                 "sequence": F.when(streamed & digits, sequence),
-                "ordinal": F.when(
-                    streamed & (counter == F.floor(counter)) & (counter >= 0), counter.try_cast("bigint")
-                ),
+                "ordinal": F.when(streamed, base.whole_number(headers["transactionEventCounter"])),
                 "transaction_id": F.when(streamed, headers["transactionId"]),
                 "readable_time": F.when(streamed, _instant(headers["timestamp"])),
             }

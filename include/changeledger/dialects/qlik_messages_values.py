@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from changeledger import images
 from changeledger.contract import Column as ContractColumn
 from changeledger.images import Wire
 
@@ -20,9 +21,8 @@ def _value(form: str, column: ContractColumn) -> str:
     if sql.spark == "binary":
         digits = f"CASE WHEN lower({form}) LIKE '0x%' THEN substring({form}, 3) ELSE {form} END"
         return f"try_to_binary({digits}, 'hex')"
-    if sql.spark in {"float", "double"}:
-        # SQL Server has neither NaN nor infinity; NaN is the largest number to Spark.
-        return f"CASE WHEN abs({typed}) < {sql.spark}('Infinity') THEN {typed} END"
+    if sql.spark.startswith("decimal"):
+        return images.decimal(form, sql)
     if sql.spark in {"date", "timestamp_ntz"}:
         return f"CASE WHEN {form} {_DATED} AND NOT {form} {_BEYOND_MICROSECONDS} THEN {typed} END"
     return typed

@@ -6,6 +6,7 @@ Key differences from the other dialects:
 * An update is two rows, B and U, that share transaction and change_seq. A key update is one such pair.
 * A mask counts all columns of the table: the header's come first, and their bits are 0.
 * A DELETE holds its key; what else is NULL in it is not known.
+* TRUNCATE comes as a row of its own, in the word of `operation` alone or with the letter T.
 * Order is change_seq: monotone for all tables of a task, whatever the clocks do. stream_position tells
   the commit LSN where the source is SQL Server, but not every row needs to have one: no order to rely on.
 
@@ -43,11 +44,12 @@ _OPERATIONS = {
     "U": change.UPDATE,
     "B": change.UPDATE,
     "D": change.DELETE,
+    "T": change.TRUNCATE,
     # A row of the full load has no header values.
     "": change.SNAPSHOT,
 }
-# At one change_seq a delete comes before an insert.
-_RANKS = {"": "0", "D": "1", "I": "2", "B": "3", "U": "4"}
+# At one change_seq a delete comes before an insert, and a truncate before both.
+_RANKS = {"": "0", "T": "0", "D": "1", "I": "2", "B": "3", "U": "4"}
 
 
 def record(raw: DataFrame, instance: str, feed: Feed) -> Column:
@@ -135,11 +137,6 @@ def _problems(header: Header, contract: Contract, empty_is_null: bool) -> base.P
     found = base.Problems()
     told = F.concat_ws(" ", header.text(CHANGE_OPER), header.text(OPERATION))
     found.add(
-        F.upper(header.text(OPERATION)) == "TRUNCATE",
-        "truncate",
-        f"{contract.table} was emptied: its rows are not deleted one by one; load it anew",
-    )
-    found.add(
         F.coalesce(~F.col("letter").isin(*_OPERATIONS), F.lit(True)),
         "unknown_operation",
         F.concat(F.lit("the operation is "), told),
@@ -159,7 +156,8 @@ def _problems(header: Header, contract: Contract, empty_is_null: bool) -> base.P
             F.concat(F.lit("no value of "), F.concat_ws(", ", unfit)),
         )
     found.add(F.col("committed_at").isNull(), "no_commit_time", "neither timestamp nor change_seq tells it")
-    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
+    of_a_row = F.col("letter") != "T"
+    found.add(of_a_row & images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
     return found
 
 
@@ -213,6 +211,8 @@ def _columns(contract: Contract) -> list[Column]:
     by_letter = F.create_map(*(F.lit(x) for pair in _OPERATIONS.items() for x in pair))
     rank = F.create_map(*(F.lit(x) for pair in _RANKS.items() for x in pair))
     is_before, is_half = letter.isin("B", "D"), letter.isin("B", "U")
+    # A truncate is of the table: its row tells no row of the source.
+    is_after, of_a_row = letter.isin("", "I", "U"), letter != "T"
     gaps = F.when(letter == "D", F.col("delete_gaps")).otherwise(F.col("gaps"))
     # A row without a position is older than every change.
     seq = F.coalesce(F.col("seq"), F.lit("0" * SEQ_DIGITS))
@@ -220,14 +220,14 @@ def _columns(contract: Contract) -> list[Column]:
     pair = F.concat_ws(" ", "seq", F.upper("transaction_id"))
     return [
         by_letter[letter].alias("operation"),
-        F.col("key"),
+        F.when(of_a_row, F.col("key")).alias("key"),
         F.lit(None).cast(change.key_type(contract)).alias("previous_key"),
         F.when(is_before, image).alias("before"),
-        F.when(~is_before, image).alias("after"),
+        F.when(is_after, image).alias("after"),
         F.when(is_before, gaps).alias("before_gaps"),
-        F.when(~is_before, gaps).alias("after_gaps"),
+        F.when(is_after, gaps).alias("after_gaps"),
         F.when(letter == "U", F.col("set_columns")).alias("changed"),
-        masks.to_hex(F.col("mask_bytes")).alias("mask"),
+        F.when(of_a_row, masks.to_hex(F.col("mask_bytes"))).alias("mask"),
         F.col("commit_lsn"),
         F.lit(None).cast("binary").alias("change_lsn"),
         F.expr("try_cast(substring(seq, 17, 19) AS BIGINT)").alias("ordinal"),

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from changeledger import lsn, masks
 from changeledger.config import QlikTablesSource
+from changeledger.dialects.base import in_calendar
 from changeledger.dialects.qlik_tables_sql import (
     CHANGE_MASK,
     CHANGE_OPER,
@@ -20,7 +21,7 @@ from changeledger.dialects.qlik_tables_sql import (
 )
 from changeledger.dialects.table_rows import Rows
 
-_LETTERS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "BEFOREIMAGE": "B"}
+_LETTERS = {"INSERT": "I", "UPDATE": "U", "DELETE": "D", "BEFOREIMAGE": "B", "TRUNCATE": "T"}
 # Of a SQL Server source: the LSN as 8:8:4, and whatever may follow it.
 _BEGINS_WITH_LSN = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}(?![0-9A-Fa-f])"
 _LSN_LENGTH = 22
@@ -48,10 +49,14 @@ class Header:
         return F.nullif(F.trim(self.rows.text(self.name(header))), F.lit(""))
 
     def letter(self) -> Column:
-        """I, U, D or B; empty for a row of the full load, which has no header values; NULL for others."""
+        """I, U, D, B or T; empty for a row of the full load, which has no header values; NULL for others.
+
+        The letter T is not documented: the word TRUNCATE must say it.
+        """
         letter, word = F.upper(self.text(CHANGE_OPER)), self.text(OPERATION)
         full_load = self.text(CHANGE_SEQ).isNull() & letter.isNull() & word.isNull()
-        return F.coalesce(letter, self._spoken(), F.when(full_load, F.lit("")))
+        told = F.coalesce(letter, self._spoken(), F.when(full_load, F.lit("")))
+        return F.when((told != "T") | self._spoken().isNotNull(), told)
 
     def disagrees(self) -> Column:
         """Do change_oper and operation say different things? NULL where one of them is not told."""
@@ -87,7 +92,7 @@ class Header:
 
         Rows of the full load tell no time: the beginning of 1970 stands for it.
         """
-        stamp = self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp")
+        stamp = in_calendar(self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp"))
         known = F.when(stamp >= F.lit(_FIRST_TIME).cast("timestamp"), stamp)
         in_seq = F.regexp_replace(self.text(CHANGE_SEQ), _TIME, "$1-$2-$3 $4:$5:$6.$7").try_cast("timestamp")
         unknown = F.when(self.letter() == "", F.timestamp_seconds(F.lit(0)))

@@ -78,9 +78,11 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
             "command_id": _number(rows, COMMAND_ID),
             "code": _number(rows, OPERATION),
             "mask_bytes": _mask(rows),
-            "committed_at": F.convert_timezone(
-                F.lit(feed.time_zone), F.lit("UTC"), rows.text(COMMIT_TIME).try_cast("timestamp_ntz")
-            ).cast("timestamp"),
+            "committed_at": base.in_calendar(
+                F.convert_timezone(
+                    F.lit(feed.time_zone), F.lit("UTC"), rows.text(COMMIT_TIME).try_cast("timestamp_ntz")
+                ).cast("timestamp")
+            ),
             "image": table_rows.image(table_rows.cells(rows, contract), contract),
         }
     ).withColumns(
@@ -162,6 +164,12 @@ def _problems(rows: Rows, contract: Contract, mask_width: int) -> base.Problems:
             "malformed_lsn",
             F.concat(F.lit(f"{name} is not {lsn.WIDTH} bytes: "), F.coalesce(rows.text(name), F.lit("NULL"))),
         )
+    command = rows.text(COMMAND_ID)
+    found.add(
+        command.isNotNull() & ~F.coalesce(command.try_cast("int") >= 0, F.lit(False)),
+        "malformed_command_id",
+        F.concat(F.lit(f"{COMMAND_ID} is "), command),
+    )
     found.add(
         ~F.col("code").isin(*_OPERATIONS),
         "unknown_operation",

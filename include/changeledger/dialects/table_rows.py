@@ -13,12 +13,14 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from changeledger import images
 from changeledger.change import literal, quoted
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
 
 # The columns of a raw table that are its own.
 OWN = ("run_id", "record", "_instance")
+_DATED = ("date", "timestamp_ntz")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -172,7 +174,17 @@ def _typed(told: str, kind: str, column: ContractColumn) -> str:
         return told
     if wanted == "binary" and kind == "string":
         return f"try_to_binary(regexp_replace({told}, '^0[xX]', ''), 'hex')"
+    return _cast(told, kind, column)
+
+
+def _cast(told: str, kind: str, column: ContractColumn) -> str:
+    wanted = column.spark_type
     if kind.startswith(_NUMBERS) and wanted.startswith(_NUMBERS):
-        return f"try_cast({told} AS {wanted})"
+        return images.in_range(f"try_cast({told} AS {wanted})", column)
+    if wanted.startswith("decimal") and kind == "string":
+        return images.decimal(told, column.sql_type)
+    if wanted in _DATED and kind == "string":
+        # Spark would take years of more than four digits.
+        return f"CASE WHEN {told} RLIKE '^[0-9]{{4}}-' THEN try_cast({told} AS {wanted}) END"
     # Not every type can be cast to every other; text can.
-    return f"try_cast(CAST({told} AS STRING) AS {wanted})"
+    return images.in_range(f"try_cast(CAST({told} AS STRING) AS {wanted})", column)

@@ -1,6 +1,7 @@
 """History (SCD type 2): one interval per change and key, from the ordered changes of the keys touched.
 
-An update of a key ends the old key's row and begins the new key's: it has one effect on each.
+An update of a key ends the old key's row and begins the new key's: it has one effect on each. A truncate
+names no key: it has an effect on each key that was alive at its position.
 """
 
 from __future__ import annotations
@@ -18,19 +19,11 @@ _MAP = "map<string,string>"
 def effects(changes: DataFrame, contract: Contract) -> DataFrame:
     """What each change does to each key: `key`, `image` (NULL: the row is gone), `gaps`, position.
 
-    A row for every change, and one more for the old key of a change that moved a row.
+    A row for every change of a row, and one more for the old key of a change that moved one. What
+    truncates do is told by `emptied`.
     """
-    common = {
-        "change_id": F.col("change_id"),
-        "sort_key": F.col("sort_key"),
-        "commit_lsn": F.col("commit_lsn"),
-        "committed_at": F.col("committed_at"),
-        "operation": F.col("operation"),
-        "delivery": F.struct(
-            F.col("record")["partition"].alias("partition"), F.col("record")["offset"].alias("offset")
-        ),
-    }
-    position = [column.alias(name) for name, column in common.items()]
+    changes = changes.where(F.col("operation") != change.TRUNCATE)
+    position = _position()
     deletes = F.col("operation") == change.DELETE
     own = changes.select(
         F.col("key"),
@@ -51,10 +44,72 @@ def effects(changes: DataFrame, contract: Contract) -> DataFrame:
     return own.unionByName(left)
 
 
+def _position() -> list[Column]:
+    """Of a ledger's rows: who changed, and when."""
+    common = {
+        "change_id": F.col("change_id"),
+        "sort_key": F.col("sort_key"),
+        "commit_lsn": F.col("commit_lsn"),
+        "committed_at": F.col("committed_at"),
+        "operation": F.col("operation"),
+        "delivery": F.struct(
+            F.col("record")["partition"].alias("partition"), F.col("record")["offset"].alias("offset")
+        ),
+    }
+    return [column.alias(name) for name, column in common.items()]
+
+
+def truncates(ledger: DataFrame) -> DataFrame:
+    """Position and id of each time that the table was emptied."""
+    return ledger.where(F.col("operation") == change.TRUNCATE).select(*_position())
+
+
+def alive_at(published: DataFrame, emptyings: DataFrame, contract: Contract) -> DataFrame:
+    """`(key, is_open)` of the keys that a truncate ends, by the intervals of the published history.
+
+    `is_open`: the interval is the key's last one. A key whose later intervals are known already comes with
+    False: its history is no continuation.
+    """
+    at = emptyings.select(F.col("sort_key").alias("emptied_at"))
+    spans = (F.col("_sort_key") < F.col("emptied_at")) & (
+        F.col("_next_sort_key").isNull() | (F.col("_next_sort_key") > F.col("emptied_at"))
+    )
+    ended = published.where(~F.col("_is_deleted")).join(F.broadcast(at), spans, "left_semi")
+    return ended.select(_key_of(contract), F.col("_valid_to").isNull().alias("is_open"))
+
+
+def ended_by_truncates(published: DataFrame, keys: DataFrame, contract: Contract) -> DataFrame:
+    """The intervals of `keys` that begin with a truncate."""
+    of_truncates = published.where(F.col("_operation") == change.TRUNCATE)
+    return of_truncates.withColumn("key", _key_of(contract)).join(keys, "key", "left_semi").drop("key")
+
+
+def emptied(touched: DataFrame, emptyings: DataFrame, contract: Contract) -> DataFrame:
+    """`touched` (from `effects` and `seeds`) with what `emptyings` do to its keys, whenever they were told.
+
+    Each deletes the keys that were alive just before it. The row goes with its last known cells.
+    """
+    first = touched.groupBy("key").agg(F.min("sort_key").alias("first"))
+    others = [c.name for c in contract.columns if not c.key_position]
+    unknown = [F.lit(x) for name in others for x in (name, change.UNAVAILABLE)]
+    ends = emptyings.join(first, F.col("first") < F.col("sort_key"), "inner").select(
+        F.col("key"),
+        F.lit(None).cast(change.key_type(contract)).alias("previous_key"),
+        F.lit(None).cast(change.image_type(contract)).alias("image"),
+        (F.create_map(*unknown) if unknown else F.lit(None)).cast(_MAP).alias("gaps"),
+        F.lit(True).alias("deleted"),
+        *emptyings.columns,
+    )
+    in_order = Window.partitionBy("key").orderBy("sort_key", "delivery")
+    together = touched.unionByName(ends).withColumn("was_gone", F.lag("deleted").over(in_order))
+    in_vain = (F.col("operation") == change.TRUNCATE) & F.coalesce("was_gone", F.lit(False))
+    return together.where(~in_vain).drop("was_gone")
+
+
 def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
     """The open intervals of history as effects, so that newer changes continue from them."""
     return open_intervals.select(
-        F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.key)).alias("key"),
+        _key_of(contract),
         F.col("_previous_key").alias("previous_key"),
         F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.columns)).alias("image"),
         F.col("_gaps").alias("gaps"),
@@ -70,6 +125,11 @@ def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
             F.lit(None).cast("int").alias("partition"), F.lit(None).cast("bigint").alias("offset")
         ).alias("delivery"),
     )
+
+
+def _key_of(contract: Contract) -> Column:
+    """The key of a row of history."""
+    return F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.key)).alias("key")
 
 
 def intervals(touched: DataFrame, contract: Contract, run_id: str, carry: bool) -> DataFrame:

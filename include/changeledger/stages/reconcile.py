@@ -131,33 +131,33 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
     `retold`: published changes that are told differently now; the history of their keys is rebuilt.
     """
     names = this.names[contract.table]
+    ledger = lake.read(this.spark, names.changes, this.branch)
     new = history.effects(this.new_changes(contract.table), contract)
+    # Of every run: a change may come after the truncate that ended its row.
+    truncates = history.truncates(ledger)
+    emptyings = None if truncates.isEmpty() else truncates
     published = lake.read(this.spark, names.history)
     if published.isEmpty():
-        touched, told = new, "all keys"
-        lake.append(_intervals(this, touched, contract), names.history, this.branch)
-        return told
-    first = new.groupBy("key").agg(F.min("sort_key").alias("first"))
-    opened = published.where(F.col("_valid_to").isNull())
-    seeds = history.seeds(opened, contract).join(first, "key", "inner")
-    late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
-    if retold is not None:
-        late = late.unionByName(retold.select("key")).distinct()
-        lake.delete_intervals(retold.select("change_id"), names.history, this.branch)
-    count = late.count()
-    touched = new.join(late, "key", "left_anti").unionByName(
-        seeds.join(late, "key", "left_anti").drop("first")
-    )
-    if count:
-        ledger = lake.read(this.spark, names.changes, this.branch)
-        again = history.effects(ledger, contract).join(late, "key", "left_semi")
-        touched = touched.unionByName(again)
+        lake.append(_intervals(this, new, emptyings, contract), names.history, this.branch)
+        return "all keys"
+    seeds, late = _continued(this, contract, new, emptyings, retold)
     same_row = " AND ".join(
         [f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key]
         + ["t._sort_key = s._sort_key", "t._change_id = s._change_id"]
     )
+    if retold is not None:
+        lake.delete_intervals(retold.select("change_id"), names.history, this.branch)
+    count = late.count()
+    touched = new.join(late, "key", "left_anti").unionByName(seeds.join(late, "key", "left_anti"))
+    if count:
+        again = history.effects(ledger, contract).join(late, "key", "left_semi")
+        touched = touched.unionByName(again)
+    if count and emptyings is not None:
+        # A late delete leaves a truncate nothing to end.
+        ended = history.ended_by_truncates(published, late, contract)
+        lake.merge(ended, names.history, this.branch, same_row, "WHEN MATCHED THEN DELETE")
     lake.merge(
-        _intervals(this, touched, contract),
+        _intervals(this, touched, emptyings, contract),
         names.history,
         this.branch,
         same_row,
@@ -166,9 +166,29 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
     return f"{count} keys with late changes"
 
 
-def _intervals(this: Run, touched: DataFrame, contract: Contract) -> DataFrame:
-    has_gaps = not touched.where(F.col("gaps").isNotNull()).isEmpty()
-    return history.intervals(touched, contract, this.id, carry=has_gaps)
+def _continued(
+    this: Run, contract: Contract, new: DataFrame, emptyings: DataFrame | None, retold: DataFrame | None
+) -> tuple[DataFrame, DataFrame]:
+    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation."""
+    published = lake.read(this.spark, this.names[contract.table].history)
+    places = new.select("key", "sort_key")
+    rebuilt = [] if retold is None else [retold.select("key")]
+    if emptyings is not None:
+        come = history.truncates(this.new_changes(contract.table))
+        ended = history.alive_at(published, come, contract)
+        places = places.unionByName(ended.select("key", F.lit(None).cast("binary").alias("sort_key")))
+        rebuilt.append(ended.where(~F.col("is_open")).select("key"))
+    first = places.groupBy("key").agg(F.min("sort_key").alias("first"))
+    opened = history.seeds(published.where(F.col("_valid_to").isNull()), contract)
+    seeds = opened.join(first, "key", "inner")
+    late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
+    return seeds.drop("first"), union([late, *rebuilt]).distinct()
+
+
+def _intervals(this: Run, touched: DataFrame, emptyings: DataFrame | None, contract: Contract) -> DataFrame:
+    told = touched if emptyings is None else history.emptied(touched, emptyings, contract)
+    has_gaps = not told.where(F.col("gaps").isNotNull()).isEmpty()
+    return history.intervals(told, contract, this.id, carry=has_gaps)
 
 
 def _build_current(this: Run, contract: Contract) -> None:

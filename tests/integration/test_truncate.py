@@ -1,0 +1,118 @@
+"""Tables that were emptied, in windows of any order: the whole line on real change tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config import Feed
+from sourcelab.postgres import plain_url
+from sourcelab.services import Postgres
+from tests.integration.line import lake_name, qlik_tables_feed, run, window
+
+pytestmark = pytest.mark.integration
+
+OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+# Letter, key and cell by number: the number is the place in the order of the source.
+TOLD: dict[int, tuple[str, int | None, str | None]] = {
+    1: ("I", 1, "stays until the first truncate"),
+    2: ("I", 2, "is deleted before it"),
+    3: ("I", 3, "is deleted before it, and comes back"),
+    4: ("D", 2, None),
+    5: ("D", 3, None),
+    6: ("T", None, None),
+    7: ("I", 3, "came back"),
+    8: ("I", 4, "stays until the second truncate"),
+    9: ("U", 4, "and changes before it"),
+    10: ("T", None, None),
+    11: ("I", 1, "lives"),
+    12: ("U", 1, "lives on"),
+}
+WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
+AT_ONCE = [list(TOLD)]
+# A truncate before what it ends, an insert and a delete behind a truncate that is published.
+LATE = [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]]
+BACKWARDS = [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]]
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+        yield server
+
+
+def make(postgres: Postgres, schema: str) -> None:
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        session.execute(f"CREATE SCHEMA {schema}")
+        session.execute(
+            f"CREATE TABLE {schema}.notes__ct (header__change_seq varchar(35), "
+            "header__change_oper varchar(1), header__operation varchar(12), id int, note varchar(50))"
+        )
+
+
+def tell(postgres: Postgres, schema: str, numbers: Sequence[int]) -> None:
+    rows = []
+    for number in numbers:
+        letter, key, note = TOLD[number]
+        seq = f"20260807162500{number:02}{number:019}"
+        rows.append((seq, letter if letter != "T" else None, WORDS[letter], key, note))
+    with psycopg.connect(plain_url(postgres.url)) as session, session.cursor() as cursor:
+        cursor.executemany(f"INSERT INTO {schema}.notes__ct VALUES (%s, %s, %s, %s, %s)", rows)
+
+
+def published(spark: SparkSession, feed: Feed, kind: str) -> list[Any]:
+    def plain(row: Row) -> dict[str, Any]:
+        kept = {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
+        return {k: bytes(v) if isinstance(v, bytearray) else v for k, v in kept.items()}
+
+    return sorted((plain(row) for row in spark.table(lake_name(feed, "dbo.notes", kind)).collect()), key=repr)
+
+
+def carried(
+    spark: SparkSession, postgres: Postgres, name: str, parts: list[list[int]], patch: pytest.MonkeyPatch
+) -> Feed:
+    make(postgres, name)
+    table = {"table": "dbo.notes", "key": ["id"]}
+    feed = qlik_tables_feed(name, postgres, patch, tables=[table], source={"target_schema": name})
+    for part in parts:
+        tell(postgres, name, part)
+        run(spark, feed, window())
+    return feed
+
+
+def test_whatever_the_order_of_the_windows(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = carried(spark, postgres, "truncate_whole", AT_ONCE, monkeypatch)
+    ledger = published(spark, whole, "_changes")
+    assert sorted(row["operation"] for row in ledger if row["key"] is None) == ["truncate", "truncate"]
+    (row,) = published(spark, whole, "")
+    assert (row["id"], row["note"], row["_operation"]) == (1, "lives on", "update")
+    history = published(spark, whole, "_history")
+    places = {row["change_id"]: row["ordinal"] for row in ledger}
+    assert sorted(
+        (r["id"], places[r["_change_id"]], r["note"], r["_is_deleted"], r["_valid_to"] is None)
+        for r in history
+    ) == [
+        (1, 1, "stays until the first truncate", False, False),
+        (1, 6, "stays until the first truncate", True, False),
+        (1, 11, "lives", False, False),
+        (1, 12, "lives on", False, True),
+        (2, 2, "is deleted before it", False, False),
+        (2, 4, "is deleted before it", True, True),
+        (3, 3, "is deleted before it, and comes back", False, False),
+        (3, 5, "is deleted before it, and comes back", True, False),
+        (3, 7, "came back", False, False),
+        (3, 10, "came back", True, True),
+        (4, 8, "stays until the second truncate", False, False),
+        (4, 9, "and changes before it", False, False),
+        (4, 10, "and changes before it", True, True),
+    ]
+    for name, parts in (("truncate_late", LATE), ("truncate_backwards", BACKWARDS)):
+        feed = carried(spark, postgres, name, parts, monkeypatch)
+        for kind in ("", "_history", "_changes"):
+            assert published(spark, feed, kind) == published(spark, whole, kind), (name, kind)
