@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, load_feeds
+from changeledger.databases import Database, load_databases
 from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
 
@@ -58,6 +59,12 @@ def main(argv: list[str] | None = None) -> None:
     status.add_argument("feed", nargs="*", help="only these; all when none is named")
     status.add_argument("--json", action="store_true", help="one JSON object a feed")
     status.set_defaults(run=_status)
+    compare = commands.add_parser(
+        "compare", help="compare the feeds of one database, change by change, and write the report"
+    )
+    compare.add_argument("database", help="as the feeds' YAML names it")
+    compare.add_argument("--again", action="store_true", help="all there is, not only what is new since")
+    compare.set_defaults(run=_compare)
     quarantine = commands.add_parser("quarantine", help="see records that could not be read, or replay them")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
     for name, run, told in (
@@ -146,6 +153,30 @@ def _status(arguments: argparse.Namespace) -> None:
         return
     for one in found:
         print(json.dumps(asdict(one), ensure_ascii=False, default=str))  # noqa: T201
+
+
+def _compare(arguments: argparse.Namespace) -> None:
+    from changeledger.inspection.comparing import compare_and_report, drawn_comparison  # noqa: PLC0415 - as above
+
+    database = _database(arguments.database)
+    with _lake("compare") as spark:
+        try:
+            compare_and_report(spark, database, load_feeds(Settings().feeds), arguments.again)
+        finally:
+            page = Settings().reports / database.database / "index.html"
+            Console(highlight=False, soft_wrap=True).print(drawn_comparison(database.database))
+            print(f"the report: {page}")  # noqa: T201
+
+
+def _database(name: str) -> Database:
+    settings = Settings()
+    known = load_databases(settings.databases, load_feeds(settings.feeds))
+    if name not in known:
+        raise ConfigError(
+            f"there is no database {name!r} that several feeds tell",
+            f"name one of {', '.join(known) or 'none: give two feeds the same `database:`'}",
+        )
+    return known[name]
 
 
 def _quarantine_list(arguments: argparse.Namespace) -> None:

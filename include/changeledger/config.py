@@ -30,6 +30,7 @@ class Settings(BaseSettings):
 
     home: Path = PROJECT / ".changeledger"
     feeds: Path = PROJECT / "include" / "feeds"
+    databases: Path = PROJECT / "include" / "databases"
     jars: Path = PROJECT / ".jars" / "spark"
     warehouse: str = ""
     control_url: str = ""
@@ -55,6 +56,10 @@ class Settings(BaseSettings):
     @property
     def data_docs(self) -> Path:
         return self.home / "data_docs"
+
+    @property
+    def reports(self) -> Path:
+        return self.home / "reports"
 
 
 class Connection(BaseModel):

@@ -32,6 +32,10 @@ class AuditFailed(ChangeledgerError):
     """A rule failed on the branch: nothing was published, and the branch is kept for inspection."""
 
 
+class FeedsDisagree(ChangeledgerError):
+    """Two feeds of one database differ by more than is tolerated."""
+
+
 class StageOrderError(ChangeledgerError):
     """A stage was run before the one that feeds it."""
 

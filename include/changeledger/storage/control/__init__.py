@@ -6,6 +6,7 @@
 from changeledger.storage.control.database import upgrade
 from changeledger.storage.control.models import (
     AuditRow,
+    ComparisonRow,
     LeaseRow,
     MaskEvidenceRow,
     Position,
@@ -16,6 +17,7 @@ from changeledger.storage.control.store import ControlStore, Verdict
 
 __all__ = [
     "AuditRow",
+    "ComparisonRow",
     "ControlStore",
     "LeaseRow",
     "MaskEvidenceRow",

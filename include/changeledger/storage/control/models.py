@@ -175,6 +175,35 @@ class AuditRow(ControlTable):
     at: Mapped[datetime]
 
 
+class ComparisonRow(ControlTable):
+    """What came of comparing one table of two feeds over `[from_lsn, to_lsn)`.
+
+    Where one of the feeds knows no LSN, both are NULL, and the commit times say what was compared.
+    """
+
+    __tablename__ = "comparisons"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    database: Mapped[str]
+    table: Mapped[str]
+    reference: Mapped[str]
+    feed: Mapped[str]
+    # 20 hex digits.
+    from_lsn: Mapped[str | None]
+    to_lsn: Mapped[str | None]
+    from_time: Mapped[datetime | None]
+    to_time: Mapped[datetime | None]
+    # agree, warn or differ.
+    outcome: Mapped[str]
+    # Effects by verdict, and by class of the legitimate ones.
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # By column: {"differs": n, "representation": n, "not_sent": n}, of those with any.
+    columns: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # Of equal spans of the time: [agreeing effects, all effects].
+    spans: Mapped[list[Any]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
 class LeaseRow(ControlTable):
     """Who works on a feed: one writer per table is what the lake's MERGEs need to be right."""
 

@@ -19,6 +19,7 @@ from changeledger.mask_order import Evidence, Reading
 from changeledger.storage.control.database import engine_for, reachable, upgrade
 from changeledger.storage.control.models import (
     AuditRow,
+    ComparisonRow,
     ContractRow,
     ControlTable,
     LeaseRow,
@@ -146,6 +147,19 @@ class ControlStore:
             )
             if not fresh:
                 session.get_one(ShapeRow, (feed, shape_id)).body = body
+
+    # --- comparisons
+
+    def save_comparison(self, row: ComparisonRow) -> None:
+        """Keep it in place of an earlier one of the same id."""
+        with self._transaction() as session:
+            session.merge(row)
+
+    def comparisons(self, database: str) -> list[ComparisonRow]:
+        """Of a database, the oldest first."""
+        query = select(ComparisonRow).where(ComparisonRow.database == database)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
 
     # --- masks
 

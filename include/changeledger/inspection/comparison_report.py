@@ -1,0 +1,240 @@
+"""The report of a database's comparisons: a page, and the same as Markdown.
+
+For the person who must sign the switch from one capture tool to another: the verdict first, then the
+agreement over time, then what differs, with samples.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from changeledger.reconcile import compare
+from changeledger.stages.compare import DIFFER, FINDINGS, WARN
+from changeledger.storage import lake
+from changeledger.storage.control import ComparisonRow, ControlStore
+
+_TEMPLATES = Path(__file__).parent / "templates"
+# Samples of each verdict of a table.
+_SAMPLES = 5
+
+_CLASSES = {
+    compare.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
+    compare.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
+    compare.TOLD_APART: "one update here, a delete and an insert there",
+}
+_VERDICTS = {
+    compare.EQUAL: "told alike by both",
+    compare.MISSING: "told by the reference, not by the feed",
+    compare.EXTRA: "told by the feed, not by the reference",
+    compare.DIFFERS: "told by both, with another operation or value",
+    compare.ORDER: "told by both, at another place of the log",
+    compare.REPRESENTATION: "the same value, in another text",
+    compare.LEGITIMATE: "a difference that follows from how the tools work",
+}
+
+
+class Span(NamedTuple):
+    """A bar of the picture, in parts of a thousand of the time shown; heights in parts of a hundred."""
+
+    left: float
+    width: float
+    agreeing: float
+    title: str
+
+
+class Spoilt(NamedTuple):
+    """All findings of one verdict in one table. LSNs as hex."""
+
+    table: str
+    verdict: str
+    findings: int
+    first: str | None
+    last: str | None
+    since: datetime
+    until: datetime
+    samples: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The reference and one feed: the last comparison of each table, and all findings so far."""
+
+    feed: str
+    outcome: str
+    rows: Sequence[ComparisonRow]
+    spans: Sequence[Span]
+    since: datetime | None
+    until: datetime | None
+    spoilt: Sequence[Spoilt]
+
+    @property
+    def compared(self) -> int:
+        return sum(row.counts[verdict] for row in self.rows for verdict in compare.VERDICTS)
+
+    @property
+    def faults(self) -> int:
+        return sum(row.counts[verdict] for row in self.rows for verdict in compare.FAULTS)
+
+    @property
+    def says(self) -> str:
+        """The verdict as a sentence."""
+        if not self.faults:
+            return f"{self.feed} agrees with the reference in all {self.compared:,} effects."
+        worst = [
+            f"{count:,} {verdict}"
+            for verdict in compare.FAULTS
+            if (count := sum(row.counts[verdict] for row in self.rows))
+        ]
+        first = min((one.since for one in self.spoilt), default=None)
+        since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
+        tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in compare.FAULTS))
+        told = ", ".join(worst)
+        return f"{self.feed} does not agree: {told} of {self.compared:,} effects, in {tables}{since}."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page shows."""
+
+    database: str
+    reference: str
+    written: datetime
+    pairs: Sequence[Pair]
+
+    @property
+    def outcome(self) -> str:
+        outcomes = {pair.outcome for pair in self.pairs}
+        return next((one for one in (DIFFER, WARN) if one in outcomes), "agree")
+
+
+def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
+    """From the control store, and the findings in the lake."""
+    rows = control.comparisons(database)
+    by_pair: dict[tuple[str, str], list[ComparisonRow]] = defaultdict(list)
+    for row in rows:
+        by_pair[row.reference, row.feed].append(row)
+    newest = max((row.at for row in rows), default=None)
+    reference = next((row.reference for row in rows if row.at == newest), "")
+    pairs = [_pair(spark, feed, told) for (one, feed), told in by_pair.items() if one == reference]
+    return Report(database, reference, datetime.now(UTC).replace(microsecond=0), pairs)
+
+
+def _pair(spark: SparkSession, feed: str, told: Sequence[ComparisonRow]) -> Pair:
+    last = {row.table: row for row in told}
+    outcomes = {row.outcome for row in last.values()}
+    spoilt = _spoilt(spark, [row.id for row in told])
+    times = [t for row in told for t in (row.from_time, row.to_time) if t is not None]
+    return Pair(
+        feed,
+        next((one for one in (DIFFER, WARN) if one in outcomes), "agree"),
+        list(last.values()),
+        _picture(told),
+        min(times, default=None),
+        max(times, default=None),
+        spoilt,
+    )
+
+
+def _picture(told: Sequence[ComparisonRow]) -> list[Span]:
+    """Bars over the whole time that was compared, all tables together."""
+    parts: dict[tuple[datetime, datetime], list[int]] = {}
+    for row in told:
+        if row.from_time is None or row.to_time is None:
+            continue
+        width = (row.to_time - row.from_time) / max(len(row.spans), 1)
+        for number, (agreeing, everything) in enumerate(row.spans):
+            begin = row.from_time + number * width
+            at = parts.setdefault((begin, begin + width), [0, 0])
+            at[0] += agreeing
+            at[1] += everything
+    if not parts:
+        return []
+    first, last = min(begin for begin, _ in parts), max(end for _, end in parts)
+    whole = max(last - first, timedelta(milliseconds=1))
+    return [
+        Span(
+            1000 * ((begin - first) / whole),
+            max(1000 * ((end - begin) / whole), 2),
+            100 * agreeing / everything,
+            f"{begin:%Y-%m-%d %H:%M:%S}: {agreeing:,} of {everything:,} agree",
+        )
+        for (begin, end), (agreeing, everything) in sorted(parts.items())
+        if everything
+    ]
+
+
+def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
+    if not lake.exists(spark, FINDINGS):
+        return []
+    found = lake.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
+    by = ["table", "verdict"]
+    micros = F.unix_micros("committed_at")
+    groups = (
+        found.groupBy(*by)
+        .agg(
+            F.count(F.lit(1)).alias("count"),
+            F.hex(F.min("commit_lsn")).alias("first"),
+            F.hex(F.max("commit_lsn")).alias("last"),
+            F.min(micros).alias("since"),
+            F.max(micros).alias("until"),
+        )
+        .orderBy(*by)
+        .collect()
+    )
+    first = Window.partitionBy(*by).orderBy("commit_lsn", "key")
+    rows = found.withColumn("n", F.row_number().over(first)).where(F.col("n") <= _SAMPLES).collect()
+    samples: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        samples[row["table"], row["verdict"]].append(row.asDict(recursive=True))
+    return [
+        Spoilt(
+            row["table"],
+            row["verdict"],
+            row["count"],
+            row["first"],
+            row["last"],
+            datetime.fromtimestamp(row["since"] / 1e6, UTC),
+            datetime.fromtimestamp(row["until"] / 1e6, UTC),
+            samples[row["table"], row["verdict"]],
+        )
+        for row in groups
+    ]
+
+
+def write(report: Report, folder: Path) -> Path:
+    """`index.html` and `comparison.md` in the folder; the path of the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["place"] = _place
+    known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": compare.FAULTS}
+    for template, name in (("comparison.html.j2", "index.html"), ("comparison.md.j2", "comparison.md")):
+        text = environment.get_template(template).render(known)
+        # A reader of the page never sees half of it.
+        fresh = folder / f".{name}.new"
+        fresh.write_text(text, "utf-8")
+        fresh.replace(folder / name)
+    return folder / "index.html"
+
+
+def _place(record: dict[str, Any] | None) -> str:
+    """Where a raw record stands, for people."""
+    if record is None:
+        return "-"
+    if record["row"] is not None:
+        return f"{record['source']} {bytes(record['row']).hex()}"
+    return f"{record['source']}[{record['partition']}] {record['offset']}"

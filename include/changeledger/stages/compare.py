@@ -1,0 +1,265 @@
+"""Compare: the feeds of one database, change by change, up to what all of them have seen.
+
+The fence is the lowest of the feeds' last positions, and not itself compared: a feed's last transaction may
+be there in part. Each comparison goes on where the last one of the two feeds ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import reduce
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.config import Feed, Settings
+from changeledger.contract import Contract, TableNames, distinct_names
+from changeledger.databases import Counted, Database
+from changeledger.errors import FeedsDisagree
+from changeledger.reconcile import compare, findings
+from changeledger.reconcile.compare import Columns, Side
+from changeledger.reconcile.second_look import second_look
+from changeledger.reconcile.tally import Tally, counted, tally
+from changeledger.storage import lake
+from changeledger.storage.control import ComparisonRow, ControlStore
+
+log = logging.getLogger("changeledger")
+
+# What belongs to no feed.
+NAMESPACE = "changeledger"
+FINDINGS = f"lake.{NAMESPACE}.findings"
+
+AGREE, WARN, DIFFER = "agree", "warn", "differ"
+
+# `[from, to)`; without LSNs, of all there is.
+Reach = tuple[bytes | None, bytes | None]
+
+
+class Extent(NamedTuple):
+    """What a feed has of the log: the first LSN that it tells completely, and the last that it has begun."""
+
+    first: bytes | None
+    last: bytes | None
+    # Changes of the log without an LSN.
+    unplaced: bool
+
+
+def run(
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], again: bool = False
+) -> list[ComparisonRow]:
+    """Compare all feeds with the reference. `again`: from the beginning, instead of from the last time.
+
+    Raises FeedsDisagree where more than the tolerated number of changes have a verdict; what was found is
+    kept before.
+    """
+    settings = Settings()
+    settings.home.mkdir(parents=True, exist_ok=True)
+    control = ControlStore(settings.control_url)
+    reference, others = database.compared(feeds)
+    lake.create_namespace(spark, NAMESPACE)
+    lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
+    extents = {feed.feed: _extent(spark, feed) for feed in (reference, *others)}
+    rows = []
+    for other in others:
+        pair = _Pair(spark, control, database, reference, other, again)
+        rows += pair.compared(extents[reference.feed], extents[other.feed])
+    differing = [row for row in rows if row.outcome == DIFFER]
+    if differing:
+        raise FeedsDisagree(
+            "; ".join(f"{row.feed} {row.table}: {_told(row)}" for row in differing),
+            f"open the report in {settings.reports / database.database}, or query {FINDINGS}; "
+            "`compare:` in the database's YAML says what is tolerated",
+        )
+    return rows
+
+
+def _told(row: ComparisonRow) -> str:
+    return ", ".join(f"{row.counts[v]} {v}" for v in compare.FAULTS if row.counts[v])
+
+
+def _ledgers(spark: SparkSession, feed: Feed) -> dict[str, TableNames]:
+    """The lake's names of the feed's tables that are published, by table in lower case."""
+    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
+    return {t.lower(): n for t, n in names.items() if lake.exists(spark, n.changes)}
+
+
+def _extent(spark: SparkSession, feed: Feed) -> Extent:
+    streamed = F.col("operation") != change.SNAPSHOT
+    lsn = F.col("commit_lsn")
+    ends = [
+        lake.read(spark, names.changes).agg(
+            F.min(F.when(streamed, lsn)).alias("first"),
+            F.max(lsn).alias("last"),
+            F.min(F.when(~streamed, lsn)).alias("loaded"),
+            F.coalesce(F.bool_or(streamed & lsn.isNull()), F.lit(False)).alias("unplaced"),
+        )
+        for names in _ledgers(spark, feed).values()
+    ]
+    if not ends:
+        return Extent(None, None, unplaced=False)
+    both = reduce(DataFrame.unionByName, ends).agg(
+        *(F.min(n).alias(n) for n in ("first", "loaded")),
+        F.max("last").alias("last"),
+        F.bool_or("unplaced").alias("unplaced"),
+    )
+    row = both.collect()[0]
+    first, loaded = row["first"], row["loaded"]
+    # A first snapshot shows all up to its own position; the log is told from behind it.
+    if loaded is not None and (first is None or loaded < first):
+        first = _behind(bytes(loaded))
+    return Extent(_bytes(first), _bytes(row["last"]), row["unplaced"])
+
+
+def _bytes(value: bytearray | bytes | None) -> bytes | None:
+    return None if value is None else bytes(value)
+
+
+def _behind(lsn: bytes) -> bytes:
+    return (int.from_bytes(lsn) + 1).to_bytes(len(lsn))
+
+
+class _Pair(NamedTuple):
+    """The reference and the feed that is compared with it."""
+
+    spark: SparkSession
+    control: ControlStore
+    database: Database
+    reference: Feed
+    other: Feed
+    again: bool
+
+    def compared(self, one: Extent, other: Extent) -> list[ComparisonRow]:
+        mine, theirs = _ledgers(self.spark, self.reference), _ledgers(self.spark, self.other)
+        by_position = not (one.unplaced or other.unplaced)
+        ends = (one.first, other.first, one.last, other.last)
+        if by_position and None in ends:
+            log.info("%s, %s: one has no changes yet", self.reference.feed, self.other.feed)
+            return []
+        since = max(filter(None, (one.first, other.first)), default=None)
+        until = min(filter(None, (one.last, other.last)), default=None)
+        found = []
+        for table in (t.table for t in self.reference.tables if t.table.lower() in set(mine) & set(theirs)):
+            begin = since
+            if by_position and not self.again:
+                begin = max(filter(None, (since, self._ended(table))), default=None)
+            if by_position and begin is not None and until is not None and begin >= until:
+                log.info("%s: %s: nothing new that both have seen", self.other.feed, table)
+                continue
+            ledgers = (mine[table.lower()].changes, theirs[table.lower()].changes)
+            reach = (begin, until) if by_position else (None, None)
+            found.append(self._table(table, ledgers, reach))
+        return found
+
+    def _ended(self, table: str) -> bytes | None:
+        """Where the last comparison of the table ended."""
+        told = [
+            bytes.fromhex(row.to_lsn)
+            for row in self.control.comparisons(self.database.database)
+            if (row.reference, row.feed, row.table) == (self.reference.feed, self.other.feed, table)
+            and row.to_lsn is not None
+        ]
+        return max(told, default=None)
+
+    def _table(self, table: str, ledgers: tuple[str, str], reach: Reach) -> ComparisonRow:
+        one, other = (
+            Side(lake.read(self.spark, ledger).where(_within(reach)), self._contract(feed, table))
+            for ledger, feed in zip(ledgers, (self.reference, self.other), strict=True)
+        )
+        columns = Columns.of(one.contract, other.contract)
+        times = _times(one, other)
+        matched = compare.matched(one, other, columns, by_position=reach[0] is not None)
+        told, seen = counted(matched, columns, *times)
+        faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).drop("n").persist()
+        faulty.count()
+        result = tally(seen.get, columns)
+        from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in reach)
+        named = {
+            "comparison_id": f"{self.reference.feed}.{self.other.feed}.{table}.{from_lsn}.{to_lsn}",
+            "database": self.database.database,
+            "table": table,
+            "reference": self.reference.feed,
+            "feed": self.other.feed,
+        }
+        if any(result.counts[verdict] for verdict in compare.FAULTS):
+            looked = second_look(faulty, columns).persist()
+            rest = looked.where(F.col("verdict").isin(*compare.FAULTS))
+            self._keep(findings.detailed(rest, one, other, columns), named)
+            result = _looked_again(result, looked, columns)
+            looked.unpersist()
+        elif self.again:
+            self._keep(self.spark.table(FINDINGS).limit(0), named)
+        faulty.unpersist()
+        row = ComparisonRow(
+            id=named["comparison_id"],
+            database=self.database.database,
+            table=table,
+            reference=self.reference.feed,
+            feed=self.other.feed,
+            from_lsn=from_lsn,
+            to_lsn=to_lsn,
+            from_time=times[0],
+            to_time=times[1],
+            outcome=self._outcome(result),
+            counts=result.counts,
+            columns=result.columns,
+            spans=[list(span) for span in result.spans],
+            at=datetime.now(UTC),
+        )
+        self.control.save_comparison(row)
+        log.info("%s: %s: %s, %d equal", self.other.feed, table, row.outcome, result.counts[compare.EQUAL])
+        return row
+
+    def _contract(self, feed: Feed, table: str) -> Contract:
+        contract = self.control.contract(feed.feed, table)
+        assert contract is not None, "its ledger is published"
+        return contract
+
+    def _keep(self, found: DataFrame, named: Mapping[str, str]) -> None:
+        """The findings in the lake, in place of those of the same comparison before."""
+        told = found.withColumns({name: F.lit(value) for name, value in named.items()})
+        rows = told.select(*(F.col(name).cast(kind) for name, kind in findings.FINDING_COLUMNS))
+        lake.replace_partition(rows, FINDINGS, "comparison_id", named["comparison_id"])
+
+    def _outcome(self, result: Tally) -> str:
+        def too_many(limits: Mapping[Counted, int]) -> bool:
+            return any(result.counts[verdict] > most for verdict, most in limits.items())
+
+        tolerance = self.database.compare
+        return DIFFER if too_many(tolerance.fail_above) else WARN if too_many(tolerance.warn_above) else AGREE
+
+
+def _looked_again(result: Tally, looked: DataFrame, columns: Columns) -> Tally:
+    """The counts with what a second look has made of the faults."""
+    counts = {**result.counts, **dict.fromkeys(compare.FAULTS, 0)}
+    for row in looked.groupBy("verdict", "class").count().collect():
+        for name in filter(None, (row["verdict"], row["class"])):
+            counts[name] += row["count"]
+    by_column = {name: dict(told) for name, told in result.columns.items()}
+    spoilt = looked.where(F.col("verdict") == compare.DIFFERS).select(F.explode("columns").alias("number"))
+    for row in spoilt.groupBy("number").count().collect():
+        name = columns.names[row["number"]] if row["number"] >= 0 else compare.OPERATION
+        by_column.setdefault(name, {})[compare.DIFFERS] = row["count"]
+    return result._replace(counts=counts, columns=by_column)
+
+
+def _within(reach: Reach) -> Column:
+    since, until = reach
+    if since is None or until is None:
+        return F.lit(True)
+    return (F.col("commit_lsn") >= F.lit(since)) & (F.col("commit_lsn") < F.lit(until))
+
+
+def _times(*sides: Side) -> tuple[datetime, datetime]:
+    """The first and the last commit time of what is compared."""
+    told = reduce(DataFrame.unionByName, (side.changes.select("committed_at") for side in sides))
+    micros = F.unix_micros("committed_at")
+    row = told.agg(F.min(micros).alias("first"), F.max(micros).alias("last")).collect()[0]
+    if row["first"] is None:
+        now = datetime.now(UTC)
+        return now, now
+    first, last = (datetime.fromtimestamp(row[n] / 1e6, UTC) for n in ("first", "last"))
+    return first, last

@@ -1,0 +1,76 @@
+"""Faults of one feed: a log as a capture tool with a fault would tell it, and which changes it spoils."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import NamedTuple
+
+from sourcelab.log import Change, Log, Transaction
+from sourcelab.tables import Key
+from sourcelab.values import other_value
+
+
+class Fault(NamedTuple):
+    """`kind`: lost, changed, doubled or swapped. `changes`: those of the true log that it touches.
+
+    `column`: the one whose value was changed.
+    """
+
+    kind: str
+    changes: Sequence[tuple[Transaction, Change]]
+    column: str | None = None
+
+
+def lose(log: Log, number: int) -> tuple[Log, Fault]:
+    """A transaction that the feed never tells."""
+    gone = log.transactions[number]
+    left = tuple(t for t in log.transactions if t is not gone)
+    return replace(log, transactions=left), Fault("lost", [(gone, c) for c in gone.changes])
+
+
+def change_value(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
+    """Another value in one cell of an after image. The log's next image of the row is right again."""
+    transaction = log.transactions[number]
+    change = rng.choice([c for c in transaction.changes if c.after is not None])
+    assert change.after is not None, "chosen so"
+    # A large value would not be told by every tool.
+    columns = [c for c in change.table.free_columns if c.base in {"int", "decimal", "date", "bigint"}]
+    column = rng.choice(columns)
+    spoilt = {**change.after, column.name: other_value(rng, column, change.after[column.name])}
+    told = replace(change, after=spoilt)
+    fault = Fault("changed", [(transaction, change)], column.name)
+    return _with(log, number, [told if c is change else c for c in transaction.changes]), fault
+
+
+def double(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
+    """A change that is told twice, at two places of its transaction."""
+    transaction = log.transactions[number]
+    change = rng.choice([c for c in transaction.changes if c.operation in {"insert", "update"}])
+    last = max(c.change_lsn for c in transaction.changes)
+    # Behind the others, in the slots that the log leaves free.
+    again = replace(change, change_lsn=(int.from_bytes(last) + 1).to_bytes(len(last)))
+    return _with(log, number, [*transaction.changes, again]), Fault("doubled", [(transaction, change)])
+
+
+def swap(log: Log, number: int) -> tuple[Log, Fault]:
+    """Two transactions, each with what the other did."""
+    one, other = log.transactions[number : number + 2]
+    told = _with(_with(log, number, other.changes), number + 1, one.changes)
+    return told, Fault("swapped", [(t, c) for t in (one, other) for c in t.changes])
+
+
+def keys_of(transaction: Transaction) -> set[tuple[str, Key]]:
+    return {
+        (c.table.full_name, c.table.key_of(row))
+        for c in transaction.changes
+        for row in (c.before, c.after)
+        if row is not None
+    }
+
+
+def _with(log: Log, number: int, changes: Sequence[Change]) -> Log:
+    transactions = list(log.transactions)
+    transactions[number] = replace(transactions[number], changes=tuple(changes))
+    return replace(log, transactions=tuple(transactions))
