@@ -38,6 +38,11 @@ def test_five_stages_in_a_line(dags: dict[str, Any], name: str) -> None:
     assert edges == {a: {b} for a, b in pairwise(STAGES)} | {"publish": set()}
 
 
+def test_the_run_that_has_the_feed_goes_before_those_that_wait(dags: dict[str, Any]) -> None:
+    """Airflow's own default prefers tasks with more behind them: those that only look whether it is free."""
+    assert {task.weight_rule for task in dags["shop_cdc"].tasks} == {"upstream"}
+
+
 @pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_settings_for_the_person_on_call(dags: dict[str, Any], name: str) -> None:
     dag = dags[name]

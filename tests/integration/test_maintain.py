@@ -75,7 +75,8 @@ def test_a_maintained_lake(
     before = content(spark, feed)
     data, deletes = files(spark, history)
     assert deletes, "merge-on-read: there is something to do"
-    folder = Path(spark.table(history).inputFiles()[0].removeprefix("file:")).parent
+    (one, *_) = spark.table(f"{history}.files").collect()
+    folder = Path(one["file_path"].removeprefix("file:")).parent
     stray, fresh = folder / "stray.parquet", folder / "fresh.parquet"
     for file in (stray, fresh):
         file.write_bytes(b"of a write that was broken off")

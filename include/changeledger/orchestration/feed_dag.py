@@ -49,6 +49,8 @@ def feed_dag(feed: Feed) -> DAG:
         default_args={
             "owner": feed.owner,
             "pool": POOL,
+            # Who is further gets the pool first: runs that wait for the feed must not keep out who has it.
+            "weight_rule": "upstream",
             "on_failure_callback": alerts.on_failure(feed),
             **RETRYING,
         },
