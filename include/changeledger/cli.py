@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, load_feeds
-from changeledger.databases import Database, load_databases
+from changeledger.databases import named_database
 from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
 
@@ -158,25 +158,16 @@ def _status(arguments: argparse.Namespace) -> None:
 def _compare(arguments: argparse.Namespace) -> None:
     from changeledger.inspection.comparing import compare_and_report, drawn_comparison  # noqa: PLC0415 - as above
 
-    database = _database(arguments.database)
+    settings = Settings()
+    feeds = load_feeds(settings.feeds)
+    database = named_database(settings, feeds, arguments.database)
     with _lake("compare") as spark:
         try:
-            compare_and_report(spark, database, load_feeds(Settings().feeds), arguments.again)
+            compare_and_report(spark, database, feeds, arguments.again)
         finally:
-            page = Settings().reports / database.database / "index.html"
+            page = settings.reports / database.database / "index.html"
             Console(highlight=False, soft_wrap=True).print(drawn_comparison(database.database))
             print(f"the report: {page}")  # noqa: T201
-
-
-def _database(name: str) -> Database:
-    settings = Settings()
-    known = load_databases(settings.databases, load_feeds(settings.feeds))
-    if name not in known:
-        raise ConfigError(
-            f"there is no database {name!r} that several feeds tell",
-            f"name one of {', '.join(known) or 'none: give two feeds the same `database:`'}",
-        )
-    return known[name]
 
 
 def _quarantine_list(arguments: argparse.Namespace) -> None:

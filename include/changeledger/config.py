@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -37,6 +39,9 @@ class Settings(BaseSettings):
     catalog_uri: str = ""
     catalog_user: str = ""
     catalog_password: str = Field(default="", repr=False)
+
+    # A webhook that is told of failed and late runs.
+    alert_url: str = Field(default="", repr=False)
 
     @model_validator(mode="after")
     def _embedded_defaults(self) -> Settings:
@@ -201,6 +206,10 @@ class Feed(_Strict):
     spark_connection: str = "changeledger_spark"
     schedule: str = "0 * * * *"
     owner: str = "data-engineering"
+    # How far back releases can be read by their tags, and snapshots be gone back to.
+    keep: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    # A run that has not ended by then, from when it was due, is reported.
+    late_after: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
 
     @field_validator("feed", "database")
     @classmethod
@@ -248,6 +257,17 @@ class Feed(_Strict):
         """The lake namespace that holds every table of this feed."""
         return self.feed
 
+    def only(self, tables: Sequence[str]) -> Feed:
+        """The feed as if it had these tables alone. Raises ConfigError where it lacks one."""
+        found = [self.table(name) for name in tables]
+        missing = [name for name, config in zip(tables, found, strict=True) if config is None]
+        if missing:
+            raise ConfigError(
+                f"the feed {self.feed!r} has no table {', '.join(missing)}",
+                f"choose from {', '.join(t.table for t in self.tables)}",
+            )
+        return self.model_copy(update={"tables": tuple(t for t in self.tables if t in found)})
+
     def table(self, name: str) -> TableConfig | None:
         """The configured table of that `schema.table` name; SQL Server compares names without case."""
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)
@@ -289,11 +309,63 @@ def load_feeds(folder: Path) -> dict[str, Feed]:
     return feeds
 
 
+class Request(_Strict):
+    """What was asked of a run beside its time; the defaults are what a schedule asks.
+
+    `incremental` and `window` read all tables up to the window's end; a `window` of chosen tables only reads
+    again what was released; `replay` reads quarantined records again (ADR 0010).
+    """
+
+    mode: Literal["incremental", "window", "replay"] = "incremental"
+    # Empty: all tables of the feed.
+    tables: tuple[str, ...] = ()
+    # Everything but publish.
+    dry_run: bool = False
+    # Violated rules up to this severity do not stop the run; critical ones always do.
+    tolerate: Literal["nothing", "error"] = "nothing"
+    reason: str = ""
+    # Who asked: Airflow's id of the run. Empty for a job that was started by hand.
+    run: str = ""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Request:
+        if self.tables and self.mode == "incremental":
+            raise ValueError(
+                "tables are chosen with the mode `window` (a released window is read again) or `replay`; "
+                "an incremental run accounts for the records of all tables"
+            )
+        if self.mode == "replay" and self.dry_run:
+            raise ValueError(
+                "`replay` has no dry run: the next run would read what it puts on the list. "
+                "`changeledger decode` shows how a record is read"
+            )
+        if self.tolerate != "nothing" and not self.reason.strip():
+            raise ValueError("`tolerate` needs a `reason`: it is kept with the release")
+        if self.tolerate == "nothing" and self.reason.strip():
+            raise ValueError("a `reason` is for `tolerate`; choose `error` there, or leave the reason empty")
+        return self
+
+    @property
+    def reads_again(self) -> bool:
+        """Is it a run of its own over a time that other runs have covered?"""
+        return self.mode == "replay" or bool(self.tables)
+
+    @property
+    def partial(self) -> bool:
+        """Does it leave the records of other tables, and what waits, as they are?"""
+        return self.mode == "window" and bool(self.tables)
+
+    def argument(self) -> str:
+        """As a job's command line has it: JSON of what is not the default."""
+        return self.model_dump_json(exclude_defaults=True)
+
+
 class Window(_Strict):
     """What one run covers: `[start, end)` in time; its source positions live in the control store."""
 
     start: datetime
     end: datetime
+    request: Request = Request()
 
     @model_validator(mode="after")
     def _is_an_interval(self) -> Window:
@@ -305,12 +377,24 @@ class Window(_Strict):
 
     @property
     def id(self) -> str:
-        """Stable name: the same interval is the same window, whoever asks for it."""
-        return "_".join(t.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ") for t in (self.start, self.end))
+        """Stable name: the same interval is the same window, whoever asks for it.
+
+        But for what reads again: every such run is a window of its own, which its tasks share.
+        """
+        times = [t.astimezone(UTC).strftime("%Y%m%dT%H%M%S%fZ") for t in (self.start, self.end)]
+        if self.request.reads_again:
+            asked = f"{self.request.mode} {self.request.tables} {self.request.run}"
+            times.append(hashlib.sha256(asked.encode()).hexdigest()[:8])
+        return "_".join(times)
 
     @property
     def branch(self) -> str:
         return branch_of(self.id)
+
+    @property
+    def holder(self) -> str:
+        """Who holds the feed's lease: two runs over one window are two."""
+        return f"{self.id} ({self.request.run})" if self.request.run else self.id
 
 
 def branch_of(window_id: str) -> str:

@@ -9,7 +9,7 @@ from typing import Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from changeledger.config import Feed
+from changeledger.config import Feed, Settings
 from changeledger.errors import ConfigError
 
 # Verdicts on a change of which there may be too many; `reconcile.compare` says what they mean.
@@ -78,3 +78,14 @@ def load_databases(folder: Path, feeds: Mapping[str, Feed]) -> dict[str, Databas
     names = [feed.database for feed in feeds.values()]
     several = {name for name in names if names.count(name) > 1}
     return {name: found.get(name) or Database(database=name) for name in sorted(several | set(found))}
+
+
+def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
+    """Raises ConfigError where no database of that name is told by several feeds."""
+    known = load_databases(settings.databases, feeds)
+    if name not in known:
+        raise ConfigError(
+            f"there is no database {name!r} that several feeds tell",
+            f"name one of {', '.join(known) or 'none: give two feeds the same `database:`'}",
+        )
+    return known[name]

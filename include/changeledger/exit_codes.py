@@ -1,6 +1,18 @@
-"""How a job's process tells Airflow's task whether another try can help."""
+"""How a job's process tells Airflow's task how to go on."""
+
+from changeledger.errors import ChangeledgerError, LeaseHeld
 
 # A ChangeledgerError that is not retryable; argparse ends with 2 as well, and rightly so.
 FINAL = 2
 # EX_TEMPFAIL of sysexits.h.
 RETRY = 75
+# Another run holds the feed: come again, which is no failure.
+HELD = 76
+# All is well, and nothing is left for the stages that follow.
+NOTHING = 77
+
+
+def of(error: ChangeledgerError) -> int:
+    if isinstance(error, LeaseHeld):
+        return HELD
+    return RETRY if error.retryable else FINAL

@@ -6,12 +6,15 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+from pydantic import ValidationError
 
 from changeledger import exit_codes
-from changeledger.config import Feed, Settings, Window, load_feeds
+from changeledger.config import Feed, Request, Settings, Window, load_feeds
+from changeledger.databases import Database, named_database
 from changeledger.errors import ChangeledgerError, ConfigError
 
 if TYPE_CHECKING:
@@ -21,40 +24,101 @@ log = logging.getLogger("changeledger")
 
 
 def main(
-    run: Callable[[SparkSession, Feed, Window], None],
+    run: Callable[[SparkSession, Feed, Window], bool | None],
     argv: list[str] | None = None,
 ) -> None:
-    """Run one stage as the command line says.
+    """Run one stage as the command line says. A stage that gives False has nothing for those that follow.
 
     A ChangeledgerError ends the process with one of `exit_codes` and its remedy instead of a
     traceback; anything else is a fault of ours and keeps its traceback.
     """
     stage = run.__module__.rpartition(".")[2]
     arguments = _parser(stage).parse_args(argv)
+    _end(lambda: _run(run, stage, arguments))
+
+
+def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str] | None = None) -> None:
+    """Run what is done for a feed beside its windows; `run` gets the name of who does it, for the lease."""
+    stage = run.__module__.rpartition(".")[2]
+    parser = argparse.ArgumentParser(prog=f"{stage}.py")
+    parser.add_argument("--feed", required=True, help="the feed's name, as in its YAML file")
+    parser.add_argument("--run", default="by hand", help="Airflow's id of the run")
+    arguments = parser.parse_args(argv)
+
+    def work() -> int:
+        from changeledger.storage.session import spark_session  # noqa: PLC0415 - as below
+
+        feed = _feed(arguments.feed)
+        run(spark_session(f"changeledger-{feed.feed}-{stage}"), feed, f"{stage} ({arguments.run})")
+        return 0
+
+    _end(work)
+
+
+def main_of_database(
+    run: Callable[[SparkSession, Database, Mapping[str, Feed], bool], object], argv: list[str] | None = None
+) -> None:
+    """Run what is done for a database that several feeds tell."""
+    name = run.__module__.rpartition(".")[2]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--database", required=True, help="as the feeds' YAML names it")
+    parser.add_argument("--again", choices=("true", "false"), default="false", help="all there is")
+    arguments = parser.parse_args(argv)
+
+    def work() -> int:
+        from changeledger.storage.session import spark_session  # noqa: PLC0415 - as below
+
+        settings = Settings()
+        feeds = load_feeds(settings.feeds)
+        database = named_database(settings, feeds, arguments.database)
+        run(spark_session(f"changeledger-{name}"), database, feeds, arguments.again == "true")
+        return 0
+
+    _end(work)
+
+
+def _end(work: Callable[[], int]) -> NoReturn:
+    """The process, with the code that the work gives, or that its error stands for."""
     logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     # Chatty below us: a query's every gRPC call, a migration's every step.
     for name in ("py4j", "pyspark", "alembic", "great_expectations"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        _run(run, stage, arguments)
+        code = work()
     except ChangeledgerError as error:
         log.error("%s: %s", type(error).__name__, error)
-        sys.exit(exit_codes.RETRY if error.retryable else exit_codes.FINAL)
+        code = exit_codes.of(error)
+    sys.exit(code)
 
 
 def _run(
-    run: Callable[[SparkSession, Feed, Window], None], stage: str, arguments: argparse.Namespace
-) -> None:
+    run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, arguments: argparse.Namespace
+) -> int:
     feed = _feed(arguments.feed)
-    window = _window(arguments.start, arguments.end)
+    window = _window(arguments.start, arguments.end, arguments.request)
+    feed.only(window.request.tables)
     # Not at the top: `--help` and a wrong argument answer at once.
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
+    from changeledger.stages.run import control_store, entered  # noqa: PLC0415
+    from changeledger.storage.control import kept  # noqa: PLC0415
 
-    log.info("%s %s %s .. %s", stage, feed.feed, window.start.isoformat(), window.end.isoformat())
+    asked = window.request.argument()
+    log.info("%s %s %s .. %s %s", stage, feed.feed, window.start.isoformat(), window.end.isoformat(), asked)
+    control = control_store(Settings())
+    if not entered(control, feed, window) and not control.incomplete_releases(feed.feed):
+        return exit_codes.NOTHING
+    with kept(control, feed.feed, window.holder):
+        return _with_spark(run, stage, feed, window)
+
+
+def _with_spark(
+    run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, feed: Feed, window: Window
+) -> int:
+    from changeledger.storage.session import spark_session  # noqa: PLC0415 - as above
+
     started = time.monotonic()
     spark = spark_session(f"changeledger-{feed.feed}-{stage}")
     attached = time.monotonic()
-    run(spark, feed, window)
+    found = run(spark, feed, window)
     log.info(
         "%s %s done in %.1f s, after %.1f s for the Spark session",
         stage,
@@ -62,6 +126,7 @@ def _run(
         time.monotonic() - attached,
         attached - started,
     )
+    return exit_codes.NOTHING if found is False else 0
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:
@@ -71,6 +136,9 @@ def _parser(stage: str) -> argparse.ArgumentParser:
         "--start", required=True, type=_moment, help="start of the window, ISO 8601 with zone"
     )
     parser.add_argument("--end", required=True, type=_moment, help="end of the window, not included")
+    parser.add_argument(
+        "--request", default="{}", metavar="JSON", help="what else is asked of the run: config.Request"
+    )
     return parser
 
 
@@ -92,7 +160,9 @@ def _feed(name: str) -> Feed:
     return feeds[name]
 
 
-def _window(start: datetime, end: datetime) -> Window:
-    if start >= end:
-        raise ConfigError(f"the window {start} .. {end} is empty or reversed", "correct --start and --end")
-    return Window(start=start, end=end)
+def _window(start: datetime, end: datetime, request: str) -> Window:
+    try:
+        return Window(start=start, end=end, request=Request.model_validate_json(request))
+    except ValidationError as error:
+        said = "; ".join(one["msg"] for one in error.errors())
+        raise ConfigError(said, "correct --start, --end and --request") from None

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shlex
 import sqlite3
 import sys
-from collections.abc import Mapping
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from changeledger.config import PROJECT, Window, connection_variable
-from sourcelab.children import Child
+from sourcelab.children import Child, ChildFailed, require_running
 
 _NO_RETRIES = '''\
 """Cluster policy of the demo: somebody waits in front of it, so that a failure is told at once."""
@@ -25,11 +29,15 @@ def task_policy(task):
 '''
 
 
+# Named in `changeledger.orchestration.feed_dag`, which takes seconds to import.
+POOL = "changeledger"
+_JOBS_AT_ONCE = 2
 _AIRFLOW = (sys.executable, "-m", "airflow")
 # What a task's job has printed, between Airflow's own prefix and suffix.
 _OF_JOB = re.compile(r"^\S+ \[info     \] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
 _DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
 _LAST_LINES = 25
+_PATIENCE_SECONDS = 180.0
 
 
 class TaskRun(NamedTuple):
@@ -69,11 +77,15 @@ class AirflowHome:
     def __init__(self, home: Path) -> None:
         self.home = home / "airflow"
         self.logs = home / "logs"
+        self.url = ""
         self.environment = {
             **os.environ,
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+            # Already when the DAGs are stored: `migrate` does that.
+            "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "include" / "changeledger" / "airflow_ui"),
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
@@ -88,8 +100,13 @@ class AirflowHome:
         policy.write_text(_NO_RETRIES, "utf-8")
 
     def migrate(self) -> Child:
-        """The metadata database, with all DAGs in it: DAGs that start together would all add them."""
-        steps = [[*_AIRFLOW, "db", "migrate"], [*_AIRFLOW, "dags", "reserialize"]]
+        """The metadata database, with the pool, and all DAGs: DAGs that start together would all add them."""
+        pool = [POOL, str(_JOBS_AT_ONCE), "Spark jobs at once"]
+        steps = [
+            [*_AIRFLOW, "db", "migrate"],
+            [*_AIRFLOW, "pools", "set", *pool],
+            [*_AIRFLOW, "dags", "reserialize"],
+        ]
         command = ["sh", "-c", " && ".join(map(shlex.join, steps))]
         return Child("airflow db migrate", command, self.environment, self.logs / "airflow-db.log")
 
@@ -102,8 +119,45 @@ class AirflowHome:
             for part in parts
         ]
 
+    def serve_at(self, port: int) -> None:
+        """The components are to be served on this port of the loopback address."""
+        self.url = f"http://127.0.0.1:{port}"
+        self.environment |= {
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            # Shared by Airflow's parts, new each time.
+            "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
+        }
+
+    def await_ui(self, parts: Sequence[Child]) -> None:
+        """Raises ChildFailed where a part ends, or the UI does not answer in time."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            require_running(parts)
+            try:
+                with urllib.request.urlopen(f"{self.url}/api/v2/version", timeout=5):  # noqa: S310 - ours
+                    return
+            except (urllib.error.URLError, TimeoutError):
+                if time.monotonic() > deadline:
+                    raise ChildFailed(
+                        f"Airflow's UI did not answer for {_PATIENCE_SECONDS:.0f} s; read {parts[0].log}"
+                    ) from None
+                time.sleep(0.5)
+
+    def passwords(self) -> dict[str, str]:
+        """By user, as Airflow has made them up."""
+        told = (self.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8")
+        return dict(json.loads(told))
+
     def test_dag(self, dag: str, window: Window) -> DagTest:
-        conf = json.dumps({"start": window.start.isoformat(), "end": window.end.isoformat()})
+        conf = json.dumps(
+            {"mode": "window", "start": window.start.isoformat(), "end": window.end.isoformat()}
+        )
         command = [*_AIRFLOW, "dags", "test", dag, "--conf", conf]
         return DagTest(
             f"airflow dags test {dag}", command, self.environment, self.logs / f"airflow-{dag}.log"

@@ -55,6 +55,16 @@ class Child:
             _end_tree(self._process.pid)
         self._process.wait()
 
+    def kill(self) -> None:
+        """As a machine does that loses its power: it and all that it has started."""
+        assert self._process is not None
+        root = psutil.Process(self._process.pid)
+        tree = [root, *root.children(recursive=True)]
+        for process in tree:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(tree)
+
     @property
     def running(self) -> bool:
         assert self._process is not None
@@ -77,6 +87,13 @@ class Child:
         assert self._process is not None
         if self._process.wait():
             raise ChildFailed(self.failure)
+
+
+def require_running(parts: Sequence[Child]) -> None:
+    """Raises ChildFailed where one has ended."""
+    for part in parts:
+        if not part.running:
+            raise ChildFailed(part.failure)
 
 
 def _orphanless() -> list[str]:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import secrets
 import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -19,7 +15,7 @@ from rich.console import Console
 
 from changeledger.config import Settings
 from sourcelab.airflow_home import AirflowHome
-from sourcelab.children import Child, ChildFailed
+from sourcelab.children import Child, ChildFailed, require_running
 from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
 from sourcelab.log import Log, simulate
@@ -34,7 +30,6 @@ _TO_COME = 17_280
 _EVERY_SECONDS = 5.0
 # Instead of once an hour: somebody is watching.
 _SCHEDULE = "*/5 * * * *"
-_PATIENCE_SECONDS = 180.0
 
 
 def main() -> int:
@@ -70,9 +65,10 @@ def _run(progress: Progress, home: Path, settings: Settings) -> None:
         migration.wait()
         port = _ui_port(progress)
         airflow.connect({**sources.connections, "changeledger_spark": server.connection})
-        airflow.environment.update(_served_at(port), CHANGELEDGER_FEEDS=str(_frequent_feeds(settings, home)))
+        airflow.environment["CHANGELEDGER_FEEDS"] = str(_frequent_feeds(settings, home))
+        airflow.serve_at(port)
         parts = [stack.enter_context(part) for part in airflow.components()]
-        _await_ui(port, parts)
+        airflow.await_ui(parts)
         progress.say(f"Airflow is up: [bold]http://127.0.0.1:{port}[/]  {_login(airflow)}")
         progress.say(
             f"the DAGs run every five minutes; a transaction is added every {_EVERY_SECONDS:.0f} s. "
@@ -93,21 +89,6 @@ def _ui_port(progress: Progress) -> int:
     return _PORT
 
 
-def _served_at(port: int) -> dict[str, str]:
-    return {
-        "AIRFLOW__API__HOST": "127.0.0.1",
-        "AIRFLOW__API__PORT": str(port),
-        "AIRFLOW__API__BASE_URL": f"http://127.0.0.1:{port}",
-        "AIRFLOW__API__WORKERS": "1",
-        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
-        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-        "AIRFLOW__CORE__PARALLELISM": "4",
-        # Shared by Airflow's parts, new each time.
-        "AIRFLOW__API__SECRET_KEY": secrets.token_urlsafe(32),
-        "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_urlsafe(64),
-    }
-
-
 def _frequent_feeds(settings: Settings, home: Path) -> Path:
     """Copies of the feed files with a schedule that one can watch."""
     folder = home / "feeds"
@@ -119,30 +100,10 @@ def _frequent_feeds(settings: Settings, home: Path) -> Path:
     return folder
 
 
-def _await_ui(port: int, parts: Sequence[Child]) -> None:
-    deadline = time.monotonic() + _PATIENCE_SECONDS
-    while True:
-        _require_running(parts)
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v2/version", timeout=5):
-                return
-        except (urllib.error.URLError, TimeoutError):
-            if time.monotonic() > deadline:
-                raise ChildFailed(
-                    f"Airflow's UI did not answer for {_PATIENCE_SECONDS:.0f} s; read {parts[0].log}"
-                ) from None
-            time.sleep(0.5)
-
-
 def _login(airflow: AirflowHome) -> str:
-    passwords = json.loads((airflow.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8"))
-    return "  ".join(f"login [bold]{user}[/]  password [bold]{word}[/]" for user, word in passwords.items())
-
-
-def _require_running(parts: Sequence[Child]) -> None:
-    for part in parts:
-        if not part.running:
-            raise ChildFailed(part.failure)
+    return "  ".join(
+        f"login [bold]{user}[/]  password [bold]{word}[/]" for user, word in airflow.passwords().items()
+    )
 
 
 def _go_on(sources: Sources, log: Log, parts: Sequence[Child]) -> None:
@@ -150,14 +111,14 @@ def _go_on(sources: Sources, log: Log, parts: Sequence[Child]) -> None:
     transactions = list(log.transactions)
     for at in range(_LOADED, len(transactions)):
         time.sleep(_EVERY_SECONDS)
-        _require_running(parts)
+        require_running(parts)
         now = datetime.now(UTC)
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         transactions[at] = replace(transactions[at], begin_time=now, commit_time=now)
         sources.append(Log(log.tables, tuple(transactions[: at + 2])), at, at + 1)
     while True:
         time.sleep(_EVERY_SECONDS)
-        _require_running(parts)
+        require_running(parts)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,19 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+    DownstreamTasksSkipped,
+)
 
 from changeledger.config import PROJECT
 from changeledger.orchestration import StageOperator
@@ -26,6 +34,8 @@ ARGUMENTS = [
     "2026-01-31T11:00:00+00:00",
     "--end",
     "2026-01-31T12:00:00+00:00",
+    "--request",
+    '{"run":"manual__1"}',
 ]
 
 
@@ -76,6 +86,7 @@ def operator() -> Any:
         feed="shop_cdc",
         start=ARGUMENTS[3],
         end=ARGUMENTS[5],
+        request=ARGUMENTS[7],
         source_connection="shop_sqlserver",
         spark_connection="changeledger_spark",
     )
@@ -149,6 +160,41 @@ def test_only_code_2_is_final(
     with pytest.raises(AirflowException) as caught:
         operator().execute({})
     assert isinstance(caught.value, AirflowFailException) is final
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+def test_another_runs_lease_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
+) -> None:
+    """Not a failure, so no try is used up: ten runs of a backfill may wait for each other."""
+    spark(monkeypatch, **way)
+    monkeypatch.setattr(Started, "code", 76)
+    with pytest.raises(AirflowRescheduleException) as caught:
+        operator().execute({})
+    assert caught.value.reschedule_date > datetime.now(UTC)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+def test_where_nothing_is_left_the_rest_is_skipped(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any
+) -> None:
+    spark(monkeypatch, **way)
+    monkeypatch.setattr(Started, "code", 77)
+    task = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"].get_task("reconcile")
+    with pytest.raises(DownstreamTasksSkipped) as caught:
+        task.execute({})  # type: ignore[attr-defined]
+    assert caught.value.tasks == ["audit", "publish"]
+
+
+def test_a_dry_run_publishes_nothing(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
+    spark(monkeypatch, **WAYS[0])
+    task = operator()
+    task.stage = "publish"
+    with pytest.raises(AirflowSkipException, match="dry run"):
+        task.execute({"params": {"dry_run": True}})
+    assert started == []
+    task.execute({"params": {"dry_run": False}})
+    assert len(started) == 1
 
 
 @pytest.mark.parametrize("missing", ["CHANGELEDGER_SPARK", "SHOP_SQLSERVER"])

@@ -13,9 +13,8 @@ from pyspark.sql import SparkSession
 from changeledger.config import Feed, Settings
 from changeledger.errors import AuditFailed, ConfigError, GapError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.stages.publish import furthest
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore
+from changeledger.storage.control import ControlStore, furthest
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

@@ -91,6 +91,7 @@ def feed_rules(
             "Every record that was read has exactly one disposition. " + "; ".join(map(str, balances)) + ".",
             imbalance(raw, accounted, wrong),
             counted=sum(b.lost + b.doubled for b in balances),
+            severity="critical",
         ),
         Rule(
             "quarantine_limit",
@@ -115,7 +116,7 @@ def feed_rules(
             dispositions.where(F.col("reason") == change.BEFORE_WITHOUT_AFTER),
             shown=("table", "record", "reason", "detail"),
             # Such a record is in quarantine with its reason: the rest of the run is not held back by it.
-            blocking=False,
+            severity="warning",
         ),
     ]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from changeledger.audit import suites
 from changeledger.audit.counting import Tally, sample, tally
-from changeledger.audit.rules import Rule
+from changeledger.audit.rules import Rule, Severity
 from changeledger.config import Window
 from changeledger.errors import AuditFailed
 
@@ -33,7 +33,7 @@ class Subject:
 class Verdict:
     """One rule's verdict. `violations` is None when the rule `errored`: then `error` says why.
 
-    `samples` are offending rows as dictionaries. A rule that is not `blocking` only reports.
+    `samples` are offending rows as dictionaries. `tolerated`: a person has let it pass.
     """
 
     table: str
@@ -43,13 +43,14 @@ class Verdict:
     checked: int | None
     success: bool
     errored: bool
-    blocking: bool
+    severity: Severity
+    tolerated: bool
     error: str | None
     samples: tuple[dict[str, Any], ...]
 
     @property
     def stops(self) -> bool:
-        return self.blocking and not self.success
+        return not self.success and self.severity != "warning" and not self.tolerated
 
 
 def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
@@ -69,13 +70,13 @@ def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Pat
     }
     outcomes = suites.validate(tallies, window.id, docs_index(data_docs, feed, window).parent)
     return [
-        _verdict(table, rule, count, outcomes[table, rule.name])
+        _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate)
         for table, entries in tallies.items()
         for rule, count in entries
     ]
 
 
-def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome) -> Verdict:
+def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tolerate: str) -> Verdict:
     return Verdict(
         table,
         rule.name,
@@ -84,7 +85,9 @@ def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome) -> V
         count.checked,
         outcome.success,
         outcome.errored,
-        rule.blocking,
+        rule.severity,
+        # A rule that could not be checked may be violated by anything.
+        tolerate == rule.severity and not outcome.success and not outcome.errored,
         count.error,
         tuple(sample(rule, SAMPLES)) if count.violations else (),
     )
@@ -93,7 +96,7 @@ def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome) -> V
 def gate(
     feed: str, window: Window, subjects: Sequence[Subject], verdicts: Sequence[Verdict], data_docs: Path
 ) -> None:
-    """Raises AuditFailed when a blocking rule is violated or could not be checked."""
+    """Raises AuditFailed when a rule stops the run: violated and not let pass, or not to be checked."""
     stopping = [v for v in verdicts if v.stops]
     if not stopping:
         return

@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.contract import Contract
+
+Severity = Literal["critical", "error", "warning"]
 
 # How many change ids or records an offence of several rows shows.
 _SHOWN = 5
@@ -27,7 +30,8 @@ class Rule:
 
     `violated`: true on an offending row of `rows`; None where every row of `rows` is an offence.
     `shown`: the columns that let a person find the offence again. `counted`: the number of offences
-    where it is known already. A rule that is not `blocking` is reported and does not stop the release.
+    where it is known already. A violated `warning` is reported and does not stop the release, an `error`
+    stops it unless a person lets it pass, a `critical` one always does: records or changes would be lost.
     """
 
     name: str
@@ -37,7 +41,7 @@ class Rule:
     violated: Column | None = None
     shown: tuple[str, ...] = ("*",)
     counted: int | None = None
-    blocking: bool = True
+    severity: Severity = "error"
 
     @property
     def offences(self) -> DataFrame:
@@ -69,6 +73,7 @@ def _ledger_keeps(kept: DataFrame, previous: DataFrame) -> Rule:
         counted.crossJoin(previous.agg(F.count(F.lit(1)).alias("published_rows"))).where(
             F.col("kept_rows") != F.col("published_rows")
         ),
+        severity="critical",
     )
 
 
@@ -159,6 +164,7 @@ def _change_id_unique(changes: DataFrame, previous: DataFrame | None) -> Rule:
         "change_id",
         "No two changes have the same id, within the run and against everything published.",
         offences,
+        severity="critical",
     )
 
 

@@ -118,7 +118,7 @@ def _suite(name: str, entries: Sequence[tuple[Rule, Tally]]) -> ExpectationSuite
                 max_value=0,
                 # Data Docs print the description where they would print "values must be between 0 and 0".
                 description=_description(rule, tally),
-                severity=FailureSeverity.CRITICAL if rule.blocking else FailureSeverity.WARNING,
+                severity=FailureSeverity.WARNING if rule.severity == "warning" else FailureSeverity.CRITICAL,
                 meta={"column": rule.column, "checked": tally.checked},
             )
             for rule, tally in entries

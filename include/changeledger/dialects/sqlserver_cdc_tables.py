@@ -81,11 +81,16 @@ class CaptureTables:
                 "the capture job may be stopped (sys.sp_cdc_help_jobs)",
                 self._feed.feed, window.start, window.end,
             )  # fmt: skip
+        # A capture that begins behind the window has told nothing yet; its position would be no lost one.
+        told = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
+        if window.request.mode == "window" and not told:
+            raise GapError(
+                f"{self._feed.feed}: the window ends before anything that the change tables still keep",
+                "choose a later end; what earlier runs have read is in the feed's raw tables",
+            )
         first = {table: min(at, _text(before or bytes(lsn.WIDTH))) for table, at in released.items()}
         if last is None:
             return first, first
-        # A capture that begins behind the window has told nothing yet; its position would be no lost one.
-        told = [table for table, oldest in self._oldest.items() if oldest.start_lsn <= last]
         return first, first | {table: max(first.get(table, ""), _text(last)) for table in told}
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.errors import ConfigError
+from changeledger.stages.replaying import ask
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
 
@@ -58,15 +58,9 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen) -> int:
     """
     settings = Settings()
     control = ControlStore(settings.control_url)
-    rows = records(spark, feed, chosen).select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
+    rows = records(spark, feed, chosen)
     control.acquire_lease(feed.feed, _HOLDER, _LEASE_SECONDS)
     try:
-        listed = f"lake.{feed.namespace}.replay"
-        lake.create(spark, listed, change.REPLAY_COLUMNS)
-        fresh = rows.join(lake.read(spark, listed), ["run_id", "record"], "left_anti")
-        count = fresh.count()
-        if count:
-            lake.append(fresh, listed)
-        return count
+        return ask(spark, feed, rows)
     finally:
         control.release_lease(feed.feed, _HOLDER)

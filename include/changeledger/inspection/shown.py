@@ -28,16 +28,23 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
 
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines = []
-    if feed.released_to is None or feed.behind is None or feed.released_at is None:
+    if feed.released_to is None or feed.behind is None:
         lines.append(("released", "nothing yet"))
     else:
         until = f"to {feed.released_to:%Y-%m-%d %H:%M:%S} UTC, {duration(feed.behind)} ago"
-        lines.append(("released", f"{until} (release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S})"))
+        made = "nothing found yet"
+        if feed.released_at is not None:
+            made = f"release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S}"
+        lines.append(("released", f"{until} ({made})"))
     if feed.holder is not None:
         lines.append(("at work", feed.holder))
     if feed.open_window is not None:
-        lines.append(("not released", feed.open_window))
+        lines.append(("dry run" if feed.is_dry_run else "not released", feed.open_window))
     lines += [("violated", rule) for rule in feed.failed_rules]
+    lines += [
+        ("tolerated", f"{table}: {rule} ({count}), for: {reason}")
+        for table, rule, count, reason in feed.tolerated
+    ]
     lines += [
         ("pending", f"{count:,} x {reason}, since {since:%Y-%m-%d %H:%M} UTC")
         for reason, count, since in feed.pending

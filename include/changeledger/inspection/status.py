@@ -29,7 +29,7 @@ class FeedStatus:
     # The release that was committed last.
     release: int | None = None
     released_at: datetime | None = None
-    # Where its window ended, and how long ago that is.
+    # The latest end of a window that is released or had nothing new, and how long ago that is.
     released_to: datetime | None = None
     behind: timedelta | None = None
     position: dict[str, Any] | None = None
@@ -38,6 +38,10 @@ class FeedStatus:
     # A window that is open and was not released, and the rules that its audit found violated.
     open_window: str | None = None
     failed_rules: tuple[str, ...] = ()
+    # Was it a dry run?
+    is_dry_run: bool = False
+    # (table, rule, violations, reason) of what the last release was published in spite of.
+    tolerated: tuple[tuple[str, str, int, str], ...] = ()
     # By table: the byte order of its change masks, and how it is known.
     masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     # (reason, messages, waiting since) of pending messages, the oldest first.
@@ -56,8 +60,8 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         control.lease(feed.feed),
         control.last_window(feed.feed),
     )
-    window = None if release is None else control.window_row(feed.feed, release.window_id)
-    unreleased = last if last is not None and not last.released else None
+    reached = control.reached(feed.feed)
+    unreleased = last if last is not None and not last.done else None
     failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
     evidence = control.mask_evidence(feed.feed)
     return FeedStatus(
@@ -66,11 +70,13 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         feed.database,
         release=None if release is None else release.id,
         released_at=None if release is None else release.created_at,
-        released_to=None if window is None else window.end,
-        behind=None if window is None else now - window.end,
+        released_to=reached,
+        behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
+        is_dry_run=unreleased is not None and unreleased.request.dry_run,
+        tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
         failed_rules=tuple(
             f"{row.table}: {row.rule} ({row.violations})" for row in failed if not row.success
         ),

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, Param, chain
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import (
+    DAG,
+    Asset,
+    CronDataIntervalTimetable,
+    chain,
+)
+from airflow.sdk.definitions.callback import SyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
+from changeledger.contract import distinct_names
+from changeledger.orchestration import alerts, form
 from changeledger.orchestration.docs import doc_md
 from changeledger.orchestration.stage_operator import StageOperator
-
-if TYPE_CHECKING:
-    from airflow.sdk.types import DagRunProtocol
+from changeledger.orchestration.windows import window_of
 
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
-_RETRYING = {
+# How many Spark jobs run at once, of all feeds: `airflow pools set changeledger 2 "Spark jobs at once"`.
+POOL = "changeledger"
+
+RETRYING = {
     "retries": 2,
     "retry_delay": timedelta(minutes=1),
     # A factor: the second retry waits twice as long as the first.
@@ -39,19 +46,26 @@ def feed_dag(feed: Feed) -> DAG:
         catchup=False,
         max_active_runs=1,
         tags=["changeledger", feed.dialect, feed.database],
-        default_args={"owner": feed.owner, **_RETRYING},
-        params={
-            "start": _moment_param("Start", "instead of the start of the data interval"),
-            "end": _moment_param("End", "instead of the end of the data interval; not included"),
+        default_args={
+            "owner": feed.owner,
+            "pool": POOL,
+            # Who is further gets the pool first: runs that wait for the feed must not keep out who has it.
+            "weight_rule": "upstream",
+            "on_failure_callback": alerts.on_failure(feed),
+            **RETRYING,
         },
-        user_defined_macros={"window": _window_of(feed.schedule)},
+        # From when it was due, so that a run which cannot even begin is reported, too.
+        deadline=DeadlineAlert(
+            name="late",
+            reference=DeadlineReference.DAGRUN_QUEUED_AT,
+            interval=feed.late_after,
+            callback=SyncCallback(alerts.late, {"feed": feed.feed}),
+        ),
+        params=form.params(feed),
+        user_defined_macros={"window": window_of(feed)},
     ) as dag:
         chain(*(_task(feed, stage) for stage in STAGES))
     return dag
-
-
-def _moment_param(title: str, description: str) -> Param:
-    return Param(None, title=title, description=description, type=["null", "string"], format="date-time")
 
 
 def _task(feed: Feed, stage: str) -> StageOperator:
@@ -62,63 +76,22 @@ def _task(feed: Feed, stage: str) -> StageOperator:
         # Rendered from what the run has stored, so that a retry or a cleared task has the same window.
         start="{{ window(params, dag_run).start.isoformat() }}",
         end="{{ window(params, dag_run).end.isoformat() }}",
+        request="{{ window(params, dag_run).request.argument() }}",
         source_connection=feed.connection,
         spark_connection=feed.spark_connection,
+        outlets=assets(feed) if stage == "publish" else [],
     )
 
 
-def _window_of(schedule: str) -> Any:
-    """The template function `window(params, dag_run)` of a DAG with that schedule."""
-
-    def window(params: Mapping[str, Any], dag_run: DagRunProtocol) -> Window:
-        start, end = dag_run.data_interval_start, dag_run.data_interval_end
-        interval = None if start is None or end is None else (start, end)
-        return resolve_window(params, interval, dag_run.run_after, schedule)
-
-    return window
-
-
-def resolve_window(
-    params: Mapping[str, Any],
-    interval: tuple[datetime, datetime] | None,
-    run_after: datetime,
-    schedule: str,
-) -> Window:
-    """What a run covers: the params, else its data interval, else the last full interval before it.
-
-    The last is for runs that were triggered without a logical date: they have no interval.
-    """
-    start, end = params.get("start"), params.get("end")
-    if (start is None) != (end is None):
-        raise AirflowFailException("give both `start` and `end`, or neither")
-    if start is not None and end is not None:
-        return _window(_moment("start", start), _moment("end", end))
-    if interval is not None:
-        return _window(*interval)
-    return _window(*_last_interval(schedule, run_after))
-
-
-def _window(start: datetime, end: datetime) -> Window:
-    if start >= end:
-        raise AirflowFailException(
-            f"the window {start.isoformat()} .. {end.isoformat()} is empty or reversed: "
-            "trigger the DAG with `start` before `end`"
+def assets(feed: Feed) -> list[Asset]:
+    """The published tables, for DAGs that begin when these are new."""
+    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
+    return [
+        Asset(
+            name=name.current,
+            uri=f"iceberg://{name.current.replace('.', '/')}",
+            group=feed.feed,
+            extra={"table": table, "history": name.history, "changes": name.changes},
         )
-    return Window(start=start.astimezone(UTC), end=end.astimezone(UTC))
-
-
-def _moment(name: str, text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise AirflowFailException(f"`{name}` is {text!r}; write for example 2026-01-31T05:00:00Z") from None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _last_interval(schedule: str, run_after: datetime) -> tuple[datetime, datetime]:
-    # Airflow's scheduler side, which DAG files need not load.
-    from airflow.timetables.interval import CronDataIntervalTimetable as Timetable  # noqa: PLC0415
-    from pendulum import instance  # noqa: PLC0415
-
-    inferred = Timetable(schedule, timezone="UTC").infer_manual_data_interval(run_after=instance(run_after))
-    return inferred.start, inferred.end
+        for table, name in names.items()
+    ]

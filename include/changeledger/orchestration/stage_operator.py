@@ -1,159 +1,69 @@
-"""The Airflow operator of one stage: spark-submit or Spark Connect, as the Spark connection says."""
+"""The Airflow operator of one stage of a feed."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from contextlib import suppress
-from importlib.util import find_spec
-from pathlib import Path
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
-from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseHook
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from changeledger import exit_codes
-from changeledger.config import PROJECT, Settings, connection_variable
-from changeledger.errors import ConfigError
-from changeledger.storage.session import jars, local_conf
+from changeledger.config import Request, Settings, Window
+from changeledger.orchestration.job_operator import JobOperator
+from changeledger.orchestration.links import DataDocsLink
 
 if TYPE_CHECKING:
-    from airflow.sdk import Connection, Context
+    from airflow.sdk import Context
 
 
-class StageOperator(SparkSubmitOperator):
-    """Runs `jobs/<stage>.py` for one feed and window.
+class StageOperator(JobOperator):
+    """Runs a stage for one feed and window; `start`, `end` and `request` are templates."""
 
-    The Spark connection is looked at when the task runs: `spark` submits to its master, in client
-    mode; `spark_connect` runs the script as plain Python attached to its warm server.
-    The source's connection reaches the job in the environment of that child process only.
-    """
-
-    def __init__(  # noqa: PLR0913 - keywords, each a fact of the task
-        self,
-        *,
-        stage: str,
-        feed: str,
-        start: str,
-        end: str,
-        source_connection: str,
-        spark_connection: str,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, *, stage: str, feed: str, start: str, end: str, request: str, **kwargs: Any) -> None:
         super().__init__(
-            application=str(PROJECT / "jobs" / f"{stage}.py"),
-            application_args=["--feed", feed, "--start", start, "--end", end],
-            conn_id=spark_connection,
+            job=stage,
+            arguments=["--feed", feed, "--start", start, "--end", end, "--request", request],
             name=f"changeledger-{feed}-{stage}",
             **kwargs,
         )
-        self.source_connection = source_connection
-        self.spark_connection = spark_connection
-        self._process: subprocess.Popen[str] | None = None
+        if stage == "audit":
+            self.operator_extra_links = (DataDocsLink(),)
+        self.stage = stage
+        self.feed = feed
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's signature
-        spark = _connection(self.spark_connection, 'for example {"conn_type": "spark", "host": "local[*]"}')
-        source = _connection(self.source_connection, "with the host and login of the feed's source")
-        environment = _job_environment(self.source_connection, source)
-        if spark.conn_type == "spark_connect":
-            url = SparkConnectHook(self.spark_connection).get_connection_url()
-            self._run_attached({**environment, "SPARK_REMOTE": url})
-        elif spark.conn_type == "spark":
-            self._submit(spark, environment)
-        else:
-            raise AirflowFailException(
-                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}; "
-                "it must be `spark` or `spark_connect`"
-            )
+    @property
+    def window(self) -> Window:
+        """Of the run, once Airflow has rendered the arguments."""
+        arguments = [str(argument) for argument in self.application_args or []]
+        told = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        request = Request.model_validate_json(told["--request"])
+        start, end = (datetime.fromisoformat(told[name]) for name in ("--start", "--end"))
+        return Window(start=start, end=end, request=request)
 
-    def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
-        if spark.extra_dejson.get("deploy-mode") == "cluster":
-            # The driver would run elsewhere, and its secrets would have to be on the command line.
-            raise AirflowFailException(
-                f"the connection {self.spark_connection!r} asks for deploy-mode cluster; set it to client"
-            )
-        if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
-            # The Spark provider's own complaint would be a NameError.
-            raise AirflowFailException(
-                f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
-                "submits to with apache-airflow-providers-cncf-kubernetes: install that beside the lock"
-            )
-        settings = Settings()
+    def execute(self, context: Context) -> None:
+        if self.stage == "publish" and context["params"].get("dry_run"):
+            raise AirflowSkipException("a dry run: what it would publish is on the window's branch")
         try:
-            self.jars = ",".join(jars(settings))
-        except ConfigError as error:
-            raise AirflowFailException(str(error)) from None
-        if (spark.host or "").startswith("local"):
-            self.conf = {k: v for k, v in local_conf(settings).items() if k != "spark.jars"}
-        hook = self._hook = self._get_hook()
-        try:
-            # Not `env_vars`: on YARN and Kubernetes the hook writes those on the command line.
-            hook.submit(self.application, env=environment)
-        except AirflowException:
-            _fail_for_good(hook._submit_sp.returncode if hook._submit_sp else None, self.task_id)
+            super().execute(context)
+        except DownstreamTasksSkipped:
+            self._tell_assets(context)
             raise
-        except FileNotFoundError as error:
-            raise AirflowFailException(
-                f"{error.filename} is not on the PATH: install the locked requirements.txt"
-            ) from None
+        self._tell_assets(context)
 
-    def _run_attached(self, environment: dict[str, str]) -> None:
-        command = [sys.executable, self.application, *map(str, self.application_args or [])]
-        self.log.info("Running %s", " ".join(command))
-        # A session of its own, so that on_kill reaches whatever the job started.
-        with subprocess.Popen(  # noqa: S603 - our own script and arguments
-            command,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            self._process = process
-            for line in process.stdout or ():
-                self.log.info("%s", line.rstrip())
-        if process.returncode:
-            _fail_for_good(process.returncode, self.task_id)
-            raise AirflowException(f"{self.task_id} ended with code {process.returncode}; see the log above")
+    def _tell_assets(self, context: Context) -> None:
+        """Release, window and counts with the event of each published table."""
+        if not self.outlets:
+            return
+        from changeledger.storage.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
 
-    def on_kill(self) -> None:
-        if self._process is not None and self._process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        if self._hook is not None:
-            super().on_kill()
-
-
-def _connection(conn_id: str, what: str) -> Connection:
-    try:
-        return BaseHook.get_connection(conn_id)
-    except AirflowNotFoundException:
-        raise AirflowFailException(
-            f"the Airflow connection {conn_id!r} does not exist: create it under Admin > Connections or "
-            f"with `airflow connections add`, {what}"
-        ) from None
-
-
-def _job_environment(conn_id: str, source: Connection) -> dict[str, str]:
-    """This process' environment (CHANGELEDGER_* with it), the source's connection and this Python."""
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
-    return {
-        **environment,
-        connection_variable(conn_id): source.as_json(),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
-def _fail_for_good(returncode: int | None, task_id: str) -> None:
-    """Raises where the job has said that another try would fail in the same way."""
-    if returncode == exit_codes.FINAL:
-        raise AirflowFailException(
-            f"{task_id} stopped; the reason and its remedy are at the end of the log above. Not retried: "
-            "another try would stop in the same way"
-        )
+        window = self.window
+        release = ControlStore(Settings().control_url).release(self.feed, window)
+        if release is None:
+            return
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = {
+                "release": release.id,
+                "window": window.id,
+                "start": window.start.isoformat(),
+                "end": window.end.isoformat(),
+                "counts": release.counts["tables"].get(asset.extra["table"], {}),
+            }

@@ -25,10 +25,17 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     contracts = this.contracts()
     subjects = [_feed_subject(this, contracts), *(_table_subject(this, c) for c in contracts.values())]
     verdicts = gate.judge(feed.feed, window, subjects, this.settings.data_docs)
-    this.control.save_audit(feed.feed, window, [_stored(v) for v in verdicts])
+    this.control.save_audit(feed.feed, window, [_stored(v, window.request.reason) for v in verdicts])
     log.info("%s: Data Docs: %s", feed.feed, gate.docs_index(this.settings.data_docs, feed.feed, window))
     gate.gate(feed.feed, window, subjects, verdicts, this.settings.data_docs)
     log.info("%s: %d rules hold", feed.feed, sum(v.success for v in verdicts))
+    for verdict in verdicts:
+        if verdict.tolerated:
+            told = feed.feed, verdict.table, verdict.rule, verdict.violations, window.request.reason
+            log.warning("%s: %s: %s is violated (%d rows) and let pass: %s", *told)
+    if window.request.dry_run:
+        this.control.release_lease(feed.feed, window.holder)
+        log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, window.branch)
 
 
 def _table_subject(this: Run, contract: Contract) -> gate.Subject:
@@ -84,6 +91,12 @@ def _told_by_ledger(this: Run, table: str) -> list[DataFrame]:
     return [frame.join(earlier, "record", "left_anti") for frame in (changes, paired)]
 
 
-def _stored(verdict: gate.Verdict) -> Verdict:
-    detail = {"says": verdict.says, "blocking": verdict.blocking, "error": verdict.error}
+def _stored(verdict: gate.Verdict, reason: str) -> Verdict:
+    detail = {
+        "says": verdict.says,
+        "severity": verdict.severity,
+        "stops": verdict.stops,
+        "tolerated": reason if verdict.tolerated else None,
+        "error": verdict.error,
+    }
     return Verdict(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)

@@ -11,19 +11,43 @@ from pyspark.sql import SparkSession
 
 from changeledger.config import Feed, Window
 from changeledger.dialects.base import MessageDialect
+from changeledger.stages import replaying
 from changeledger.stages.extract_messages import extract_messages
 from changeledger.stages.extract_tables import extract_tables
-from changeledger.stages.run import Run
+from changeledger.stages.run import Run, log
 from changeledger.storage.releases import complete_releases
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """Raises GapError where records behind the last release are gone, SourceUnavailable, LeaseHeld."""
+def run(spark: SparkSession, feed: Feed, window: Window) -> bool:
+    """Whether it has found anything for the other stages.
+
+    Raises GapError where records behind the last release are gone, SourceUnavailable, LeaseHeld.
+    """
     this = Run.begin(spark, feed, window)
     if this is None:
-        return
+        return False
     complete_releases(spark, this.control, feed.feed)
+    this.control.keep_request(feed.feed, window)
+    if window.request.mode == "replay":
+        replaying.ask_for_all(this)
     if isinstance(this.dialect, MessageDialect):
         extract_messages(this)
     else:
         extract_tables(this)
+    if not this.nothing_new():
+        return True
+    _close(this)
+    return False
+
+
+def _close(this: Run) -> None:
+    """Record that the feed is read up to the window's end, so that the other stages need not run.
+
+    Nothing is lost by it: no record lies between the positions. A dry run records nothing.
+    """
+    feed, window = this.feed.feed, this.window
+    if not window.request.dry_run:
+        position = this.opened("extract").to_position
+        this.control.close_empty(feed, window, position)
+    this.control.release_lease(feed, window.holder)
+    log.info("%s: the window %s has nothing new: the feed is read up to its end", feed, window.id)

@@ -8,7 +8,7 @@ from changeledger.config import Connection, KafkaTopics
 from changeledger.errors import ConfigError
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
-from changeledger.storage.kafka import Kafka, Offsets, check_continuity
+from changeledger.storage.kafka import Kafka, Offsets, check_continuity, check_retention
 
 RAW_COLUMNS = (
     ("run_id", "string"),
@@ -54,8 +54,16 @@ def _resolve(this: Run, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Off
         )
     released = this.control.position(feed.feed) or {}
     earliest, end = kafka.earliest(topics), kafka.at(topics, this.window.end)
-    check_continuity(feed.feed, released, earliest, kafka.latest(topics))
+    latest, request = kafka.latest(topics), this.window.request
+    check_continuity(feed.feed, released, earliest, latest)
+    if request.mode == "replay":
+        return released, released
     begin = kafka.at(topics, this.window.start)
+    if request.mode == "window":
+        check_retention(feed.feed, begin if request.partial else end, earliest, latest)
+    if request.partial:
+        this.require_released(end, released)
+        return begin, end
     start: Offsets = {}
     for topic, partitions in end.items():
         start[topic] = {}

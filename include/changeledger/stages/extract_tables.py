@@ -33,7 +33,10 @@ def extract_tables(this: Run) -> None:
     reader.check(released)
     stored = this.control.window(feed.feed, this.window)
     if stored is None:
-        start, end = reader.bounds(this.window, released)
+        is_replay = this.window.request.mode == "replay"
+        start, end = (released, released) if is_replay else reader.bounds(this.window, released)
+        if this.window.request.partial:
+            this.require_released(end, released)
         stored = this.control.open_window(feed.feed, this.window, dict(start), dict(end))
     reading = _Reading(this, database, reader, dialect, stored.from_position or {}, stored.to_position)
     this.each(reading.extract, list(this.names))

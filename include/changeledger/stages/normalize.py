@@ -102,6 +102,7 @@ def _borrowed(this: Run, table: str) -> Contract | None:
 
 def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
     """Tables in their newest shape; what this stage writes gets a branch as main is now."""
+    this.control.build_on(this.feed.feed, this.window)
     lake.create(this.spark, this.dispositions, change.DISPOSITION_COLUMNS)
     lake.create(this.spark, this.quarantine, change.QUARANTINE_COLUMNS)
     shapes: dict[str, lake.Columns] = {this.dispositions: (), this.quarantine: ()}
@@ -197,7 +198,7 @@ def _forget_replayed(this: Run) -> None:
 
 def _late(this: Run) -> DataFrame | None:
     """`record` of what has waited for longer than the feed allows; None where nothing has."""
-    if not lake.exists(this.spark, this.pending):
+    if this.window.request.partial or not lake.exists(this.spark, this.pending):
         return None
     limit = this.window.end - this.feed.pending_limit
     late = lake.read(this.spark, this.pending).where(F.col("since") < F.lit(limit))
@@ -215,7 +216,10 @@ def _without_the_late(records: DataFrame, late: DataFrame) -> DataFrame:
 
 
 def _write_pending(this: Run) -> None:
-    """What waits after this window, in place of what waited before it."""
+    """What waits after this window, in place of what waited before it.
+
+    A run over some tables has not looked at what waited: it adds its own.
+    """
     told = lake.read(this.spark, this.dispositions, this.branch).where(
         (F.col("run_id") == this.id) & (F.col("disposition") == change.PENDING)
     )
@@ -225,8 +229,11 @@ def _write_pending(this: Run) -> None:
         lake.create(this.spark, this.pending, change.PENDING_COLUMNS)
     lake.fresh_branch(this.spark, this.pending, this.branch)
     waiting = told.select("record", "table", "reason")
-    before = lake.read(this.spark, this.pending).select(message_record().alias("record"), "since")
+    earlier = lake.read(this.spark, this.pending).withColumn("record", message_record())
+    before = earlier.select("record", "since")
     since = F.coalesce("since", F.lit(this.window.start))
     messages = _messages(this).withColumn("record", message_record())
     rows = messages.join(waiting, "record").join(before, "record", "left").withColumn("since", since)
+    if this.window.request.partial:
+        rows = rows.unionByName(earlier.join(waiting.select("record"), "record", "left_anti"))
     lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), this.pending, this.branch)

@@ -12,18 +12,21 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Window
+from changeledger.contract import TableNames
 from changeledger.errors import StageOrderError
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
-from changeledger.storage.control import Position
+from changeledger.storage.control import Position, furthest
 from changeledger.storage.releases import complete, release_tag
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """Raises StageOrderError unless the window's audit has passed."""
+    """Raises StageOrderError unless the window's audit has passed, and for a dry run."""
     this = Run.begin(spark, feed, window)
     if this is None:
         return
+    if window.request.dry_run:
+        raise StageOrderError(f"{feed.feed}: a dry run is not published", "run the window without `dry_run`")
     this.require_done("reconcile")
     _require_audit(this)
     tables = _tables(this)
@@ -32,13 +35,13 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     release = this.control.release(feed.feed, window)
     assert release is not None, "committed above"
     complete(spark, this.control, release)
-    this.control.release_lease(feed.feed, window.id)
+    this.control.release_lease(feed.feed, window.holder)
     log.info("%s: release %d published, tag %s", feed.feed, release_id, release_tag(release_id))
 
 
 def _require_audit(this: Run) -> None:
     audits = this.control.audits(this.feed.feed, this.window)
-    failed = [a.rule for a in audits if not a.success and a.detail["blocking"]]
+    failed = [a.rule for a in audits if not a.success and a.detail["stops"]]
     if not audits or failed:
         raise StageOrderError(
             f"{this.feed.feed}: the audit of the window {this.id} has not passed: "
@@ -48,12 +51,17 @@ def _require_audit(this: Run) -> None:
 
 
 def _tables(this: Run) -> dict[str, int]:
-    """The snapshot of each table on the run's branch."""
+    """The snapshot of each table that the release has."""
     of_feed = [this.dispositions, this.quarantine, this.pending, this.replay]
     tables = [table for table in of_feed if lake.exists(this.spark, table)]
     for table in this.contracts():
         tables += this.names[table]
-    found = this.each(lambda table: (table, lake.snapshot_of(this.spark, table, this.branch)), tables)
+    branches = dict.fromkeys(tables, this.branch)
+    # Tables that the run has not touched belong to the release as they are: it is read by one tag.
+    for table in {t.table for t in this.whole.tables} - set(this.names):
+        names = TableNames.of(this.feed.namespace, table)
+        branches |= {name: "main" for name in names if lake.exists(this.spark, name)}
+    found = this.each(lambda one: (one[0], lake.snapshot_of(this.spark, *one)), branches.items())
     return {table: snapshot for table, snapshot in found if snapshot is not None}
 
 
@@ -71,8 +79,10 @@ def _counts(this: Run) -> dict[str, Any]:
 
     dispositions = lake.read(this.spark, this.dispositions, this.branch).where(F.col("run_id") == this.id)
     others = dispositions.groupBy("disposition", "reason").count().collect()
+    tolerated = [a for a in this.control.audits(this.feed.feed, this.window) if a.detail["tolerated"]]
     return {
         "tables": dict(this.each(count, this.contracts())),
+        "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[row["disposition"], row["reason"], row["count"]] for row in others],
         "records": this.raw_records().count(),
     }
@@ -80,18 +90,6 @@ def _counts(this: Run) -> dict[str, Any]:
 
 def _position(this: Run) -> Position:
     """How far the feed is released: a window of the past that was run again does not take it back."""
-    stored = this.opened("publish").to_position
-    known = this.control.position(this.feed.feed)
-    return stored if known is None else furthest(known, stored)
-
-
-def furthest(one: Position, other: Position) -> Position:
-    """The further of two positions, part by part: offsets per partition, LSNs as hex of one width."""
-    return {
-        name: (
-            furthest(one[name], other[name])
-            if isinstance(one.get(name), dict) and isinstance(other.get(name), dict)
-            else max(value for value in (one.get(name), other.get(name)) if value is not None)
-        )
-        for name in {**one, **other}
-    }
+    known = this.control.position(this.feed.feed) or {}
+    reached: Position = furthest(known, this.opened("publish").to_position)
+    return reached

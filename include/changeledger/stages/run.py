@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,21 +15,38 @@ from changeledger.config import Feed, Settings, Window
 from changeledger.contract import Contract, TableNames, distinct_names
 from changeledger.dialects.base import Dialect, message_record
 from changeledger.dialects.registry import DIALECTS
-from changeledger.errors import StageOrderError
+from changeledger.errors import ConfigError, StageOrderError
 from changeledger.stages.reading import union
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore, WindowRow
+from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, furthest
+from changeledger.storage.releases import complete_releases
 
 log = logging.getLogger("changeledger")
 
-# How long a run may go on without a sign before another may take its feed over.
-LEASE_SECONDS = 3600.0
 # Tables worked on at the same time: their commits wait for the catalog, not for the processor.
 _TABLES_AT_ONCE = 4
 _IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def control_store(settings: Settings) -> ControlStore:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    return ControlStore(settings.control_url)
+
+
+def entered(control: ControlStore, feed: Feed, window: Window) -> bool:
+    """Takes the feed's lease; False when there is nothing left to do for the window.
+
+    Raises LeaseHeld. Needs no Spark: to wait costs no start of one.
+    """
+    stored = control.window(feed.feed, window)
+    if stored is not None and stored.done:
+        log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
+        return False
+    control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+    return True
 
 
 @dataclass(frozen=True)
@@ -41,20 +58,24 @@ class Run:
     window: Window
     control: ControlStore
     settings: Settings
+    # The feed with all its tables: `feed` has those of the run alone.
+    whole: Feed
 
     @classmethod
     def begin(cls, spark: SparkSession, feed: Feed, window: Window) -> Run | None:
-        """The run, holding the feed's lease; None when its window has been released already."""
+        """The run, holding the feed's lease; None when there is nothing left to do for its window."""
         settings = Settings()
-        settings.home.mkdir(parents=True, exist_ok=True)
-        run = cls(spark, feed, window, ControlStore(settings.control_url), settings)
-        stored = run.control.window(feed.feed, window)
-        if stored is not None and stored.released:
-            log.info("%s: the window %s is released already: nothing to do", feed.feed, window.id)
+        control = control_store(settings)
+        if not entered(control, feed, window):
+            if control.incomplete_releases(feed.feed):
+                # What a crash behind the commit point has left of this window, or of another.
+                control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+                complete_releases(spark, control, feed.feed)
+                control.release_lease(feed.feed, window.holder)
             return None
-        run.control.acquire_lease(feed.feed, window.id, LEASE_SECONDS)
         lake.create_namespace(spark, feed.namespace)
-        return run
+        asked = feed.only(window.request.tables) if window.request.partial else feed
+        return cls(spark, asked, window, control, settings, feed)
 
     @property
     def id(self) -> str:
@@ -137,7 +158,7 @@ class Run:
 
     def require_done(self, stage: str) -> None:
         """Raises StageOrderError when `stage` has not been run to its end on this window."""
-        self.opened(stage)
+        stored = self.opened(stage)
         done = (
             lake.exists(self.spark, self.dispositions)
             and lake.snapshot_of(self.spark, self.dispositions, self.mark(stage)) is not None
@@ -145,6 +166,12 @@ class Run:
         if not done:
             raise StageOrderError(
                 f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", _IN_ORDER
+            )
+        if not self.control.stands_on_main(stored):
+            raise StageOrderError(
+                f"{self.feed.feed}: since the window {self.id} was built, another was released or the "
+                "tables were maintained: what it has built would undo that",
+                "run it again from normalize: in Airflow clear normalize with what follows it",
             )
 
     def new_changes(self, table: str) -> DataFrame:
@@ -176,18 +203,40 @@ class Run:
         return new.unionByName(_not_read(again, new).select(*new.columns))
 
     def waiting(self) -> DataFrame | None:
-        """Messages that earlier windows have left to wait, with their `record`; None where there are none."""
-        if not lake.exists(self.spark, self.pending):
+        """Messages that earlier windows have left to wait, with their `record`; None where there are none.
+
+        They may be of any table, so a run over some leaves them alone.
+        """
+        if self.window.request.partial or not lake.exists(self.spark, self.pending):
             return None
         waiting = lake.read(self.spark, self.pending).withColumn("record", message_record())
         return _not_read(waiting, self.raw(self.raw_messages))
 
     def replayed(self) -> DataFrame | None:
         """The records asked for again; None where there are none."""
-        if not lake.exists(self.spark, self.replay):
+        if self.window.request.partial or not lake.exists(self.spark, self.replay):
             return None
         asked = lake.read(self.spark, self.replay)
         return None if asked.isEmpty() else asked
+
+    def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
+        """Raises ConfigError where a run over some tables would read what no release has: it would be theirs
+        alone, and the records of the other tables would have no run."""
+        if furthest(released, end) != released:
+            raise ConfigError(
+                f"{self.feed.feed}: chosen tables are read again, and the window {self.id} reaches beyond "
+                "what is released",
+                "run the feed without `tables` first, or end the window earlier",
+            )
+
+    def nothing_new(self) -> bool:
+        """Has the window no record of its own, does nothing wait, and is nothing asked for again?"""
+        waiting = self.waiting()
+        if (waiting is not None and not waiting.isEmpty()) or self.replayed() is not None:
+            return False
+        raws = [self.raw_messages, *map(self.raw_table, self.names)]
+        there = [lake.read(self.spark, raw) for raw in raws if lake.exists(self.spark, raw)]
+        return all(rows.where(F.col("run_id") == self.id).isEmpty() for rows in there)
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """`work` on each item, some at once; the first error ends it."""

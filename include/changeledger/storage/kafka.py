@@ -131,6 +131,25 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
         )
 
 
+def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
+    """Raises GapError where a window that somebody asked for reaches below what the topics still keep.
+
+    `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
+    first that was there. A partition that holds nothing tells nothing.
+    """
+    below = [
+        f"{topic}[{partition}] begins at offset {low}"
+        for topic, partitions in needed.items()
+        for partition, offset in partitions.items()
+        if offset == (low := earliest[topic][partition]) and 0 < low < latest[topic][partition]
+    ]
+    if below:
+        raise GapError(
+            f"{feed}: the window reaches below what the source still keeps: {'; '.join(below)}",
+            "choose a later start; what earlier runs have read is in the feed's table raw",
+        )
+
+
 def _java_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """librdkafka's names of a login as those of the Java client that Spark uses."""
     java = {k: v for k, v in settings.items() if not k.startswith("sasl.") or k == "sasl.mechanism"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -175,8 +176,38 @@ def tag(spark: SparkSession, table: str, name: str, snapshot: int) -> None:
     spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE TAG {quoted(name)} AS OF VERSION {snapshot}")
 
 
+def drop_tags(spark: SparkSession, table: str, names: Iterable[str]) -> None:
+    for name in names:
+        spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS {quoted(name)}")
+
+
+def tables(spark: SparkSession, namespace: str) -> list[str]:
+    """Of a namespace that may not be there."""
+    if not spark.catalog.databaseExists(f"lake.{namespace}"):
+        return []
+    rows = spark.sql(f"SHOW TABLES IN lake.{namespace}").collect()
+    return sorted(f"lake.{namespace}.{row['tableName']}" for row in rows)
+
+
+def compact(spark: SparkSession, table: str) -> None:
+    """Few large files on main for many small ones; deleted rows are taken out of them."""
+    options = "map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {options})")
+
+
+def expire(spark: SparkSession, table: str, before: datetime) -> None:
+    """Snapshots that are older and that no branch or tag needs, with the files that only they have."""
+    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '{at}')")
+
+
+def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
+    """Files that were written earlier and that no snapshot has: of writes that were broken off."""
+    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}')")
+
+
 def drop_run(spark: SparkSession, table: str, branch: str, tags: Iterable[str]) -> None:
     """Forget the branch of a run and the tags of its stages."""
-    for name in tags:
-        spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS {quoted(name)}")
+    drop_tags(spark, table, tags)
     spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")

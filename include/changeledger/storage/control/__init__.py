@@ -1,9 +1,11 @@
 """The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
 
-`models` has the tables, `database` the engine, migrations and errors, `store` the operations.
+`models` has the tables, `database` the engine, migrations and errors, `store` the operations, `lease` keeps
+a feed while a stage works on it.
 """
 
 from changeledger.storage.control.database import upgrade
+from changeledger.storage.control.lease import LEASE_SECONDS, kept
 from changeledger.storage.control.models import (
     AuditRow,
     ComparisonRow,
@@ -13,9 +15,10 @@ from changeledger.storage.control.models import (
     ReleaseRow,
     WindowRow,
 )
-from changeledger.storage.control.store import ControlStore, Verdict
+from changeledger.storage.control.store import ControlStore, Verdict, furthest
 
 __all__ = [
+    "LEASE_SECONDS",
     "AuditRow",
     "ComparisonRow",
     "ControlStore",
@@ -25,5 +28,7 @@ __all__ = [
     "ReleaseRow",
     "Verdict",
     "WindowRow",
+    "furthest",
+    "kept",
     "upgrade",
 ]

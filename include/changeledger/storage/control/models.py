@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, MetaData, S
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from changeledger.config import Window
+from changeledger.config import Request, Window
 from changeledger.mask_order import Evidence
 
 # Where a feed's source stands: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
@@ -54,12 +55,26 @@ class WindowRow(ControlTable):
     # None: the feed's first window, read from the source's beginning.
     from_position: Mapped[Position | None]
     to_position: Mapped[Position]
+    # `open`, then `released`, or `empty`: it had nothing new, and the feed's position moved to its end.
     status: Mapped[str]
     opened_at: Mapped[datetime]
+    # What was asked of the run beside its time (config.Request), as far as it is not the default.
+    asked: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    # The release on which the branch was begun, 0 for none; None once main may be another.
+    built_on: Mapped[int | None] = mapped_column(Integer)
 
     @property
     def released(self) -> bool:
         return self.status == "released"
+
+    @property
+    def done(self) -> bool:
+        """Is there nothing left to do for it?"""
+        return self.status in {"released", "empty"}
+
+    @property
+    def request(self) -> Request:
+        return Request.model_validate_json(json.dumps(self.asked or {}))
 
 
 class PositionRow(ControlTable):

@@ -70,8 +70,33 @@ class ControlStore:
                 to_position=to_position,
                 status="open",
                 opened_at=_now(),
+                asked=_asked(window),
             )
             return session.get_one(WindowRow, (feed, window.id))
+
+    def keep_request(self, feed: str, window: Window) -> None:
+        """What is asked of a stored window now: a dry run may be followed by the true one."""
+        stored = update(WindowRow).where(WindowRow.feed == feed, WindowRow.window_id == window.id)
+        with self._transaction() as session:
+            session.execute(stored.values(asked=_asked(window)))
+
+    def build_on(self, feed: str, window: Window) -> None:
+        """The window's branches begin at main as the newest release has left it."""
+        with self._transaction() as session:
+            newest = _latest_release(session, feed)
+            session.get_one(WindowRow, (feed, window.id)).built_on = 0 if newest is None else newest.id
+
+    def stands_on_main(self, window: WindowRow) -> bool:
+        """Is main still what the window's branches began from?"""
+        with self._transaction() as session:
+            newest = _latest_release(session, window.feed)
+            return window.built_on == (0 if newest is None else newest.id)
+
+    def close_empty(self, feed: str, window: Window, position: Position) -> None:
+        """The window has nothing new: the next one begins at `position`, without a release."""
+        with self._transaction() as session:
+            _advance(session, feed, window.id, position)
+            session.get_one(WindowRow, (feed, window.id)).status = "empty"
 
     def window(self, feed: str, window: Window) -> WindowRow | None:
         return self.window_row(feed, window.id)
@@ -79,6 +104,19 @@ class ControlStore:
     def window_row(self, feed: str, window_id: str) -> WindowRow | None:
         with self._transaction() as session:
             return session.get(WindowRow, (feed, window_id))
+
+    def open_windows(self, feed: str) -> list[WindowRow]:
+        """Extracted, and neither released nor empty; the oldest first."""
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(WindowRow.opened_at)))
+
+    def reached(self, feed: str) -> datetime | None:
+        """The latest end of a window that is done; those that read again tell nothing of it."""
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status != "open")
+        with self._transaction() as session:
+            done = session.scalars(query.order_by(WindowRow.end.desc()))
+            return next((row.end for row in done if not row.request.reads_again), None)
 
     def last_window(self, feed: str) -> WindowRow | None:
         """The one opened last."""
@@ -255,9 +293,14 @@ class ControlStore:
 
     def latest_release(self, feed: str) -> ReleaseRow | None:
         """The one committed last, whatever its window."""
-        query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id.desc()).limit(1)
         with self._transaction() as session:
-            return session.scalar(query)
+            return _latest_release(session, feed)
+
+    def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
+        """Committed before that moment; the newest release of all is not among them."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)
+        with self._transaction() as session:
+            return [row for row in list(session.scalars(query))[:-1] if row.created_at < moment]
 
     # --- audits
 
@@ -345,12 +388,21 @@ def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | N
     return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
 
 
+def _asked(window: Window) -> dict[str, Any]:
+    return window.request.model_dump(mode="json", exclude_defaults=True)
+
+
 def _counts(earlier: Evidence, last: Evidence) -> dict[str, Any]:
     return {"earlier": earlier.model_dump(), "last": last.model_dump()}
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:
     query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.window_id == window_id)
+    return session.scalar(query)
+
+
+def _latest_release(session: Session, feed: str) -> ReleaseRow | None:
+    query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id.desc()).limit(1)
     return session.scalar(query)
 
 

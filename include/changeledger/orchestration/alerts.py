@@ -1,0 +1,99 @@
+"""What is told when a task has failed for good, and when a run is late: to the log, and to a webhook."""
+
+from __future__ import annotations
+
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from changeledger.config import Feed, Settings, Window
+from changeledger.errors import ChangeledgerError
+from changeledger.orchestration.windows import resolve_window
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+log = logging.getLogger("changeledger.alerts")
+
+_TIMEOUT_SECONDS = 10.0
+
+
+def on_failure(feed: Feed) -> Callable[[Context], None]:
+    """The callback of a feed's tasks; Airflow calls it once no retry is left."""
+
+    def failed(context: Context) -> None:
+        window = _window(feed, context)
+        ti = context["ti"]
+        told: dict[str, Any] = {
+            "event": "failed",
+            "feed": feed.feed,
+            "window": None if window is None else window.id,
+            "stage": ti.task_id,
+            "rules": [],
+            "error": str(context.get("exception") or ""),
+            "link": getattr(ti, "log_url", None),
+        }
+        if window is not None:
+            told["rules"] = _settle(feed, window, ti.task_id)
+        tell(told)
+
+    return failed
+
+
+def on_maintenance_failure(feed: Feed) -> Callable[[Context], None]:
+    def failed(context: Context) -> None:
+        ti = context["ti"]
+        error, link = str(context.get("exception") or ""), getattr(ti, "log_url", None)
+        tell({"event": "failed", "feed": feed.feed, "stage": "maintain", "error": error, "link": link})
+
+    return failed
+
+
+def late(feed: str, context: Mapping[str, Any]) -> None:
+    """Of a run that has not ended in time. Runs of a backfill wait for each other: that is no news."""
+    run = context.get("dag_run") or {}
+    if run.get("run_type") != "backfill":
+        tell({"event": "late", "feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")})
+
+
+def tell(what: Mapping[str, Any]) -> None:
+    """To the log, and as JSON to CHANGELEDGER_ALERT_URL where it is set."""
+    log.error("%s", " ".join(f"{name}={value}" for name, value in what.items() if value))
+    url = Settings().alert_url
+    if not url:
+        return
+    lines = [f"{name}: {value}" for name, value in what.items() if value]
+    # `text` is what the usual chat services show.
+    body = json.dumps({**what, "text": "\n".join(["changeledger", *lines])}, default=str).encode()
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - the user's
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
+            pass
+    except (urllib.error.URLError, TimeoutError, ValueError) as error:
+        # Not the URL: who has it can write to the channel.
+        log.warning("the webhook of CHANGELEDGER_ALERT_URL was not reached: %s", type(error).__name__)
+
+
+def _window(feed: Feed, context: Context) -> Window | None:
+    try:
+        return resolve_window(feed, context["params"], context["dag_run"])
+    except (ChangeledgerError, KeyError, AttributeError):
+        # It was refused; or Airflow tells of a task that it has lost, without its run.
+        return None
+
+
+def _settle(feed: Feed, window: Window, stage: str) -> list[str]:
+    """The rules that stopped an audit. Nobody will go on with the run: the feed's other runs may."""
+    from changeledger.storage.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+
+    try:
+        control = ControlStore(Settings().control_url)
+        control.release_lease(feed.feed, window.holder)
+        audits = control.audits(feed.feed, window) if stage == "audit" else []
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        return []
+    return [f"{a.table}: {a.rule} ({a.violations})" for a in audits if a.detail["stops"]]

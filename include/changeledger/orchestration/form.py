@@ -1,0 +1,95 @@
+"""The form that Airflow shows when somebody triggers a feed's DAG, and what its answers ask of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import Param
+from pydantic import ValidationError
+
+from changeledger.config import Feed, Request
+from changeledger.errors import ConfigError
+
+_MODES = {
+    "incremental": "incremental: what is new since the last release",
+    "window": "window: from start to end",
+    "replay": "replay: quarantined records, after a fix",
+}
+_TOLERATE = {"nothing": "nothing: a violated rule stops the run", "error": "errors, for the reason below"}
+
+
+def params(feed: Feed) -> dict[str, Param]:
+    """Airflow checks types and choices before it makes a run; `request` checks what must fit together."""
+    tables = [t.table for t in feed.tables]
+    return {
+        "mode": Param(
+            "incremental",
+            type="string",
+            title="Mode",
+            enum=list(_MODES),
+            values_display=_MODES,
+            description="A schedule or backfill is incremental over its data interval; a run by hand "
+            "reads up to now.",
+        ),
+        "start": _moment("Start", "Only with the mode window."),
+        "end": _moment("End", "Only with the mode window. Not included; not in the future."),
+        "tables": Param(
+            None,
+            type=["null", "array"],
+            title="Tables",
+            items={"type": "string", "enum": tables},
+            examples=tables,
+            uniqueItems=True,
+            description="None: all. With the mode window: read these tables again, over a window that is "
+            "released. With replay: the quarantined records of these tables.",
+        ),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Everything but publish; the branch stays."
+        ),
+        "tolerate": Param(
+            "nothing",
+            type="string",
+            title="Violated rules that do not stop the run",
+            enum=list(_TOLERATE),
+            values_display=_TOLERATE,
+            description="Critical rules always stop it: records or changes would be lost.",
+        ),
+        "reason": Param(
+            None,
+            type=["null", "string"],
+            title="Reason",
+            description="Why errors may pass. Kept with the release, and shown by `changeledger status`.",
+        ),
+    }
+
+
+def _moment(title: str, description: str) -> Param:
+    return Param(None, title=title, description=description, type=["null", "string"], format="date-time")
+
+
+def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
+    """Raises ConfigError where the answers do not fit together, or name a table that the feed lacks."""
+    mode = answers.get("mode", "incremental")
+    times = [name for name in ("start", "end") if answers.get(name) is not None]
+    if mode == "window" and len(times) < 2:
+        raise ConfigError("the mode `window` needs both `start` and `end`", "trigger the DAG with both")
+    if mode != "window" and times:
+        raise ConfigError(
+            f"`{times[0]}` was given with the mode `{mode}`, which has no use for it",
+            "choose the mode `window`, or leave start and end empty",
+        )
+    try:
+        asked = Request(
+            mode=mode,
+            tables=tuple(sorted(answers.get("tables") or ())),
+            dry_run=answers.get("dry_run", False),
+            tolerate=answers.get("tolerate", "nothing"),
+            reason=answers.get("reason") or "",
+            run=run_id,
+        )
+    except ValidationError as error:
+        said = "; ".join(one["msg"].removeprefix("Value error, ") for one in error.errors())
+        raise ConfigError(said, "trigger the DAG again") from None
+    feed.only(asked.tables)
+    return asked

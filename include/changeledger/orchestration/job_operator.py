@@ -1,0 +1,179 @@
+"""The Airflow operator of a job script: spark-submit or Spark Connect, as the Spark connection says."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowNotFoundException,
+    AirflowRescheduleException,
+    DownstreamTasksSkipped,
+)
+
+from changeledger import exit_codes
+from changeledger.config import PROJECT, Settings, connection_variable
+from changeledger.errors import ConfigError
+from changeledger.storage.session import jars, local_conf
+
+if TYPE_CHECKING:
+    from airflow.sdk import Connection, Context
+
+
+# How often a run looks whether the feed is free. Waiting takes no slot, looking takes a process' start.
+_WAIT = timedelta(seconds=20)
+
+
+class JobOperator(SparkSubmitOperator):
+    """Runs `jobs/<job>.py` with `arguments`.
+
+    The Spark connection is looked at when the task runs: `spark` submits to its master, in client
+    mode; `spark_connect` runs the script as plain Python attached to its warm server.
+    The source's connection, where there is one, reaches the job in its process' environment only.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: str,
+        arguments: Sequence[str],
+        name: str,
+        spark_connection: str,
+        source_connection: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            application=str(PROJECT / "jobs" / f"{job}.py"),
+            application_args=[*arguments],
+            conn_id=spark_connection,
+            name=name,
+            **kwargs,
+        )
+        self.source_connection = source_connection
+        self.spark_connection = spark_connection
+        self._process: subprocess.Popen[str] | None = None
+
+    def execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's signature
+        spark = _connection(self.spark_connection, 'for example {"conn_type": "spark", "host": "local[*]"}')
+        environment = _job_environment()
+        if self.source_connection is not None:
+            source = _connection(self.source_connection, "with the host and login of the feed's source")
+            environment[connection_variable(self.source_connection)] = source.as_json()
+        if spark.conn_type == "spark_connect":
+            url = SparkConnectHook(self.spark_connection).get_connection_url()
+            self._run_attached({**environment, "SPARK_REMOTE": url})
+        elif spark.conn_type == "spark":
+            self._submit(spark, environment)
+        else:
+            raise AirflowFailException(
+                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}; "
+                "it must be `spark` or `spark_connect`"
+            )
+
+    def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
+        if spark.extra_dejson.get("deploy-mode") == "cluster":
+            # The driver would run elsewhere, and its secrets would have to be on the command line.
+            raise AirflowFailException(
+                f"the connection {self.spark_connection!r} asks for deploy-mode cluster; set it to client"
+            )
+        if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
+            # The Spark provider's own complaint would be a NameError.
+            raise AirflowFailException(
+                f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
+                "submits to with apache-airflow-providers-cncf-kubernetes: install that beside the lock"
+            )
+        settings = Settings()
+        try:
+            self.jars = ",".join(jars(settings))
+        except ConfigError as error:
+            raise AirflowFailException(str(error)) from None
+        if (spark.host or "").startswith("local"):
+            self.conf = {k: v for k, v in local_conf(settings).items() if k != "spark.jars"}
+        hook = self._hook = self._get_hook()
+        try:
+            # Not `env_vars`: on YARN and Kubernetes the hook writes those on the command line.
+            hook.submit(self.application, env=environment)
+        except AirflowException:
+            self._end_by(hook._submit_sp.returncode if hook._submit_sp else None)
+            raise
+        except FileNotFoundError as error:
+            raise AirflowFailException(
+                f"{error.filename} is not on the PATH: install the locked requirements.txt"
+            ) from None
+
+    def _run_attached(self, environment: dict[str, str]) -> None:
+        command = [sys.executable, self.application, *map(str, self.application_args or [])]
+        self.log.info("Running %s", " ".join(command))
+        # A session of its own, so that on_kill reaches whatever the job started.
+        with subprocess.Popen(  # noqa: S603 - our own script and arguments
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            self._process = process
+            for line in process.stdout or ():
+                self.log.info("%s", line.rstrip())
+        if process.returncode:
+            self._end_by(process.returncode)
+            raise AirflowException(f"{self.task_id} ended with code {process.returncode}; see the log above")
+
+    def _end_by(self, returncode: int | None) -> None:
+        """Raises what the job's `exit_codes` ask of Airflow; for another code another try may help."""
+        if returncode == exit_codes.FINAL:
+            raise AirflowFailException(
+                f"{self.task_id} stopped; the reason and its remedy are at the end of the log above. Not "
+                "retried: another try would stop in the same way"
+            )
+        if returncode == exit_codes.HELD:
+            again = datetime.now(UTC) + _WAIT
+            self.log.info("Another run holds the feed; see above. Comes again at %s, as no try", again)
+            raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
+        if returncode == exit_codes.NOTHING:
+            self.log.info("Nothing is left to do for this window: what follows is skipped")
+            raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call]
+                tasks=sorted(self.get_flat_relative_ids(upstream=False))
+            )
+
+    def on_kill(self) -> None:
+        if self._process is not None and self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._hook is not None:
+            super().on_kill()
+
+
+def _connection(conn_id: str, what: str) -> Connection:
+    try:
+        return BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        raise AirflowFailException(
+            f"the Airflow connection {conn_id!r} does not exist: create it under Admin > Connections or "
+            f"with `airflow connections add`, {what}"
+        ) from None
+
+
+def _job_environment() -> dict[str, str]:
+    """This process' environment (CHANGELEDGER_* with it), with this Python."""
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    return {
+        **environment,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONUNBUFFERED": "1",
+    }

@@ -1,0 +1,51 @@
+"""The weekly DAG that keeps the lake small: one task a feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, CronDataIntervalTimetable
+
+from changeledger.config import Feed
+from changeledger.orchestration import alerts
+from changeledger.orchestration.feed_dag import POOL, RETRYING
+from changeledger.orchestration.job_operator import JobOperator
+
+_DOC = """\
+### maintain: small files together, old snapshots away
+
+For every feed, once a week: data files are compacted; release tags and snapshots that are older than the
+feed's `keep` are dropped, but for the newest release; files that no snapshot has are removed.
+
+It holds the feed's lease, and waits for a run that has it. While a window is built and not released (an
+audit that waits for a person), its feed is not compacted: its branch could not be published any more.
+Nothing that an open window needs is removed.
+
+**When a task fails**: nothing is lost, readers see what they saw. Read the last lines of its log, and clear
+it.
+"""
+
+
+def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str = "data-engineering") -> DAG:
+    with DAG(
+        dag_id="maintain",
+        description="Compaction, expiry of snapshots, orphan files",
+        doc_md=_DOC,
+        schedule=CronDataIntervalTimetable(schedule, timezone="UTC"),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["changeledger", "maintenance"],
+        default_args={"owner": owner, "pool": POOL, **RETRYING},
+    ) as dag:
+        for feed in feeds:
+            JobOperator(
+                task_id=feed.feed,
+                job="maintain",
+                arguments=["--feed", feed.feed, "--run", "{{ run_id }}"],
+                name=f"changeledger-{feed.feed}-maintain",
+                spark_connection=feed.spark_connection,
+                on_failure_callback=alerts.on_maintenance_failure(feed),
+            )
+    return dag

@@ -1,0 +1,77 @@
+"""What a run covers: one function for runs by schedule, by hand, by an asset and by a backfill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.exceptions import AirflowFailException
+
+from changeledger.config import Feed, Window
+from changeledger.errors import ConfigError
+from changeledger.orchestration.form import request
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import DagRunProtocol
+
+# Runs that were made for a data interval. By hand Airflow makes one up: the last full one, which is old.
+_WITH_INTERVAL = {"scheduled", "backfill"}
+
+
+def window_of(feed: Feed) -> Callable[..., Window]:
+    """The template function `window(params, dag_run)` of the feed's DAG."""
+
+    def window(params: Mapping[str, Any], dag_run: DagRunProtocol) -> Window:
+        try:
+            return resolve_window(feed, params, dag_run)
+        except ConfigError as error:
+            raise AirflowFailException(str(error)) from None
+
+    return window
+
+
+def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -> Window:
+    """From what the run has stored alone, so that a retry or a cleared task has the same window.
+
+    The params of the mode `window`, else the data interval of a schedule or backfill. A run by hand or by
+    an asset has the unfinished interval up to its own moment: what it reads begins at the last release
+    anyway. Raises ConfigError for a window that is empty, reversed or in the future.
+    """
+    asked = request(params, feed, run.run_id)
+    interval = run.data_interval_start, run.data_interval_end
+    if asked.mode == "window":
+        start, end = (_moment(name, params[name]) for name in ("start", "end"))
+    elif str(run.run_type) in _WITH_INTERVAL and None not in interval:
+        start, end = interval  # type: ignore[assignment]
+    else:
+        start, end = _begun_interval(feed.schedule, run.run_after), run.run_after
+    if start >= end:
+        raise ConfigError(
+            f"the window {start.isoformat()} .. {end.isoformat()} is empty or reversed",
+            "trigger the DAG with `start` before `end`",
+        )
+    if end > run.run_after:
+        raise ConfigError(
+            f"the window ends at {end.isoformat()}, in the future: what comes until then would be missed",
+            f"trigger the DAG with an `end` up to {run.run_after.isoformat()}, or later",
+        )
+    return Window(start=start.astimezone(UTC), end=end.astimezone(UTC), request=asked)
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(f"`{name}` is {text!r}", "write for example 2026-01-31T05:00:00Z") from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _begun_interval(schedule: str, moment: datetime) -> datetime:
+    """When the interval began in which the moment lies, or at whose end it is."""
+    # Airflow's scheduler side, which DAG files need not load.
+    from airflow.timetables.interval import CronDataIntervalTimetable as Timetable  # noqa: PLC0415
+    from pendulum import instance  # noqa: PLC0415
+
+    full = Timetable(schedule, timezone="UTC").infer_manual_data_interval(run_after=instance(moment))
+    return full.end if full.end < moment else full.start

@@ -1,0 +1,119 @@
+"""What is told when a task has failed for good, or a run is late; and that its feed is let go."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from changeledger.config import Settings, load_feeds
+from changeledger.orchestration import alerts, resolve_window
+from changeledger.storage.control import ControlStore, Verdict
+
+FEED = load_feeds(Settings().feeds)["shop_cdc"]
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+RUN = SimpleNamespace(
+    run_id="scheduled__1",
+    run_type="scheduled",
+    data_interval_start=NOON - timedelta(hours=1),
+    data_interval_end=NOON,
+    run_after=NOON,
+)
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    return ControlStore(Settings().control_url)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    received: list[dict[str, Any]] = []
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Receiver) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("CHANGELEDGER_ALERT_URL", f"http://127.0.0.1:{server.server_port}/secret")
+        yield received
+        server.shutdown()
+
+
+def context(task: str, **more: Any) -> Any:
+    ti = SimpleNamespace(task_id=task, log_url="http://airflow/logs")
+    return {"ti": ti, "dag_run": RUN, "params": {}, "exception": RuntimeError("it broke"), **more}
+
+
+def test_a_failed_audit_names_its_rules(
+    control: ControlStore, told: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
+    control.acquire_lease(FEED.feed, window.holder, 3600)
+    verdicts = [
+        Verdict("dbo.parts", "order_strict", False, 3, {"stops": True}),
+        Verdict("dbo.parts", "no_unpaired_images", False, 1, {"stops": False}),
+        Verdict("dbo.parts", "conservation", True, 0, {"stops": False}),
+    ]
+    control.save_audit(FEED.feed, window, verdicts)
+    alerts.on_failure(FEED)(context("audit"))
+    (message,) = told
+    assert message.pop("text").startswith("changeledger\nevent: failed\nfeed: shop_cdc\nwindow: 20260131T11")
+    assert message == {
+        "event": "failed",
+        "feed": "shop_cdc",
+        "window": window.id,
+        "stage": "audit",
+        "rules": ["dbo.parts: order_strict (3)"],
+        "error": "it broke",
+        "link": "http://airflow/logs",
+    }
+    assert "feed=shop_cdc" in caplog.text
+    assert control.lease(FEED.feed) is None, "the feed's next run need not wait for it"
+
+
+def test_another_runs_lease_is_left_alone(control: ControlStore, told: list[dict[str, Any]]) -> None:
+    control.acquire_lease(FEED.feed, "another run", 3600)
+    alerts.on_failure(FEED)(context("extract"))
+    assert control.lease(FEED.feed) is not None
+    assert told[0]["rules"] == []
+
+
+@pytest.mark.parametrize("missing", [{"params": {"mode": "window"}}, {"dag_run": None}], ids=str)
+def test_a_run_without_a_window_is_told_of(
+    control: ControlStore, told: list[dict[str, Any]], missing: dict[str, Any]
+) -> None:
+    alerts.on_failure(FEED)(context("extract", **missing))
+    assert told[0]["window"] is None
+    assert told[0]["stage"] == "extract"
+
+
+def test_a_webhook_that_does_not_answer(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_ALERT_URL", "http://127.0.0.1:9/secret")
+    alerts.on_failure(FEED)(context("extract"))
+    assert "CHANGELEDGER_ALERT_URL was not reached" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(("run_type", "count"), [("scheduled", 1), ("manual", 1), ("backfill", 0)])
+def test_a_late_run(control: ControlStore, told: list[dict[str, Any]], run_type: str, count: int) -> None:
+    """Runs of a backfill wait for each other."""
+    run = {"dag_run_id": "r1", "run_type": run_type, "queued_at": "2026-01-31T12:00:00Z"}
+    alerts.late("shop_cdc", {"dag_run": run})
+    assert [(m["event"], m["feed"], m["run"]) for m in told] == [("late", "shop_cdc", "r1")] * count

@@ -1,0 +1,42 @@
+"""The command lines that a scheduled run starts, word by word: `golden/spark_submit.txt`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from changeledger.config import PROJECT
+from tests.dags.test_stage_operator import Started, spark, started
+
+__all__ = ["started"]
+GOLDEN = Path(__file__).with_name("golden") / "spark_submit.txt"
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+RUN_ID = "scheduled__2026-01-31T11:00:00+00:00"
+
+
+def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
+    spark(monkeypatch, conn_type="spark", host="spark://master", port=7077)
+    dags = DagBag(str(PROJECT / "dags")).dags
+    tasks = [*dags["shop_cdc"].tasks, dags["maintain"].get_task("shop_cdc")]
+    for task in tasks:
+        execute(task)
+    shown = [" ".join(job.command).replace(str(PROJECT), "<project>") for job in started]
+    assert [line.replace(f"{tmp_path}/", "") for line in shown] == GOLDEN.read_text().splitlines()
+
+
+def execute(task: Any) -> None:
+    run = SimpleNamespace(
+        run_id=RUN_ID,
+        run_type="scheduled",
+        data_interval_start=NOON - timedelta(hours=1),
+        data_interval_end=NOON,
+        run_after=NOON,
+    )
+    context = {"params": {}, "dag_run": run, "run_id": RUN_ID, "dag": task.dag}
+    task.render_template_fields(context)
+    task.execute(context)

@@ -1,0 +1,90 @@
+"""A person in front of Airflow: log in, fill the form, see the run succeed, open what its audit found."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from pathlib import Path
+
+import httpx
+import pytest
+
+from sourcelab.log import simulate
+from tests.integration import browser
+from tests.integration.airflow_lab import BEGIN, HOUR, HOURS, Lab, running, spread
+from tests.integration.browser import Browser, until
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
+]
+
+FEED = "watched"
+TABLE = "dbo.customers"
+_POPOVER = "//*[@data-scope='popover'][@data-part='content'][@data-state='open']"
+
+
+def test_a_window_and_a_table_by_the_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running([FEED], spread(simulate(5, 12)), tmp_path, monkeypatch) as lab:
+        times = {"start": BEGIN.isoformat(), "end": (BEGIN + HOURS * HOUR).isoformat()}
+        lab.cli("dags", "trigger", FEED, "--conf", json.dumps({"mode": "window", **times}))
+        lab.await_that(lab.all_done(1))
+        with Browser(tmp_path / "chromedriver.log") as page:
+            try:
+                _watch(page, lab)
+            except AssertionError:
+                page.picture(tmp_path / "failed.png")
+                raise
+
+
+def _watch(page: Browser, lab: Lab) -> None:
+    ((user, password),) = lab.airflow.passwords().items()
+    page.go(lab.airflow.url)
+    page.type("//input[@name='username']", user)
+    page.type("//input[@name='password']", password, enter=True)
+    page.find("//*[text()='Dags']")
+
+    page.go(f"{lab.airflow.url}/dags/{FEED}")
+    page.click("//button[@data-testid='trigger-dag-button']")
+    page.find("//*[contains(text(), 'Trigger Dag - watched')]")
+    choose(page, "Mode", "window: from start to end")
+    pick(page, "Start", BEGIN)
+    pick(page, "End", BEGIN + 2 * HOUR)
+    choose(page, "Tables", TABLE)
+    page.click("//button[@data-testid='trigger-dag-submit']")
+    lab.await_that(lambda: lab.asked("SELECT count(*) FROM dag_run") == [(2,)], 60)
+
+    ((run_id, conf),) = lab.asked("SELECT run_id, conf FROM dag_run ORDER BY id DESC LIMIT 1")
+    asked = json.loads(conf)
+    assert (asked["mode"], asked["tables"]) == ("window", [TABLE])
+    page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}")
+    until(lambda: "Success" in page.text and "Running" not in page.text, 240, lambda: page.text[:3000])
+
+    page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}/tasks/audit")
+    link = page.attribute("//a[contains(., 'Data Docs')]", "href")
+    assert link is not None
+    assert re.fullmatch(rf"{lab.airflow.url}/data-docs/{FEED}/\w+Z_\w+Z_[0-9a-f]{{8}}/index.html", link)
+    assert httpx.get(link).status_code == 401, "nothing without a login"
+    page.go(link)
+    until(lambda: TABLE in page.text, 30, lambda: page.text[:3000])
+    page.click(f"(//a[contains(., '{TABLE}') or contains(@href, 'validations')])[1]")
+    until(lambda: "No two changes have the same id" in page.text, 30, lambda: page.text[:3000])
+
+
+def field(name: str) -> str:
+    return f"//*[@role='group'][.//label[starts-with(normalize-space(.), '{name}')]]"
+
+
+def choose(page: Browser, name: str, answer: str) -> None:
+    """In a select of the form."""
+    page.click(f"{field(name)}//input[@role='combobox']")
+    page.click(f"//*[@role='option'][contains(., '{answer}')]")
+
+
+def pick(page: Browser, name: str, moment: datetime) -> None:
+    """With the form's date-time picker."""
+    page.click(f"{field(name)}//*[@data-testid='datetime-input']")
+    page.type(f"{_POPOVER}//input[@placeholder='YYYY/MM/DD']", f"{moment:%Y/%m/%d}")
+    page.type(f"{_POPOVER}//input[@placeholder='HH:mm']", f"{moment:%H:%M}")
+    page.click("//*[contains(text(), 'Trigger Dag - watched')]")

@@ -1,0 +1,228 @@
+"""What a person may ask of a run: chosen tables, a dry run, rules that may be violated, a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Request, Settings, Window
+from changeledger.errors import AuditFailed, ConfigError, LeaseHeld, StageOrderError
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore
+from changeledger.storage.releases import release_tag
+from sourcelab import ces, sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.messages import produce
+from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.tables import CUSTOMERS, ORDERS
+from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run
+
+pytestmark = pytest.mark.integration
+
+BUILD = (extract, normalize, reconcile)
+BOTH = [{"table": "dbo.customers"}, {"table": "sales.orders"}]
+HALF = 12
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(5, 24)
+
+
+@pytest.fixture
+def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log, to_tx=HALF)
+        yield postgres
+
+
+@pytest.fixture
+def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    name = request.node.name.removeprefix("test_")[:50]
+    return cdc_feed(name, source, monkeypatch, tables=BOTH)
+
+
+def asked(end: datetime | None = None, start: datetime = BEGIN, **request: Any) -> Window:
+    return Window(start=start, end=end or datetime.now(UTC), request=Request(**request))
+
+
+def idle(**request: Any) -> Window:
+    """The last moment, in which nothing came: an earlier start would read the past again."""
+    end = datetime.now(UTC)
+    return asked(end, end - timedelta(milliseconds=1), **request)
+
+
+def control() -> ControlStore:
+    return ControlStore(Settings().control_url)
+
+
+def current(spark: SparkSession, feed: Feed, table: Any) -> dict[Any, Any]:
+    found = rows(spark, lake_name(feed, table.full_name))
+    return {tuple(r[k] for k in table.key): {n: plain(r[n]) for n in table.names} for r in found}
+
+
+def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
+    names = [lake_name(feed, table["table"], kind) for table in BOTH for kind in ("", "_history", "_changes")]
+    return {name: lake.snapshot_of(spark, name, "main") for name in names}
+
+
+def told_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
+    found = spark.table(f"lake.{feed.feed}.dispositions").where(f"run_id = '{over.id}'")
+    return {
+        (r["table"], r["disposition"]): r["count"]
+        for r in found.groupBy("table", "disposition").count().collect()
+    }
+
+
+def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
+    over = asked()
+    run(spark, feed, over)
+    before, position = main_of(spark, feed), control().position(feed.feed)
+    again = asked(over.end, mode="window", tables=("dbo.customers",), run="manual__1")
+    run(spark, feed, again)
+    assert set(told_by(spark, feed, again)) == {("dbo.customers", "duplicate")}
+    assert control().position(feed.feed) == position
+    after = main_of(spark, feed)
+    untouched = [name for name in before if "sales_orders" in name]
+    assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
+    release = control().latest_release(feed.feed)
+    assert release is not None
+    assert release.window_id == again.id
+    for name in after:
+        assert lake.snapshot_of(spark, name, release_tag(release.id)) == after[name], "one tag for all tables"
+    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
+        extract.run(spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
+    with pytest.raises(LeaseHeld, match="manual__2"):
+        extract.run(spark, feed, asked())
+
+
+def test_a_table_that_the_feed_got_later(
+    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All tables are in one topic: its records were read when the feed did not have the table yet."""
+    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path) as kafka:
+        early = message_feed("later", "ces", kafka, ["later"], monkeypatch, tables=BOTH[:1])
+        produce(kafka.bootstrap, ces.messages(log, topic="later"))
+        over = asked()
+        run(spark, early, over)
+        feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
+        run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
+        assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
+        assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+        assert extract.run(spark, feed, idle()) is False, "nothing of the topic is left"
+
+
+def test_a_window_with_nothing_new_ends_after_extract(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    run(spark, feed, asked())
+    release = control().latest_release(feed.feed)
+    over = idle()
+    assert extract.run(spark, feed, over) is False
+    stored = control().window(feed.feed, over)
+    assert stored is not None
+    assert stored.status == "empty"
+    assert control().reached(feed.feed) == over.end
+    assert control().lease(feed.feed) is None
+    assert extract.run(spark, feed, over) is False, "again: done already"
+    found = control().latest_release(feed.feed)
+    assert found is not None
+    assert release is not None
+    assert found.id == release.id
+    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    run(spark, feed, asked())
+    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
+
+
+def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
+    run(spark, feed, asked())
+    before, position = main_of(spark, feed), control().position(feed.feed)
+    assert extract.run(spark, feed, idle(dry_run=True)) is False
+    assert control().position(feed.feed) == position
+    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    trial = asked(dry_run=True, run="manual__1")
+    run(spark, feed, trial, (*BUILD, audit))
+    stored = control().window(feed.feed, trial)
+    assert stored is not None
+    assert stored.request.dry_run
+    with pytest.raises(StageOrderError, match="dry run"):
+        publish.run(spark, feed, trial)
+    assert main_of(spark, feed) == before
+    control().release_lease(feed.feed, trial.holder)
+    true = asked(trial.end, run="manual__2")
+    assert true.id == trial.id
+    run(spark, feed, true)
+    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+
+
+def test_rules_let_pass_for_a_reason(
+    spark: SparkSession, source: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed = cdc_feed("tolerant", source, monkeypatch, tables=BOTH, quarantine_limit=0)
+    spoil(source)
+    over = asked()
+    run(spark, feed, over, BUILD)
+    with pytest.raises(AuditFailed, match="quarantine_limit: 1 violations"):
+        audit.run(spark, feed, over)
+    excused = asked(over.end, tolerate="error", reason="row 10000 is a test of theirs")
+    run(spark, feed, excused)
+    release = control().latest_release(feed.feed)
+    assert release is not None
+    assert release.counts["tolerated"] == [
+        [f"feed {feed.feed}", "quarantine_limit", 1, "row 10000 is a test of theirs"]
+    ]
+    stored = control().window(feed.feed, excused)
+    assert stored is not None
+    assert stored.request.reason == "row 10000 is a test of theirs"
+    # Read again: it cannot be read yet, and is still there once.
+    replay = asked(
+        mode="replay", tables=("dbo.customers",), tolerate="error", reason="as before", run="manual__2"
+    )
+    run(spark, feed, replay)
+    assert told_by(spark, feed, replay) == {("dbo.customers", "quarantined"): 1}
+    (kept,) = rows(spark, f"lake.{feed.feed}.quarantine")
+    assert kept["run_id"] == replay.id
+    # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.
+    other = asked(mode="replay", tables=("sales.orders",), run="manual__3")
+    assert extract.run(spark, feed, other) is False
+
+
+def test_a_branch_that_no_longer_follows_main(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    """A cleared middle task: between its audit and its publish another window was released."""
+    early = asked()
+    run(spark, feed, early, (*BUILD, audit))
+    control().release_lease(feed.feed, early.holder)
+    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
+    run(spark, feed, asked())
+    done = main_of(spark, feed)
+    for stage in (reconcile, audit, publish):
+        with pytest.raises(StageOrderError, match="clear normalize with what follows it"):
+            stage.run(spark, feed, early)
+    assert main_of(spark, feed) == done
+    assert not control().incomplete_releases(feed.feed)
+    run(spark, feed, early, (normalize, reconcile, audit, publish))
+    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
+
+
+def spoil(source: Postgres) -> None:
+    """One more row of customers, of an operation that there is not."""
+    table = '"cdc"."dbo_customers_CT"'
+    with psycopg.connect(source.url.replace("+psycopg", ""), autocommit=True) as database:
+        found = database.execute(f'SELECT * FROM {table} WHERE "__$operation" = 2 LIMIT 1')
+        assert found.description is not None
+        names = [d.name for d in found.description]
+        row = dict(zip(names, found.fetchone() or (), strict=True)) | {"__$operation": 9, "id": 10_000}
+        columns = ", ".join(f'"{n}"' for n in names)
+        marks = ", ".join(["%s"] * len(names))
+        database.execute(f"INSERT INTO {table} ({columns}) VALUES ({marks})", [row[n] for n in names])

@@ -1,0 +1,68 @@
+"""Airflow's own scheduler: in whatever order windows are run, and how often, the tables are the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Settings
+from changeledger.contract import distinct_names
+from changeledger.storage.session import spark_conf
+from sourcelab.log import Log, simulate
+from tests.integration.airflow_lab import BEGIN, HOUR, HOURS, TABLES, Lab, running, spread
+
+pytestmark = pytest.mark.integration
+
+FEEDS = ("forwards", "backwards", "straight")
+# What says in which run a row was written.
+OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+
+
+def test_windows_in_any_order_and_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = spread(simulate(5, 30))
+    with running(FEEDS, log, tmp_path, monkeypatch) as lab:
+        _run(spark, lab, log)
+
+
+def _run(spark: SparkSession, lab: Lab, log: Log) -> None:
+    lab.backfill("forwards")
+    lab.backfill("backwards", "--run-backwards")
+    times = {"start": BEGIN.isoformat(), "end": (BEGIN + HOURS * HOUR).isoformat()}
+    lab.cli("dags", "trigger", "straight", "--conf", json.dumps({"mode": "window", **times}))
+    # In mid-run: one of the three has read its first window, others wait for theirs.
+    lab.await_that(lambda: lab.has_ended("straight", "extract"))
+    lab.lose_the_scheduler()
+    runs = 2 * HOURS + 1
+    lab.await_that(lab.all_done(runs))
+    found = {feed: tables(spark, lab.settings, feed) for feed in FEEDS}
+    assert found["forwards"] == found["straight"]
+    assert found["backwards"] == found["straight"]
+    for table in TABLES:
+        assert len(found["straight"][table, "current"]) == len(log.final_rows(log.table(table)))
+    # What is done stays done: again from its beginning, and from its middle.
+    lab.backfill("backwards", "--reprocess-behavior", "completed")
+    first = [BEGIN.isoformat(), "--end-date", BEGIN.isoformat()]
+    lab.cli("tasks", "clear", "forwards", "-t", "^normalize$", "-d", "-y", "--start-date", *first)
+    lab.await_that(lab.all_done(runs))
+    assert {feed: tables(spark, lab.settings, feed) for feed in FEEDS} == found
+
+
+def tables(spark: SparkSession, settings: Settings, feed: str) -> dict[tuple[str, str], list[str]]:
+    """The rows of every published table, without what says in which run they were written."""
+    session = spark.newSession()
+    for key, value in spark_conf(settings).items():
+        if key.startswith("spark.sql.catalog.lake."):
+            session.conf.set(key, value)
+    return {
+        (table, kind): sorted(
+            repr({k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN})
+            for row in session.table(name).collect()
+        )
+        for table, names in distinct_names(feed, list(TABLES)).items()
+        for kind, name in names._asdict().items()
+    }

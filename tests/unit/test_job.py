@@ -1,0 +1,160 @@
+"""What ends a job before Spark starts, and what its exit code then tells Airflow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from changeledger import exit_codes, job
+from changeledger.config import Request, Settings, Window
+from changeledger.errors import AuditFailed, SourceUnavailable
+from changeledger.storage import session
+from changeledger.storage.control import ControlStore, kept, lease
+
+FEED = "shop"
+HOUR = Window(
+    start=datetime(2026, 1, 31, 11, tzinfo=UTC),
+    end=datetime(2026, 1, 31, 12, tzinfo=UTC),
+    request=Request(run="scheduled__1"),
+)
+TOLD: dict[str, Any] = {
+    "feed": FEED,
+    "dialect": "sqlserver_cdc",
+    "database": "shop",
+    "connection": "shop_sqlserver",
+    "source": {},
+    "tables": [{"table": "dbo.parts"}],
+}
+
+
+@pytest.fixture
+def feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "feeds"
+    folder.mkdir()
+    (folder / "shop.yaml").write_text(yaml.safe_dump(TOLD))
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+
+    def no_spark(_: str) -> None:
+        raise AssertionError("Spark was started")
+
+    monkeypatch.setattr(session, "spark_session", no_spark)
+    return folder
+
+
+@pytest.fixture
+def control(feeds: Path, tmp_path: Path) -> ControlStore:
+    (tmp_path / "home").mkdir()
+    return ControlStore(Settings().control_url)
+
+
+def run(*_: Any) -> bool | None:
+    raise AssertionError("the stage was run")
+
+
+def ended(*more: str, run: Callable[..., bool | None] = run) -> int:
+    arguments = ["--feed", FEED, "--start", HOUR.start.isoformat(), "--end", HOUR.end.isoformat()]
+    request = [] if "--request" in more else ["--request", HOUR.request.argument()]
+    with pytest.raises(SystemExit) as caught:
+        job.main(run, [*arguments, *request, *more])
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+def test_a_feed_file_that_was_broken_since_the_dag_was_parsed(
+    feeds: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (feeds / "shop.yaml").write_text("feed: shop\ntables: [")
+    assert ended() == exit_codes.FINAL
+    assert str(feeds / "shop.yaml") in caplog.text
+    assert "Remedy:" in caplog.text
+
+
+def test_a_feed_that_is_gone(feeds: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (feeds / "shop.yaml").unlink()
+    assert ended() == exit_codes.FINAL
+    assert "there is no feed 'shop'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--end", "2026-01-31T11:00:00+00:00"], "empty or reversed"),
+        (["--request", '{"mode": "replay", "dry_run": true}'], "no dry run"),
+        (["--request", '{"mode": "window", "tables": ["dbo.other"]}'], "has no table dbo.other"),
+        (["--request", '{"colour": "green"}'], "correct --start, --end and --request"),
+    ],
+)
+def test_a_request_that_cannot_be_met(
+    feeds: Path, caplog: pytest.LogCaptureFixture, more: list[str], message: str
+) -> None:
+    assert ended(*more) == exit_codes.FINAL
+    assert message in caplog.text
+
+
+def test_while_another_run_is_at_work(control: ControlStore, caplog: pytest.LogCaptureFixture) -> None:
+    """Also one over the same window."""
+    other = HOUR.model_copy(update={"request": Request(run="manual__2")})
+    control.acquire_lease(FEED, other.holder, 3600)
+    assert ended() == exit_codes.HELD
+    assert "manual__2" in caplog.text
+
+
+def test_a_window_that_is_done(control: ControlStore) -> None:
+    control.open_window(FEED, HOUR, {}, {"dbo.parts": "0A"})
+    control.close_empty(FEED, HOUR, {"dbo.parts": "0A"})
+    assert control.position(FEED) == {"dbo.parts": "0A"}
+    assert ended() == exit_codes.NOTHING
+    assert control.lease(FEED) is None
+
+
+class TestLease:
+    def fails(self, control: ControlStore, error: Exception) -> None:
+        control.acquire_lease(FEED, "me", 3600)
+        with pytest.raises(type(error)), kept(control, FEED, "me"):
+            raise error
+
+    def test_an_error_that_no_retry_mends_lets_others_in(self, control: ControlStore) -> None:
+        self.fails(control, AuditFailed("a rule", "a remedy"))
+        assert control.lease(FEED) is None
+
+    @pytest.mark.parametrize("error", [SourceUnavailable("away", "wait"), RuntimeError("a fault of ours")])
+    def test_for_another_try_it_is_kept(self, control: ControlStore, error: Exception) -> None:
+        self.fails(control, error)
+        assert control.lease(FEED) is not None
+
+    def test_it_is_renewed_while_a_stage_works(
+        self, control: ControlStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
+        control.acquire_lease(FEED, "me", 60)
+        begun = control.lease(FEED)
+        assert begun is not None
+        with kept(control, FEED, "me"):
+            for _ in range(500):
+                now = control.lease(FEED)
+                assert now is not None
+                if now.expires_at > begun.expires_at:
+                    return
+        raise AssertionError("not renewed")
+
+
+def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
+    asked = Request(mode="window", dry_run=True, run="manual__1")
+    trial = HOUR.model_copy(update={"request": asked})
+    assert trial.id == HOUR.id
+    control.open_window(FEED, trial, {}, {})
+    stored = control.window(FEED, HOUR)
+    assert stored is not None
+    assert stored.request == asked
+    assert json.dumps(stored.asked) == '{"mode": "window", "dry_run": true, "run": "manual__1"}'
+    control.keep_request(FEED, HOUR)
+    stored = control.window(FEED, HOUR)
+    assert stored is not None
+    assert not stored.request.dry_run
