@@ -48,7 +48,7 @@ def test_the_feeds_of_a_database_are_compared_daily(dags: dict[str, Any]) -> Non
     (task,) = dag.tasks
     assert Path(task.application).name == "compare.py"
     assert task.application_args == ["--database", "shop", "--again", "{{ params.again | lower }}"]
-    assert dag.timetable.summary == "30 4 * * *"
+    assert dag.timetable.expression == "30 4 * * *"
     assert all(name in dag.doc_md for name in EXPECTED)
 
 

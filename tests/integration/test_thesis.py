@@ -11,6 +11,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed
+from changeledger.databases import Database
+from changeledger.stages import compare
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Change, Interval, Log, Transaction, simulate
 from sourcelab.messages import Message, produce
@@ -90,6 +92,17 @@ def test_five_dialects_tell_one_truth(
     for feed in feeds:
         for table in log.tables:
             _check(spark, feed, log, table)
+    _compare(spark, feeds, log)
+
+
+def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
+    """Every feed agrees with SQL Server's own CDC tables, as the comparison of ledgers finds by itself."""
+    compared = compare.run(spark, Database(database="shop", reference="cdc"), {f.feed: f for f in feeds})
+    assert {(row.feed, row.table) for row in compared} == {
+        (feed.feed, table.full_name) for feed in feeds[1:] for table in log.tables
+    }
+    assert {row.outcome for row in compared} == {"agree"}
+    assert all(row.counts["equal"] + row.counts["legitimate"] > 0 for row in compared)
 
 
 def _messages(log: Log, first: int, last: int) -> Iterator[Message]:
