@@ -23,7 +23,6 @@ from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects.debezium_schema import discover, named_columns
-from changeledger.dialects.debezium_unions import unwrapped
 from changeledger.dialects.debezium_values import placeholder_texts, wire
 
 _SOURCE = (
@@ -66,8 +65,7 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
-    parsed = unwrapped(_parsed(raw), contract, source)
-    staged = _images(_placed(parsed, contract), contract, wire(source), held)
+    staged = _images(_placed(_parsed(raw), contract), contract, wire(source), held)
     return (
         _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
     )

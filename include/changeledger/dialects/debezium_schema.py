@@ -75,7 +75,7 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract:
     for sample in samples:
         payload = _payload(_json_object(sample.value))
         for side in ("before", "after"):
-            image = _row(payload.get(side))
+            image = payload.get(side)
             names |= dict.fromkeys(image if isinstance(image, dict) else ())
         key |= dict.fromkeys(_payload(_json_object(sample.key)))
     place = {name: at for at, name in enumerate((n for n in key if n in names), 1)}
@@ -86,14 +86,6 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract:
             for at, n in enumerate(names, 1)
         ),
     )
-
-
-def _row(image: object) -> object:
-    """In Avro printed as JSON a row is in a member named after its type."""
-    if isinstance(image, dict) and len(image) == 1:
-        name, inner = next(iter(image.items()))
-        return inner if name.endswith(".Value") and isinstance(inner, dict) else image
-    return image
 
 
 def _together(known: Contract | None, told: Contract | None) -> Contract | None:
