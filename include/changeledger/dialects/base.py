@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -73,10 +74,11 @@ class Survey:
 
 
 class Known(NamedTuple):
-    """What earlier windows have told: contracts by table, shapes by id."""
+    """What earlier windows have told: contracts by table, shapes by id; Avro schemas (JSON) by their id."""
 
     contracts: Mapping[str, Contract]
     shapes: Mapping[str, Contract]
+    schemas: Mapping[int, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -267,6 +269,11 @@ def whole_message(raw_key: str) -> list[Column]:
         F.col("value").alias("raw_value"),
         F.col("headers").alias("raw_headers"),
     ]
+
+
+def beginning() -> Column:
+    """The first bytes of a message that is no text, to show."""
+    return F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 40)))
 
 
 def by_case(told: Column, outcomes: Mapping[str, str]) -> Column:
