@@ -24,7 +24,8 @@ from changeledger.contract import Contract
 from changeledger.dialects import avro_frames, base, debezium_avro
 from changeledger.dialects.avro import Wanted, wanted_ddl
 from changeledger.dialects.debezium_avro import CONTROL, ENVELOPE, FAULT, FAULT_DETAIL, READ
-from changeledger.dialects.debezium_schema import discover, named_columns
+from changeledger.dialects.debezium_schema import discover, named_columns, union_topics
+from changeledger.dialects.debezium_unions import UNIONS, unwrapped
 from changeledger.dialects.debezium_values import placeholder_texts, wire
 
 
@@ -49,14 +50,16 @@ _RANKS = {"d": "01", "c": "02", "u": "04", "r": "05"}
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """A topic tells one table; its messages' schema blocks, or Avro schemas, tell the columns."""
     framed = avro_frames.framed(raw)
+    in_json = raw.where(~avro_frames.is_framed()) if framed else raw
+    samples = base.samples(in_json)
+    topics, unions = discover(samples, feed), union_topics(samples)
+    told = []
+    for topic, (table, shape) in topics.items():
+        records = in_json.where(F.col("topic") == topic)
+        marked = records.withColumn(UNIONS, F.lit(True)) if topic in unions else records
+        told.append(base.Told(table, shape, marked))
     if framed:
-        topics = discover(base.samples(raw.where(~avro_frames.is_framed())), feed)
-        return debezium_avro.survey(raw, framed, topics, feed, known.schemas)
-    topics = discover(base.samples(raw), feed)
-    told = [
-        base.Told(table, shape, raw.where(F.col("topic") == topic))
-        for topic, (table, shape) in topics.items()
-    ]
+        return debezium_avro.survey(raw, framed, told, set(topics), feed, known.schemas)
     return base.Survey(told, raw.where(~F.col("topic").isin(list(topics))))
 
 
@@ -67,6 +70,8 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     held = placeholder_texts(source)
     is_avro = READ in raw.columns
     parsed = _read(raw) if is_avro else _parsed(raw)
+    if UNIONS in raw.columns:
+        parsed = unwrapped(parsed, contract)
     staged = _images(_positions(parsed), contract, wire(source), held)
     form = _problems_of_avro() if is_avro else _problems_of_json()
     outcome = base.whole_message("key_bytes")

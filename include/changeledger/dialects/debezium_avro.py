@@ -62,17 +62,17 @@ class _Written(NamedTuple):
     shape: Contract | None = None
 
 
-def survey(
-    raw: DataFrame, framed: Sequence[Framed], json: Mapping[str, tuple[str, Contract | None]],
-    feed: Feed, schemas: Mapping[int, str],
-) -> base.Survey:  # fmt: skip
-    """The survey of messages of which some are `framed`; `json` are the topics that tell a table in JSON."""
+def survey(  # noqa: PLR0913, PLR0917 - what is known of the window's messages
+    raw: DataFrame,
+    framed: Sequence[Framed],
+    in_json: Sequence[base.Told],
+    json_topics: set[str],
+    feed: Feed,
+    schemas: Mapping[int, str],
+) -> base.Survey:
+    """The survey of messages of which some are `framed`; `in_json` are the others of `json_topics`."""
     written = [_written(one, feed, schemas) for one in framed]
-    told = [
-        base.Told(table, shape, raw.where((F.col("topic") == topic) & ~avro_frames.is_framed()))
-        for topic, (table, shape) in json.items()
-    ]
-    topics = set(json)
+    told, topics = list(in_json), set(json_topics)
     for one in written:
         if one.table is None or one.schema is None:
             continue

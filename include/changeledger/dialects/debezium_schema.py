@@ -9,6 +9,7 @@ from typing import Any
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract, SqlType
 from changeledger.dialects.base import Sample
+from changeledger.dialects.debezium_unions import is_wrapped, row_of
 from changeledger.errors import ContractError
 
 # Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can tell.
@@ -68,6 +69,11 @@ def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, tuple[str, Cont
     return found
 
 
+def union_topics(samples: Sequence[Sample]) -> set[str]:
+    """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
+    return {sample.topic for sample in samples if is_wrapped(_payload(json_object(sample.value)))}
+
+
 def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
     """The feed's table that a change event tells; None where it is none, or of another table."""
     source = payload.get("source")
@@ -83,7 +89,7 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract:
     for sample in samples:
         payload = _payload(json_object(sample.value))
         for side in ("before", "after"):
-            image = payload.get(side)
+            image = row_of(payload.get(side)) or payload.get(side)
             names |= dict.fromkeys(image if isinstance(image, dict) else ())
         key |= dict.fromkeys(_payload(json_object(sample.key)))
     place = {name: at for at, name in enumerate((n for n in key if n in names), 1)}
