@@ -18,7 +18,7 @@ class SchemaRegistry:
     """Serves on a free port of the loopback address, from enter to exit; with a login where one is given."""
 
     def __init__(self, login: str | None = None) -> None:
-        self.schemas: dict[int, str] = {}
+        self.schemas: dict[str, str] = {}
         self._login = login
         self._server: ThreadingHTTPServer | None = None
 
@@ -31,10 +31,10 @@ class SchemaRegistry:
         """The id of a schema; the same one for the same text."""
         for number, known in self.schemas.items():
             if known == schema:
-                return number
-        number = len(self.schemas) + 1
+                return int(number)
+        number = str(len(self.schemas) + 1)
         self.schemas[number] = schema
-        return number
+        return int(number)
 
     def __enter__(self) -> Self:
         registry = self
@@ -72,7 +72,7 @@ class SchemaRegistry:
         prefix, _, number = path.partition("?")[0].rpartition("/")
         if prefix != "/schemas/ids" or not number.isdigit():
             return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
-        schema = self.schemas.get(int(number))
+        schema = self.schemas.get(number)
         if schema is None:
             return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
         return 200, {"schema": schema}

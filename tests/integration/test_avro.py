@@ -108,7 +108,7 @@ def test_the_tables_of_avro_are_those_of_json_whatever_befalls_the_registry(
         kept = quarantine.records(spark, in_avro, Chosen()).select("reason").collect()
         assert [row["reason"] for row in kept] == ["unknown_schema"]
 
-        (registry.schemas[99],) = held
+        (registry.schemas["99"],) = held
         assert quarantine.replay(spark, in_avro, Chosen()) == 1
         run(spark, in_avro, window())
     assert quarantine.records(spark, in_avro, Chosen()).isEmpty()

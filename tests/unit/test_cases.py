@@ -99,10 +99,10 @@ class Case:
         return Contract.model_validate_json(path.read_text("utf-8")) if path.exists() else None
 
     @cached_property
-    def schemas(self) -> dict[int, str]:
+    def schemas(self) -> dict[str, str]:
         path = self.folder / "schemas.json"
         told = json.loads(path.read_text("utf-8")) if path.exists() else {}
-        return {int(number): json.dumps(schema) for number, schema in told.items()}
+        return {number: json.dumps(schema) for number, schema in told.items()}
 
     @cached_property
     def feed(self) -> Feed:

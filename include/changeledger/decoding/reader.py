@@ -31,7 +31,7 @@ from changeledger.stages import mask_orders, reading
 from changeledger.storage.schema_registry import SchemaRegistry
 
 Result = dict[str, Any]
-Schemas = Callable[[Iterable[int]], Mapping[int, str]]
+Schemas = Callable[[Iterable[str]], Mapping[str, str]]
 
 _MESSAGE = (
     "line int, topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
@@ -79,8 +79,8 @@ def schemas_of(feed: Feed) -> Schemas:
         return lambda _: {}
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
 
-    def known(ids: Iterable[int]) -> Mapping[int, str]:
-        found = {one: registry.schema(one) for one in ids} if registry else {}
+    def known(ids: Iterable[str]) -> Mapping[str, str]:
+        found = {one: registry.schema(int(one)) for one in ids} if registry else {}
         return {one: schema for one, schema in found.items() if schema is not None}
 
     return known

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -40,15 +40,20 @@ _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _MARK_BYTES = 16
 _DEEPEST = 50
 
-# What is wanted of a record: `TEXT` for a member as text, `MEMBERS` for a map of its own members' texts, or
-# the wanted members of the record that it is.
+# What is wanted of a record: `TEXT` for a member as text, `RAW` for bytes as they are in a text that may be
+# none, `MEMBERS` for a map of its own members' texts, or the wanted members of the record that it is.
 TEXT = "text"
+RAW = "raw"
 MEMBERS = "members"
 Wanted = Mapping[str, Any]
 
 
 class UnusableSchema(ValueError):
     """A schema that is none of Avro's, or says what Spark cannot read. The text says why."""
+
+
+# SQL text of the text of a value at a path; None where it is the usual one.
+Leaf = Callable[["Node", str], str | None]
 
 
 @dataclass(frozen=True)
@@ -93,9 +98,12 @@ class Schema:
         """The record; NULL where the bytes are too few or too many, or none of the schema's."""
         return F.when(read["mark"] == F.unhex(F.md5(value)), read["body"])
 
-    def struct(self, path: str, wanted: Wanted) -> str:
-        """SQL text of a struct with the wanted members of the record at `path`; NULL for those not there."""
-        return _struct(self.root, path, wanted)
+    def struct(self, path: str, wanted: Wanted, leaf: Leaf | None = None) -> str:
+        """SQL text of a struct with the wanted members of the record at `path`; NULL for those not there.
+
+        `leaf` gives the text of values that the dialect's JSON does not write as usual.
+        """
+        return _struct(self.root, path, wanted, leaf or in_base64)
 
     def json(self, path: str) -> str:
         """SQL text of the record at `path` as JSON: all its members by their names, bytes as base64."""
@@ -193,50 +201,58 @@ def _names(told: Mapping[str, Any], namespace: str) -> tuple[str, str]:
     return full, full.rpartition(".")[0]
 
 
-def _struct(node: Node, path: str, wanted: Wanted) -> str:
-    members = [f"{literal(name)}, {_member(node, path, name, what)}" for name, what in wanted.items()]
+def in_base64(node: Node, path: str) -> str | None:
+    return f"base64({path})" if node.kind in {"bytes", "fixed"} else None
+
+
+def _struct(node: Node, path: str, wanted: Wanted, leaf: Leaf) -> str:
+    members = [f"{literal(name)}, {_member(node, path, name, what, leaf)}" for name, what in wanted.items()]
     return f"CASE WHEN {path} IS NOT NULL THEN named_struct({', '.join(members)}) END"
 
 
-def _member(node: Node, path: str, name: str, what: Any) -> str:
+def _member(node: Node, path: str, name: str, what: Any, leaf: Leaf) -> str:
     place = {known: at for at, known in enumerate(node.fields)}.get(name)
     if place is None:
         return f"CAST(NULL AS {wanted_ddl(what)})"
     inner, inside = node.fields[name], f"{path}.f{place}"
     if what == TEXT:
-        return _text(inner, inside)
+        return _text(inner, inside, leaf)
+    if what == RAW:
+        return f"CAST({inside} AS STRING)"
     if inner.kind != "record":
         return f"CAST(NULL AS {wanted_ddl(what)})"
-    return _members(inner, inside) if what == MEMBERS else _struct(inner, inside, what)
+    return _members(inner, inside, leaf) if what == MEMBERS else _struct(inner, inside, what, leaf)
 
 
 def wanted_ddl(what: Any) -> str:
     """The Spark type of what is wanted."""
-    if what == TEXT:
+    if what in (TEXT, RAW):
         return "STRING"
     if what == MEMBERS:
         return "MAP<STRING, STRING>"
     return f"STRUCT<{', '.join(f'{quoted(name)}: {wanted_ddl(inner)}' for name, inner in what.items())}>"
 
 
-def _members(node: Node, path: str) -> str:
+def _members(node: Node, path: str, leaf: Leaf) -> str:
     pairs = ", ".join(
-        f"{literal(name)}, {_text(inner, f'{path}.f{at}')}"
+        f"{literal(name)}, {_text(inner, f'{path}.f{at}', leaf)}"
         for at, (name, inner) in enumerate(node.fields.items())
     )
     return f"CASE WHEN {path} IS NOT NULL THEN CAST(map({pairs}) AS MAP<STRING, STRING>) END"
 
 
-def _text(node: Node, path: str) -> str:
+def _text(node: Node, path: str, leaf: Leaf) -> str:
     """SQL text of a value as JSON would write it, a text without its quotes."""
+    special = leaf(node, path)
+    if special is not None:
+        return special
     if node.kind == "null":
         return "CAST(NULL AS STRING)"
     if node.kind in {"string", "enum"}:
         return path
-    if node.kind in {"bytes", "fixed"}:
-        return f"base64({path})"
     if node.kind == "union":
-        return f"coalesce({', '.join(_text(b, f'{path}.member{at}') for at, b in enumerate(node.parts))})"
+        branches = (_text(b, f"{path}.member{at}", leaf) for at, b in enumerate(node.parts))
+        return f"coalesce({', '.join(branches)})"
     if node.kind in {"record", "array", "map"}:
         return f"to_json(CAST({path} AS {_ddl(node)}), map('ignoreNullFields', 'false'))"
     return f"CAST({path} AS STRING)"

@@ -19,12 +19,12 @@ class Framed(NamedTuple):
     """The messages of one topic that name one schema: their number, and the first and the last of them."""
 
     topic: str
-    schema_id: int
+    schema_id: str
     examples: tuple[tuple[bytes | None, bytes], ...]
 
     @property
     def frame(self) -> bytes:
-        return b"\0" + self.schema_id.to_bytes(_BYTES - 1, "big")
+        return b"\0" + int(self.schema_id).to_bytes(_BYTES - 1, "big")
 
     def is_one(self) -> Column:
         """Is a message of a raw table one of these?"""
@@ -57,7 +57,7 @@ def framed(raw: DataFrame) -> list[Framed]:
     found = [
         Framed(
             row["topic"],
-            int.from_bytes(row["frame"][1:], "big"),
+            str(int.from_bytes(row["frame"][1:], "big")),
             tuple((one["key"] and bytes(one["key"]), bytes(one["value"])) for one in row["ends"]),
         )
         for row in rows
@@ -65,15 +65,15 @@ def framed(raw: DataFrame) -> list[Framed]:
     return sorted(found, key=lambda one: one[:2])
 
 
-def schema_ids(raw: DataFrame) -> set[int]:
+def schema_ids(raw: DataFrame) -> set[str]:
     """The schemas that the messages name, and those that their keys do."""
     return {schema_id for one in framed(raw) for schema_id in (one.schema_id, *key_ids(one))}
 
 
-def key_ids(one: Framed) -> Iterator[int]:
+def key_ids(one: Framed) -> Iterator[str]:
     for key, _ in one.examples:
         if key is not None and len(key) >= _BYTES and key[0] == 0:
-            yield int.from_bytes(key[1:_BYTES], "big")
+            yield str(int.from_bytes(key[1:_BYTES], "big"))
 
 
 def example(value: bytes, schema: Schema) -> Mapping[str, Any] | None:

@@ -71,6 +71,8 @@ class Survey:
     told: Sequence[Told]
     others: DataFrame
     shapes: Mapping[str, Contract] = field(default_factory=dict)
+    # Avro schemas learnt from this window, likewise.
+    schemas: Mapping[str, str] = field(default_factory=dict)
 
 
 class Known(NamedTuple):
@@ -78,7 +80,7 @@ class Known(NamedTuple):
 
     contracts: Mapping[str, Contract]
     shapes: Mapping[str, Contract]
-    schemas: Mapping[int, str] = MappingProxyType({})
+    schemas: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def survey(  # noqa: PLR0913, PLR0917 - what is known of the window's messages
     in_json: Sequence[base.Told],
     json_topics: set[str],
     feed: Feed,
-    schemas: Mapping[int, str],
+    schemas: Mapping[str, str],
 ) -> base.Survey:
     """The survey of messages of which some are `framed`; `in_json` are the others of `json_topics`."""
     written = [_written(one, feed, schemas) for one in framed]
@@ -121,7 +121,7 @@ def _read(raw: DataFrame, schema: Schema, framed: Framed, wanted: Wanted) -> Dat
     return read.select(*columns, F.expr(schema.struct("avro_body", wanted)).alias(READ))
 
 
-def _written(framed: Framed, feed: Feed, schemas: Mapping[int, str]) -> _Written:
+def _written(framed: Framed, feed: Feed, schemas: Mapping[str, str]) -> _Written:
     text = schemas.get(framed.schema_id)
     if text is None:
         why = f"no schema of the id {framed.schema_id}: the registry does not know it, or the feed has none"
@@ -146,7 +146,7 @@ def _written(framed: Framed, feed: Feed, schemas: Mapping[int, str]) -> _Written
 
 
 def _by_name(
-    schema: Schema, framed: Framed, feed: Feed, schemas: Mapping[int, str]
+    schema: Schema, framed: Framed, feed: Feed, schemas: Mapping[str, str]
 ) -> tuple[None, str | None, Contract | None]:
     """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`: no example could be read."""
     config = feed.table(".".join(schema.root.name.split(".")[-3:-1]))
@@ -156,9 +156,9 @@ def _by_name(
     return None, config.table, contract_of(config, {"schema": block(schema.root)}, _key(key, schemas))
 
 
-def _key(key: bytes | None, schemas: Mapping[int, str]) -> Mapping[str, Any]:
+def _key(key: bytes | None, schemas: Mapping[str, str]) -> Mapping[str, Any]:
     """What a message's key says of the table's key: in Avro by its schema alone, else in JSON."""
-    one = Framed("", 0, ((key, b""),))
+    one = Framed("", "0", ((key, b""),))
     for schema_id in avro_frames.key_ids(one):
         try:
             return {"schema": block(Schema(schemas.get(schema_id, "")).root)}

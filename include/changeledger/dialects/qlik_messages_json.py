@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.dialects import base
+from changeledger.dialects.qlik_messages_avro import FAULT, FAULT_DETAIL, JSON
 from changeledger.dialects.qlik_messages_metadata import MAGIC
 
 DATA = "DT"
@@ -83,13 +84,18 @@ def _is_metadata(message: Column, structure: Column, operation: Column) -> Colum
     return F.when(kind.isNotNull(), kind.isin(*METADATA)).otherwise(by_content)
 
 
+def text_of(raw: DataFrame) -> Column:
+    """The message as JSON, in bytes."""
+    return F.col(JSON) if JSON in raw.columns else F.col("value")
+
+
 def parsed(raw: DataFrame) -> DataFrame:
     """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope."""
     message = F.col("message")
     bare = F.struct(*(message[name].alias(name) for name in _BODY))
     inner = message["message"]
     return (
-        raw.withColumn("text", F.col("value").cast("string"))
+        raw.withColumn("text", text_of(raw).cast("string"))
         .withColumns({"messages": _read(F.col("text"), _WHOLE), "raw_key": F.col("key")})
         .withColumn("message", F.when(F.size("messages") == 1, F.get("messages", F.lit(0))))
         .withColumns(
@@ -105,7 +111,7 @@ def parsed(raw: DataFrame) -> DataFrame:
     )
 
 
-def problems_of_form() -> base.Problems:
+def problems_of_form(with_avro: bool) -> base.Problems:
     """What keeps a message of `parsed` from being read at all."""
     text, message = F.col("text"), F.col("message")
     corrupt = message.isNull()
@@ -114,6 +120,9 @@ def problems_of_form() -> base.Problems:
     structure, operation = F.col("told_tableStructure"), F.col("told_headers")["operation"]
     is_data = ~F.coalesce(_is_metadata(message, structure, operation), F.lit(False))
     found = base.Problems()
+    if with_avro:
+        for reason in ("unknown_schema", "unusable_schema", "malformed_avro"):
+            found.add(F.col(FAULT) == reason, reason, F.coalesce(FAULT_DETAIL, base.beginning()))
     found.add(~form.begins, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)

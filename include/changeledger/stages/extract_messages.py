@@ -59,9 +59,9 @@ def _fetch_schemas(this: Run) -> None:
     # Records asked for again as well: what the registry did not know then it may know now.
     wanted = schema_ids(this.raw(this.raw_messages)) - this.control.writer_schemas(feed.feed).keys()
     for schema_id in sorted(wanted):
-        schema = registry.schema(schema_id)
+        schema = registry.schema(int(schema_id))
         if schema is None:
-            log.warning("%s: the schema registry does not know the schema %d", feed.feed, schema_id)
+            log.warning("%s: the schema registry does not know the schema %s", feed.feed, schema_id)
         else:
             this.control.save_writer_schema(feed.feed, schema_id, schema, this.id)
 

@@ -61,6 +61,8 @@ def _message_inputs(this: Run) -> list[Input]:
     survey = dialect.survey(_messages(this), this.feed, known)
     for shape_id, shape in survey.shapes.items():
         control.save_shape(name, shape_id, shape, this.id)
+    for schema_id, schema in survey.schemas.items():
+        control.save_writer_schema(name, schema_id, schema, this.id)
     others = dialect.decode_other(survey.others, this.feed)
     return [*_decoded(this, survey.told), Input(None, None, others)]
 

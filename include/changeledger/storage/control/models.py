@@ -102,12 +102,12 @@ class ShapeRow(ControlTable):
 
 
 class WriterSchemaRow(ControlTable):
-    """An Avro schema (JSON text) by its id in the feed's registry, where ids are never used again."""
+    """An Avro schema (JSON text) by the id that the feed's messages name; ids are never used again."""
 
     __tablename__ = "writer_schemas"
 
     feed: Mapped[str] = mapped_column(primary_key=True)
-    schema_id: Mapped[int] = mapped_column(BigInteger, primary_key=True)
+    schema_id: Mapped[str] = mapped_column(primary_key=True)
     body: Mapped[str]
     window_id: Mapped[str]
     created_at: Mapped[datetime]

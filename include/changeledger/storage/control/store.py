@@ -148,13 +148,13 @@ class ControlStore:
             if not fresh:
                 session.get_one(ShapeRow, (feed, shape_id)).body = body
 
-    def writer_schemas(self, feed: str) -> dict[int, str]:
+    def writer_schemas(self, feed: str) -> dict[str, str]:
         """The Avro schemas that the feed's messages have named so far, by id."""
         query = select(WriterSchemaRow).where(WriterSchemaRow.feed == feed)
         with self._transaction() as session:
             return {row.schema_id: row.body for row in session.scalars(query)}
 
-    def save_writer_schema(self, feed: str, schema_id: int, body: str, window_id: str) -> None:
+    def save_writer_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
         """Keep a schema; one that is kept already stays."""
         with self._transaction() as session:
             _insert_if_absent(

@@ -15,7 +15,7 @@ def upgrade() -> None:
     op.create_table(
         "writer_schemas",
         sa.Column("feed", sa.String, nullable=False),
-        sa.Column("schema_id", sa.BigInteger, nullable=False),
+        sa.Column("schema_id", sa.String, nullable=False),
         sa.Column("body", sa.String, nullable=False),
         sa.Column("window_id", sa.String, nullable=False),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
