@@ -247,9 +247,10 @@ def _decode(arguments: argparse.Namespace) -> None:
         )
     logging.disable()
     console = Console(highlight=False)
+    schemas = reader.schemas_of(feed)
     spark = session_without_lake("changeledger decode")
     try:
-        for result in reader.results(spark, feed, told, contracts):
+        for result in reader.results(spark, feed, told, contracts, schemas):
             if arguments.pretty:
                 console.print(drawn(result))
             else:

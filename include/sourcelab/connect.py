@@ -12,6 +12,7 @@ from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 class SparkConnectServer(Service):
@@ -59,8 +60,9 @@ class SparkConnectServer(Service):
         self.wait_until(lambda: "Spark Connect server started at" in self.told(log_from), log_from)
 
     def _properties(self) -> str:
+        local = local_conf(self.settings)
         conf = {
-            **local_conf(self.settings),
+            **local,
             **spark_conf(self.settings),
             "spark.app.name": "changeledger",
             "spark.connect.grpc.binding.address": "127.0.0.1",
@@ -69,7 +71,7 @@ class SparkConnectServer(Service):
             "spark.local.dir": str(self.home / "data"),
             # Small data, asked once: the thorough compiler's time does not come back (8 % of the demo's).
             # Alone it would leave 48 MB for compiled code, which the plans of a day fill: the server ends.
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
+            _OPTIONS: f"{local[_OPTIONS]} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
             # Nor does that of compiling each plan.
             **INTERPRETED,
         }

@@ -8,6 +8,7 @@
 * `contract.json`: the table's contract, where the messages do not tell it.
 * `shape.json`: the columns of the change table, where the contract has others.
 * `feed.yaml`: members of the feed that differ from the default ones.
+* `schemas.json`: the Avro schemas that a registry has, by their ids.
 * `types.json`: Spark types of raw columns that differ from the contract's.
 * `fault.txt`: why the case does not pass yet.
 
@@ -96,6 +97,12 @@ class Case:
     def stated(self) -> Contract | None:
         path = self.folder / "contract.json"
         return Contract.model_validate_json(path.read_text("utf-8")) if path.exists() else None
+
+    @cached_property
+    def schemas(self) -> dict[str, str]:
+        path = self.folder / "schemas.json"
+        told = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {number: json.dumps(schema) for number, schema in told.items()}
 
     @cached_property
     def feed(self) -> Feed:
@@ -191,12 +198,14 @@ class Outcomes:
             self._decode_messages([case])
 
     def _alike(self, case: Case) -> list[Case]:
-        if case.fault:
+        if case.fault or case.schemas:
             return [case]
         mine = (case.dialect, case.feed, case.stated)
-        return [c for c in ALL if not c.fault and c.stated and (c.dialect, c.feed, c.stated) == mine] or [
-            case
-        ]
+        return [
+            c
+            for c in ALL
+            if not (c.fault or c.schemas) and c.stated and (c.dialect, c.feed, c.stated) == mine
+        ] or [case]
 
     def _decode_messages(self, cases: list[Case]) -> None:
         dialect, feed = DIALECTS[cases[0].dialect], cases[0].feed
@@ -212,7 +221,8 @@ class Outcomes:
                 key, value = data(record, "key"), data(record, "value")
                 rows.append((record["topic"], 0, offset, None, key, value, headers))
         raw = self._spark.createDataFrame(rows, MESSAGE)
-        survey = dialect.survey(raw, feed, Known({stated.table: stated} if stated else {}, {}))
+        known = Known({stated.table: stated} if stated else {}, {}, cases[0].schemas)
+        survey = dialect.survey(raw, feed, known)
         found = decoded(dialect.decode_other(survey.others, feed))
         for table, shape, records in survey.told:
             contract = stated if stated and stated.table == table else shape

@@ -218,6 +218,14 @@ OPEN = Reading("big", False, "both byte orders read the same so far: either 1")
 CLOSED = Reading(None, False, "the masks contradict both byte orders")
 
 
+class TestWriterSchemas:
+    def test_the_first_of_an_id_stays_for_its_feed(self, store: ControlStore) -> None:
+        store.save_writer_schema("shop", "7", "first", "w1")
+        store.save_writer_schema("shop", "7", "second", "w2")
+        store.save_writer_schema("other", "7", "third", "w1")
+        assert store.writer_schemas("shop") == {"7": "first"}
+
+
 class TestMaskEvidence:
     def test_nothing_is_known_at_first(self, store: ControlStore) -> None:
         assert store.mask_evidence(FEED) == {}

@@ -12,14 +12,25 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from changeledger.contract import Column, Contract
 from changeledger.decoding import reader, records
-from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
+from sourcelab import (
+    ces,
+    ces_avro,
+    debezium,
+    qlik_messages,
+    qlik_messages_avro,
+    qlik_tables,
+    sqlserver_cdc,
+)
+from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.messages import Message
+from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.tables import Table
 
 if TYPE_CHECKING:
@@ -280,3 +291,37 @@ def python_key(log: Log, found: dict[str, Any]) -> list[Any]:
     table = log.table(found["table"])
     told = python(table, found["key"])
     return [told[name] for name in table.key]
+
+
+def binary_lines(told: Iterable[Message]) -> Lines:
+    return [
+        {"topic": m.topic, "offset": at, "timestamp": m.timestamp_ms}
+        | {f"{member}_hex": v.hex() for member, v in (("key", m.key), ("value", m.value)) if v is not None}
+        for at, m in enumerate(told)
+    ]
+
+
+def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Message], list[Message]]:
+    """The log in JSON, and in Avro."""
+    if dialect == "debezium":
+        in_json = list(debezium.messages(log, schemas=True, snapshot=True))
+        return in_json, list(AvroConverter(registry.register).told(in_json))
+    if dialect == "ces":
+        in_json = list(ces.messages(log, generation="captured"))
+        return in_json, list(ces_avro.messages(in_json))
+    in_json = list(qlik_messages.messages(log, envelope=True, snapshot=True))
+    return in_json, list(qlik_messages_avro.messages(in_json))
+
+
+@pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages"])
+def test_a_log_in_avro_is_the_same_changes_as_in_json(interpreted: SparkSession, dialect: str) -> None:
+    log, registry = simulate(11, 3), SchemaRegistry()
+
+    def read(told: list[Message]) -> list[dict[str, Any]]:
+        lines = records.messages([json.dumps(line) for line in binary_lines(told)])
+        feed = reader.feed_of(dialect, lines)
+        return list(reader.results(interpreted, feed, lines, {}, lambda _: registry.schemas))
+
+    in_json, in_avro = map(read, in_both(dialect, log, registry))
+    assert in_avro == in_json
+    assert sum(one["disposition"] == "change" for one in in_avro) > 20

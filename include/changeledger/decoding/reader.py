@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import partial
@@ -18,16 +19,19 @@ from pyspark.sql import types as T
 
 from changeledger import change
 from changeledger.change import quoted
-from changeledger.config import SOURCE_MODELS, Feed, TableConfig
+from changeledger.config import SOURCE_MODELS, Connection, Feed, TableConfig, connection_variable
 from changeledger.contract import Column, Contract
 from changeledger.decoding.records import Message, Row, Unreadable, is_bytes
+from changeledger.dialects.avro_frames import schema_ids
 from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, samples
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.table_rows import stored_names
 from changeledger.reconcile import duplicates
 from changeledger.stages import mask_orders, reading
+from changeledger.storage.schema_registry import SchemaRegistry
 
 Result = dict[str, Any]
+Schemas = Callable[[Iterable[str]], Mapping[str, str]]
 
 _MESSAGE = (
     "line int, topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
@@ -69,14 +73,29 @@ def feed_of(dialect: str, records: Sequence[Message | Row | Unreadable]) -> Feed
     )  # fmt: skip
 
 
+def schemas_of(feed: Feed) -> Schemas:
+    """The registry that the feed's connection names, where that connection is at hand; else no schemas."""
+    if connection_variable(feed.connection) not in os.environ:
+        return lambda _: {}
+    registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
+
+    def known(ids: Iterable[str]) -> Mapping[str, str]:
+        found = {one: registry.schema(int(one)) for one in ids} if registry else {}
+        return {one: schema for one, schema in found.items() if schema is not None}
+
+    return known
+
+
 def results(
     spark: SparkSession,
     feed: Feed,
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
+    schemas: Schemas = lambda _: {},
 ) -> Iterator[Result]:
     """What became of the records, in their order; `record` is a record's number, from 1.
 
+    `schemas` gives the Avro schemas of ids, as far as they are known.
     A change that several records tell comes once, in the place of the first, with all of them in `records`.
     """
     dialect = DIALECTS[feed.dialect]
@@ -87,7 +106,7 @@ def results(
     ]
     if len(found) < len(records):
         told = (
-            _messages(spark, dialect, feed, records, contracts)
+            _messages(spark, feed, records, contracts, schemas)
             if isinstance(dialect, MessageDialect)
             else _rows(spark, dialect, feed, records, contracts)
         )
@@ -97,11 +116,13 @@ def results(
 
 def _messages(
     spark: SparkSession,
-    dialect: MessageDialect,
     feed: Feed,
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
+    schemas: Schemas,
 ) -> list[Result]:
+    dialect = DIALECTS[feed.dialect]
+    assert isinstance(dialect, MessageDialect), "asked only of these"
     rows, number = [], {}
     messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
@@ -116,7 +137,8 @@ def _messages(
         F.timestamp_millis(F.col("timestamp").try_cast("bigint")),
     )
     raw = spark.createDataFrame(rows, _MESSAGE).withColumn("timestamp", told_at)
-    survey = dialect.survey(raw.drop("line"), feed, Known(contracts, {}))
+    known = Known(contracts, {}, schemas(schema_ids(raw)))
+    survey = dialect.survey(raw.drop("line"), feed, known)
     told = [_with_named_columns(dialect, one, contracts) for one in survey.told]
     inputs = _inputs(dialect, feed, told, contracts)
     others = reading.Input(None, None, dialect.decode_other(survey.others, feed))

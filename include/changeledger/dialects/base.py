@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -78,13 +79,16 @@ class Survey:
     told: Sequence[Told]
     others: DataFrame
     shapes: Mapping[str, Contract] = field(default_factory=dict)
+    # Avro schemas learnt from this window, likewise.
+    schemas: Mapping[str, str] = field(default_factory=dict)
 
 
 class Known(NamedTuple):
-    """What earlier windows have told: contracts by table, shapes by id."""
+    """What earlier windows have told: contracts by table, shapes by id; Avro schemas (JSON) by their id."""
 
     contracts: Mapping[str, Contract]
     shapes: Mapping[str, Contract]
+    schemas: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -327,6 +331,11 @@ def whole_number(told: Column) -> Column:
     # The pattern keeps fractions within the scale, where a longer one would be rounded.
     number = F.when(told.rlike(_WHOLE), told.try_cast("decimal(38,18)"))
     return F.when(number == F.floor(number), number.try_cast("bigint"))
+
+
+def beginning() -> Column:
+    """The first bytes of a message that is no text, to show."""
+    return F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 40)))
 
 
 def by_case(told: Column, outcomes: Mapping[str, str]) -> Column:

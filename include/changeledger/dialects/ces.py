@@ -1,4 +1,4 @@
-"""Change event streaming of SQL Server 2025 (CES): CloudEvents in JSON, all tables in one topic.
+"""Change event streaming of SQL Server 2025 (CES): CloudEvents in JSON or Avro, all tables in one topic.
 
 Key differences from the other dialects:
 
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from changeledger import change, images, lsn
 from changeledger.config import CesSource, Feed
 from changeledger.contract import Contract
-from changeledger.dialects import base
+from changeledger.dialects import base, ces_avro
 from changeledger.dialects.ces_fields import cells, members, positions, times
 from changeledger.dialects.ces_messages import RAW, parsed, variant_mark, variants
 from changeledger.dialects.ces_segments import PARTS, joined, spread, with_no_parts
@@ -41,12 +41,13 @@ _RANKS = {"DEL": "01", "INS": "02", "UPD": "04"}
 
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """Tables and shapes as the messages tell them; split events joined."""
-    messages = parsed(raw).persist()
+    with_avro = ces_avro.is_there(raw)
+    messages = parsed(raw, with_avro).persist()
     told = _variants(messages)
     events = messages.where("NOT is_segment")
     left = None
     if any(row["segments"] for row in told):
-        whole, left = joined(messages)
+        whole, left = joined(messages, with_avro)
         whole = whole.persist()
         told += _variants(whole)
         events = with_no_parts(events).unionByName(whole.select(*events.columns, PARTS))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from changeledger.dialects import base
+from changeledger.dialects import base, ces_avro
 
 RAW = ("topic", "partition", "offset", "key", "value", "headers")
 ATTRIBUTES = ("type", "source", "logicalid", "time", "operation")
@@ -43,13 +43,16 @@ def _member(members: str, name: str) -> Column:
     return F.element_at(members, F.lit(name))
 
 
-def parsed(raw: DataFrame) -> DataFrame:
+def parsed(raw: DataFrame, with_avro: bool) -> DataFrame:
     """The messages with their attributes, and the event where the message holds a whole one.
 
+    `with_avro`: some of them are in Avro.
     `is_segment`: a part of a split event. `fault`, `fault_detail`: why a message cannot be read.
     """
     text = raw.withColumn("text", F.col("value").cast("string"))
     envelopes = with_objects(text, {"envelope": "text"})
+    if with_avro:
+        envelopes = ces_avro.with_envelope(envelopes)
     base64 = F.try_to_binary(_member("envelope", "data_base64"), F.lit("base64")).cast("string")
     attributes = envelopes.withColumns(
         {
@@ -74,7 +77,7 @@ def parsed(raw: DataFrame) -> DataFrame:
         }
     ).withColumn("is_whole", _is_whole())
     judged = (
-        _envelope_problems()
+        _envelope_problems(with_avro)
         .told(placed)
         .withColumnsRenamed({"reason": "envelope_reason", "detail": "envelope_detail"})
     )
@@ -96,7 +99,7 @@ def _is_whole() -> Column:
     )
 
 
-def _envelope_problems() -> base.Problems:
+def _envelope_problems(with_avro: bool) -> base.Problems:
     text, value = F.col("text"), F.col("value")
     index, total, final = (F.col(f"{name}_told") for name in ("segment", "total", "final"))
     placed = F.coalesce(index, total, final).isNotNull()
@@ -114,8 +117,11 @@ def _envelope_problems() -> base.Problems:
     found = base.Problems()
     found.add(value.isNull(), "tombstone", "a message without a value")
     is_json = F.ltrim(text, F.lit(_BLANK)).startswith("{")
-    found.add(~is_json, "not_json", F.concat(F.lit("0x"), F.hex(F.substring(value, 1, 200))))
-    found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
+    is_avro = ces_avro.is_avro() if with_avro else F.lit(False)
+    broken = is_avro & F.col("envelope").isNull()
+    found.add(broken, "malformed_avro", base.beginning())
+    found.add(~is_json & ~is_avro, "not_json", F.concat(F.lit("0x"), F.hex(F.substring(value, 1, 200))))
+    found.add(~F.is_valid_utf8(text) & ~is_avro, "not_utf8", "the message is not UTF-8")
     found.add(F.col("envelope").isNull(), "unparseable_json", text)
     base.add_lone_surrogate(found, text)
     found.add(F.col("data").isNull(), "no_data", "the message has no `data`")

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
+from changeledger.dialects import ces_avro
 from changeledger.dialects.ces_messages import ATTRIBUTES, BEGINS, FAULT, RAW, SEGMENT, with_event
 
 # The other segments of an event, on its first one's row.
@@ -20,7 +21,7 @@ _PARTS_TYPE = (
 )
 
 
-def joined(messages: DataFrame) -> tuple[DataFrame, DataFrame]:
+def joined(messages: DataFrame, with_avro: bool) -> tuple[DataFrame, DataFrame]:
     """Split events: `(whole, left)`.
 
     `whole` has the rows of `parsed` for the events whose segments are all there, each on its first
@@ -35,7 +36,7 @@ def joined(messages: DataFrame) -> tuple[DataFrame, DataFrame]:
         .agg(F.sort_array(F.collect_list(F.struct(*member))).alias("segments"))
         .withColumn("kept", F.expr(f"filter(segments, (s, i) -> NOT {_IS_AGAIN})"))
         .withColumns({"first": F.expr("kept[0]"), "ends": F.expr("filter(kept, s -> s.is_final)")})
-        .withColumn("begins", (F.col("first")["segment"] == 0) | _begins_at_one())
+        .withColumn("begins", (F.col("first")["segment"] == 0) | _begins_at_one(with_avro))
         .withColumn("last", F.expr(_LAST))
         .withColumn("state", F.expr(_STATE))
     )
@@ -47,6 +48,8 @@ def joined(messages: DataFrame) -> tuple[DataFrame, DataFrame]:
         F.expr("array_join(transform(kept, s -> s.segment_text), '')").alias("data"),
         F.expr(others).cast(_PARTS_TYPE).alias(PARTS),
     )
+    if with_avro:
+        whole = ces_avro.with_json(whole, "data")
     return with_event(whole, PARTS), _left(groups)
 
 
@@ -70,8 +73,12 @@ _STATE = f"""
 """
 
 
-def _begins_at_one() -> Column:
-    return (F.col("first")["segment"] == 1) & F.col("first")["segment_text"].rlike(BEGINS)
+def _begins_at_one(with_avro: bool) -> Column:
+    text = F.col("first")["segment_text"]
+    begins = text.rlike(BEGINS)
+    if with_avro:
+        begins = begins | ces_avro.begins(text)
+    return (F.col("first")["segment"] == 1) & begins
 
 
 def _left(groups: DataFrame) -> DataFrame:

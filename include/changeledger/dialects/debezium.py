@@ -1,4 +1,4 @@
-"""Debezium's change events, JSON, bare or wrapped in `{schema, payload}`.
+"""Debezium's change events: JSON, bare or wrapped in `{schema, payload}`, or Avro (`debezium_avro`).
 
 Key differences from the other dialects:
 
@@ -21,21 +21,22 @@ from changeledger import change, images, lsn
 from changeledger.change import literal
 from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
-from changeledger.dialects import base
-from changeledger.dialects.debezium_schema import discover, named_columns
+from changeledger.dialects import avro_frames, base, debezium_avro
+from changeledger.dialects.avro import Wanted, wanted_ddl
+from changeledger.dialects.debezium_avro import CONTROL, ENVELOPE, FAULT, FAULT_DETAIL, READ
+from changeledger.dialects.debezium_schema import discover, named_columns, union_topics
+from changeledger.dialects.debezium_unions import UNIONS, unwrapped
 from changeledger.dialects.debezium_values import placeholder_texts, wire
 
-_SOURCE = (
-    "struct<connector:string,ts_ms:string,snapshot:string,db:string,`schema`:string,`table`:string,"
-    "change_lsn:string,commit_lsn:string,event_serial_no:string,lsn:string>"
-)
-_ENVELOPE = (
-    f"before:map<string,string>,after:map<string,string>,source:{_SOURCE},op:string,"
-    "transaction:struct<id:string>"
-)
+
+def _fields(wanted: Wanted) -> str:
+    return wanted_ddl(wanted).removeprefix("STRUCT<").removesuffix(">")
+
+
 # `payload` for the wrapped form, the same members at the top for the bare one. Everything is text, so
 # that no number goes through a double and NULL can be told from absent.
-_MESSAGES = f"array<struct<payload:struct<{_ENVELOPE}>,{_ENVELOPE}>>"
+_MESSAGES = f"array<struct<payload:{wanted_ddl(ENVELOPE)},{_fields(ENVELOPE)}>>"
+_CONTROL = f"array<struct<payload:{wanted_ddl(CONTROL)},{_fields(CONTROL)}>>"
 _MEMBERS = ("before", "after", "source", "op", "transaction")
 _SIDES = ("before", "after")
 
@@ -50,13 +51,19 @@ _OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": 
 _RANKS = {"d": "01", "c": "02", "u": "04", "r": "05"}
 
 
-def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:  # noqa: ARG001 - nothing by id
-    """A topic tells one table; its messages' schema blocks, if they have them, tell the columns."""
-    topics = discover(base.samples(raw), feed)
-    told = [
-        base.Told(table, shape, raw.where(F.col("topic") == topic))
-        for topic, (table, shape) in topics.items()
-    ]
+def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
+    """A topic tells one table; its messages' schema blocks, or Avro schemas, tell the columns."""
+    framed = avro_frames.framed(raw)
+    in_json = raw.where(~avro_frames.is_framed()) if framed else raw
+    samples = base.samples(in_json)
+    topics, unions = discover(samples, feed), union_topics(samples)
+    told = []
+    for topic, (table, shape) in topics.items():
+        records = in_json.where(F.col("topic") == topic)
+        marked = records.withColumn(UNIONS, F.lit(True)) if topic in unions else records
+        told.append(base.Told(table, shape, marked))
+    if framed:
+        return debezium_avro.survey(raw, framed, told, set(topics), feed, known.schemas)
     return base.Survey(told, raw.where(~F.col("topic").isin(list(topics))))
 
 
@@ -65,10 +72,14 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
     held = placeholder_texts(source)
-    staged = _images(_placed(_parsed(raw), contract), contract, wire(source), held)
-    return (
-        _problems(contract).told(staged).select(*_change_columns(contract), *base.whole_message("key_bytes"))
-    )
+    is_avro = READ in raw.columns
+    parsed = _read(raw) if is_avro else _parsed(raw)
+    if UNIONS in raw.columns:
+        parsed = unwrapped(parsed, contract)
+    staged = _images(_placed(parsed, contract), contract, wire(source), held)
+    form = (_problems_of_avro() if is_avro else _problems_of_json()).found_as("malformed")
+    outcome = base.whole_message("key_bytes")
+    return _problems(form, contract).told(staged).select(*_change_columns(contract), *outcome)
 
 
 def _parsed(raw: DataFrame) -> DataFrame:
@@ -78,12 +89,22 @@ def _parsed(raw: DataFrame) -> DataFrame:
     message = _message_alone()
     wrapped = message["payload"]
     members = {n: F.when(wrapped.isNotNull(), wrapped[n]).otherwise(message[n]) for n in _MEMBERS}
-    told = {
-        "malformed": _problems_of_form().first(),
+    told = _told_beside(_problems_of_json())
+    return raw.withColumn("messages", parsed).withColumns({**members, **told}).drop("messages")
+
+
+def _read(raw: DataFrame) -> DataFrame:
+    """As `_parsed`, of records in Avro."""
+    read = raw.withColumns({name: F.col(READ)[name] for name in _MEMBERS})
+    return read.withColumns(_told_beside(_problems_of_avro()))
+
+
+def _told_beside(form: base.Problems) -> dict[str, Column]:
+    return {
+        "malformed": form.first(),
         "is_tombstone": F.col("value").isNull(),
         "key_bytes": F.col("key"),
     }
-    return raw.withColumn("messages", parsed).withColumns({**members, **told}).drop("messages")
 
 
 def _text() -> Column:
@@ -95,7 +116,7 @@ def _message_alone() -> Column:
     return F.when(F.size("messages") == 1, F.get("messages", F.lit(0)))
 
 
-def _problems_of_form() -> base.Problems:
+def _problems_of_json() -> base.Problems:
     text, form, corrupt = _text(), base.json_form(_text()), _message_alone().isNull()
     found = base.Problems()
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
@@ -103,6 +124,15 @@ def _problems_of_form() -> base.Problems:
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)
     found.add(corrupt, "malformed_envelope", text)
     base.add_lone_surrogate(found, text)
+    return found
+
+
+def _problems_of_avro() -> base.Problems:
+    found = base.Problems()
+    found.add(F.col(READ).isNull(), "malformed_avro", base.beginning())
+    for side in _SIDES:
+        texts = F.concat_ws("", F.map_values(side))
+        found.add(~F.is_valid_utf8(texts), "not_utf8", F.lit(f"a text in `{side}` is not UTF-8"))
     return found
 
 
@@ -169,11 +199,11 @@ def _key_only_delete(contract: Contract) -> Column:
     return F.when((F.col("op") == "d") & (F.col("source")["connector"] == "postgresql") & empty, gaps)
 
 
-def _problems(contract: Contract) -> base.Problems:
+def _problems(found: base.Problems, contract: Contract) -> base.Problems:
+    """`found`: what is wrong with the form."""
     source, op = F.col("source"), F.col("op")
     streamed = ~F.col("is_snapshot")
     schema_name, table_name = contract.table.split(".", 1)
-    found = _problems_of_form().found_as("malformed")
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
@@ -271,16 +301,14 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
 
     A change of a table that the feed does not list is control; anything else is quarantined.
     """
-    told = F.from_json(
-        F.concat(F.lit("["), F.col("value").cast("string"), F.lit("]")),
-        "array<struct<ts_ms:string,status:string,id:string,ddl:string,databaseName:string,op:string,"
-        f"source:{_SOURCE},payload:struct<ts_ms:string,status:string,id:string,ddl:string,"
-        f"databaseName:string,op:string,source:{_SOURCE}>>>",
-    )
+    text = F.col("value").cast("string")
+    told = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _CONTROL)
     parsed = raw.withColumn("one", F.when(F.size(told) == 1, F.get(told, F.lit(0))))
+    is_avro = READ in raw.columns
 
     def says(name: str) -> Column:
-        return F.coalesce(F.col("one")["payload"][name], F.col("one")[name])
+        said = [F.col("one")["payload"][name], F.col("one")[name]]
+        return F.coalesce(F.col(READ)[name], *said) if is_avro else F.coalesce(*said)
 
     table = F.lower(F.concat_ws(".", says("source")["schema"], says("source")["table"]))
     of_the_feed = table.isin([t.table.lower() for t in feed.tables])
@@ -303,7 +331,14 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
         holds = F.coalesce(condition, F.lit(False))
         disposition = F.when(holds, F.lit(outcome)).otherwise(disposition)
         reason = F.when(holds, F.lit(name)).otherwise(reason)
-    shown = F.when(disposition == change.QUARANTINED, F.substring(F.col("value").cast("string"), 1, 500))
+    shown = F.when(disposition == change.QUARANTINED, F.substring(text, 1, 500))
+    if is_avro:
+        fault = F.col(FAULT)
+        disposition = base.quarantined_if(fault, disposition)
+        reason = F.coalesce(fault, reason)
+        shown = F.when(
+            disposition == change.QUARANTINED, F.coalesce(FAULT_DETAIL, base.beginning())
+        ).otherwise(shown)
     return base.without_change(parsed, disposition, reason, shown)
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from changeledger.config import Feed, TableConfig
-from changeledger.contract import Column, Contract
+from changeledger.contract import Column, Contract, SqlType
 from changeledger.dialects.base import Sample
+from changeledger.dialects.debezium_unions import is_wrapped, row_of
 from changeledger.errors import ContractError
 
 # Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can tell.
@@ -32,6 +33,10 @@ _SEMANTIC = {
     "io.debezium.data.Xml": "xml",
 }
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Parameters of a field, where the connector is told to send the source's types.
+_SOURCE_COLUMN = "__debezium.source.column"
+# The greatest length that is not `max`.
+_SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
 # Connect's own types; whatever else a connector sends keeps its JSON text.
 _PLAIN = {
     "boolean": "bit",
@@ -54,18 +59,27 @@ def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, tuple[str, Cont
     """
     found: dict[str, tuple[str, Contract | None]] = {}
     for sample in samples:
-        message = _json_object(sample.value)
-        payload = _payload(message)
-        source = payload.get("source")
-        if not isinstance(source, dict) or "op" not in payload:
-            continue
-        config = feed.table(_table_name(source, sample.topic))
+        message = json_object(sample.value)
+        config = table_of(_payload(message), sample.topic, feed)
         if config is None:
             continue
-        told = _contract(config, message, _json_object(sample.key))
+        told = contract_of(config, message, json_object(sample.key))
         _, known = found.get(sample.topic, (config.table, None))
         found[sample.topic] = config.table, _together(known, told)
     return found
+
+
+def union_topics(samples: Sequence[Sample]) -> set[str]:
+    """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
+    return {sample.topic for sample in samples if is_wrapped(_payload(json_object(sample.value)))}
+
+
+def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
+    """The feed's table that a change event tells; None where it is none, or of another table."""
+    source = payload.get("source")
+    if not isinstance(source, dict) or "op" not in payload:
+        return None
+    return feed.table(_table_name(source, topic))
 
 
 def named_columns(samples: Sequence[Sample], table: str) -> Contract:
@@ -73,11 +87,11 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract:
     names: dict[str, None] = {}
     key: dict[str, None] = {}
     for sample in samples:
-        payload = _payload(_json_object(sample.value))
+        payload = _payload(json_object(sample.value))
         for side in ("before", "after"):
-            image = payload.get(side)
+            image = row_of(payload.get(side)) or payload.get(side)
             names |= dict.fromkeys(image if isinstance(image, dict) else ())
-        key |= dict.fromkeys(_payload(_json_object(sample.key)))
+        key |= dict.fromkeys(_payload(json_object(sample.key)))
     place = {name: at for at, name in enumerate((n for n in key if n in names), 1)}
     return Contract(
         table=table,
@@ -105,7 +119,8 @@ def _table_name(source: Mapping[str, Any], topic: str) -> str:
     return f"{source.get('schema')}.{source.get('table')}"
 
 
-def _contract(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
+def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
+    """The columns by a message's schema block, the key by its key's, unless the feed states them."""
     key_names = config.key or tuple(_field_names(key.get("schema")) or _payload(key))
     if config.columns:
         columns = [(c.name, c.type, c.nullable) for c in config.columns]
@@ -126,13 +141,39 @@ def _contract(config: TableConfig, message: Mapping[str, Any], key: Mapping[str,
 
 
 def column_type(field: Mapping[str, Any]) -> str:
-    """The SQL Server type for one field of a schema block."""
-    name = field.get("name")
+    """The SQL Server type for one field of a schema block.
+
+    A connector that sends the source's own type (`column.propagate.source.type`) is believed where the lake
+    holds that type as it holds the one that the field tells: other databases have types of the same names.
+    """
+    parameters = field.get("parameters") or {}
+    told = _told_type(field.get("name"), str(field.get("type")), parameters)
+    stated = _source_type(parameters)
+    try:
+        alike = stated is not None and SqlType.parse(stated).spark == SqlType.parse(told).spark
+    except ContractError:
+        alike = False
+    return stated if stated is not None and alike else told
+
+
+def _told_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
     if name == _DECIMAL:
-        parameters = field.get("parameters") or {}
         precision = parameters.get("connect.decimal.precision", 38)
         return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
-    return _SEMANTIC.get(str(name)) or _PLAIN.get(str(field.get("type")), "nvarchar(max)")
+    return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
+
+
+def _source_type(parameters: Mapping[str, Any]) -> str | None:
+    kind = parameters.get(f"{_SOURCE_COLUMN}.type")
+    if kind is None:
+        return None
+    kind = str(kind).lower().removesuffix(" identity")
+    length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
+    if kind in _SIZED:
+        return f"{kind}({'max' if int(length or 0) > _SIZED[kind] else int(length or 1)})"
+    if kind in {"decimal", "numeric"}:
+        return f"{kind}({int(length or 18)},{int(scale or 0)})"
+    return f"{kind}({int(scale)})" if kind in {"datetime2", "time"} and scale is not None else kind
 
 
 def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -155,7 +196,7 @@ def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, dict) else message
 
 
-def _json_object(raw: bytes | None) -> Mapping[str, Any]:
+def json_object(raw: bytes | None) -> Mapping[str, Any]:
     """The JSON object in `raw`, empty where there is none: a broken sample teaches nothing."""
     try:
         value = json.loads(raw or b"{}")

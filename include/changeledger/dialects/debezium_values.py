@@ -38,7 +38,7 @@ def wire(source: KafkaSource) -> Wire:
         sql = column.sql_type
         if sql.spark.startswith("decimal"):
             if source.decimals == "precise":
-                return _decimal(written, sql)
+                return decimal_of_bytes(written, sql)
             return f"try_cast({written} AS {sql.spark})"
         if sql.base in _TEMPORAL:
             return _temporal(written, sql, 3 if source.temporal == "connect" else sql.fraction_digits)
@@ -138,7 +138,7 @@ def _time_text(form: str, sql: SqlType, unit_digits: int) -> str:
     return f"substring({clock}, 1, {9 + digits if digits else 8})"
 
 
-def _decimal(digits: str, sql: SqlType) -> str:
+def decimal_of_bytes(digits: str, sql: SqlType) -> str:
     """A decimal from the hex digits of a big-endian two's complement integer; the scale is the contract's."""
     lake = SqlType.parse(sql.spark)
     precision, scale = lake.length or 0, lake.scale or 0

@@ -1,4 +1,4 @@
-"""Qlik Replicate's change messages on Kafka, JSON, with or without its envelope.
+"""Qlik Replicate's change messages on Kafka, JSON or Avro, with or without its envelope.
 
 Key differences from the other dialects:
 
@@ -26,6 +26,7 @@ from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects import qlik_messages_json as messages
+from changeledger.dialects.qlik_messages_avro import FAULT, JSON, is_enveloped
 from changeledger.dialects.qlik_messages_images import (
     changed,
     mask_disagrees,
@@ -53,13 +54,17 @@ def decode(records: DataFrame, shape: Contract, feed: Feed) -> DataFrame:  # noq
     """One row of `base.DECODED` per message that `survey` found to be of `shape`."""
     staged = read_masks(positions(sides(messages.parsed(records))), shape)
     staged = read_images(staged, shape)
-    return _problems(shape).told(staged).select(*_change_columns(shape), *base.whole_message("raw_key"))
+    return (
+        _problems(shape, JSON in records.columns)
+        .told(staged)
+        .select(*_change_columns(shape), *base.whole_message("raw_key"))
+    )
 
 
-def _problems(shape: Contract) -> base.Problems:
+def _problems(shape: Contract, with_avro: bool) -> base.Problems:
     headers, op = F.col("told_headers"), F.col("op")
     streamed = op != "REFRESH"
-    found = messages.problems_of_form().found_as("malformed")
+    found = messages.problems_of_form(with_avro).found_as("malformed")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("operation is "), op))
     # Either name may be missing, and then says nothing.
     schema_name, table_name = shape.table.lower().split(".", 1)
@@ -85,7 +90,7 @@ def _problems(shape: Contract) -> base.Problems:
         found.add(bad, reason, F.concat(F.lit(f"{name} is "), headers[name]))
     no_position = streamed & F.col("commit_lsn").isNull() & F.col("sequence").isNull()
     found.add(no_position, "no_position", "neither streamPosition nor changeSequence tells one")
-    base.add_inexact_numbers(found, F.col("value").cast("string"), shape)
+    base.add_inexact_numbers(found, F.col(JSON if with_avro else "value").cast("string"), shape)
     base.add_image_problems(found, shape)
     return found
 
@@ -129,8 +134,13 @@ def _change_columns(shape: Contract) -> list[Column]:
 
 def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as every dialect's
     """Metadata, messages of tables that the feed does not list, and data that waits for its metadata."""
-    staged = messages.problems_of_form().found_as("malformed").told(messages.parsed(raw))
+    form = messages.problems_of_form(JSON in raw.columns).found_as("malformed")
+    staged = form.told(messages.parsed(raw))
     fate, problem = F.col(FATE), F.when(F.col(FATE) != METADATA, F.col("reason"))
+    if JSON in raw.columns:
+        # Its metadata may still come, and tell how to read it.
+        waits = (fate == UNKNOWN) & is_enveloped() & (F.col(FAULT) == "unknown_schema")
+        problem = F.when(~F.coalesce(waits, F.lit(False)), problem)
     disposition = (
         F.when(F.col("is_tombstone"), F.lit(change.TOMBSTONE))
         .when(problem.isNotNull(), F.lit(change.QUARANTINED))

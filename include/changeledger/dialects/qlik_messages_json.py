@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.dialects import base
+from changeledger.dialects.qlik_messages_avro import FAULT, FAULT_DETAIL, JSON
 from changeledger.dialects.qlik_messages_metadata import MAGIC
 
 DATA = "DT"
@@ -86,6 +87,11 @@ def _is_metadata(message: Column) -> Column:
     return F.when(kind.isNotNull(), kind.isin(*METADATA)).otherwise(by_content)
 
 
+def text_of(raw: DataFrame) -> Column:
+    """The message as JSON, in bytes."""
+    return F.col(JSON) if JSON in raw.columns else F.col("value")
+
+
 def parsed(raw: DataFrame) -> DataFrame:
     """`raw` with the message taken apart: `told_<member>` holds what is inside the envelope.
 
@@ -93,14 +99,14 @@ def parsed(raw: DataFrame) -> DataFrame:
     """
     message = _message_alone()
     return (
-        raw.withColumn("messages", _read(F.col("value").cast("string"), _WHOLE))
+        raw.withColumn("messages", _read(text_of(raw).cast("string"), _WHOLE))
         .withColumns(
             {
                 **{f"told_{name}": _member(message, name) for name in _BODY},
                 "schema_id": _schema_id(message),
                 "magic": message["magic"],
                 "type": message["type"],
-                "malformed": problems_of_form().first(),
+                "malformed": problems_of_form(JSON in raw.columns).first(),
                 "is_tombstone": F.col("value").isNull(),
                 "raw_key": F.col("key"),
             }
@@ -114,15 +120,18 @@ def _message_alone() -> Column:
     return F.when(F.size("messages") == 1, F.get("messages", F.lit(0)))
 
 
-def problems_of_form() -> base.Problems:
+def problems_of_form(with_avro: bool) -> base.Problems:
     """What keeps a message from being read at all; of `parsed` ones, `malformed` has found it."""
-    message, text = _message_alone(), F.col("value").cast("string")
+    message, text = _message_alone(), F.col(JSON if with_avro else "value").cast("string")
     form, corrupt = base.json_form(text), message.isNull()
     magic, kind = message["magic"], message["type"]
     is_enveloped = magic.isNotNull() | message["message"].isNotNull()
     is_data = ~F.coalesce(_is_metadata(message), F.lit(False))
     operation = _member(message, "headers")["operation"]
     found = base.Problems()
+    if with_avro:
+        for reason in ("unknown_schema", "unusable_schema", "malformed_avro"):
+            found.add(F.col(FAULT) == reason, reason, F.coalesce(FAULT_DETAIL, base.beginning()))
     found.add(~form.begins, "not_json", F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 8))))
     found.add(~F.is_valid_utf8(text), "not_utf8", "the message is not UTF-8")
     found.add((corrupt & form.is_broken) | ~form.ends, "unparseable_json", text)

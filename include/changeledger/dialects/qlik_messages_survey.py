@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config import Feed
 from changeledger.dialects import base
+from changeledger.dialects import qlik_messages_avro as avro
 from changeledger.dialects import qlik_messages_json as messages
 from changeledger.dialects.qlik_messages_shapes import METADATA, Label, Route, Shapes
 
@@ -24,6 +25,9 @@ _EXCLUDED_BY_OFFSET = 200
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """One pass over the messages: their labels, and the metadata among them, come to the driver."""
     shapes = Shapes(feed, known)
+    in_avro = avro.read(raw, known.schemas)
+    if in_avro is not None:
+        raw = in_avro.messages
     rows = _labels(raw)
     told = [row for row in rows if row["metadata"] is not None]
     fates: dict[str, tuple[str, str | None]] = {}
@@ -31,7 +35,7 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
         told, key=lambda row: (row["metadata"]["told_at"], row["topic"], row["metadata"]["at"])
     ):
         fates[row["metadata"]["place"]] = shapes.learn(row["metadata"]["text"], row["metadata"]["told_at"])
-    sorted_out = _Sorted(shapes, rows)
+    sorted_out = _Sorted(shapes, rows, messages.text_of(raw))
     others = raw.where(sorted_out.no_tables).withColumns(
         {
             FATE: F.coalesce(
@@ -45,7 +49,7 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
         base.Told(route.shape.table, route.shape, raw.where(reduce(or_, conditions)))
         for route, conditions in sorted_out.tables.items()
     ]
-    return base.Survey(parts, others, shapes.learnt)
+    return base.Survey(parts, others, shapes.learnt, {} if in_avro is None else in_avro.schemas)
 
 
 def _labels(raw: DataFrame) -> Sequence[Row]:
@@ -55,10 +59,10 @@ def _labels(raw: DataFrame) -> Sequence[Row]:
         told_at.alias("told_at"),
         F.struct("topic", "partition", "offset").alias("at"),
         _place().alias("place"),
-        F.make_valid_utf8(F.col("value").cast("string")).alias("text"),
+        F.make_valid_utf8(messages.text_of(raw).cast("string")).alias("text"),
     )
     return (
-        raw.withColumn("label", messages.label(F.col("value")))
+        raw.withColumn("label", messages.label(messages.text_of(raw)))
         .withColumn("metadata", F.when(messages.is_metadata(F.col("label")), metadata))
         .groupBy("topic", "label", "metadata")
         .agg(F.count("*").alias("messages"))
@@ -81,7 +85,8 @@ def _looked_up(mapping: Mapping[str, str], key: Column) -> Column:
 class _Sorted:
     """The conditions under which a message is of a route, or of no table."""
 
-    def __init__(self, shapes: Shapes, rows: Sequence[Row]) -> None:
+    def __init__(self, shapes: Shapes, rows: Sequence[Row], text: Column) -> None:
+        self._label_text = F.to_json(messages.label(text))
         self.tables: dict[Route, list[Column]] = {}
         self._others: list[Column] = []
         self._fates: dict[str, str] = {}
@@ -117,8 +122,8 @@ class _Sorted:
             return
         for routes in dict.fromkeys(tuple(routes) for routes in found.values()):
             labels = [text for text, its in found.items() if tuple(its) == routes]
-            self._add(routes, here & _label_text().isin(labels))
-        self._others.append(here & ~_label_text().isin(list(found)))
+            self._add(routes, here & self._label_text.isin(labels))
+        self._others.append(here & ~self._label_text.isin(list(found)))
 
     def _add(self, routes: Sequence[Route], condition: Column) -> None:
         told_at = F.coalesce(F.unix_micros("timestamp"), F.lit(0))
@@ -140,8 +145,4 @@ class _Sorted:
         kinds = set(self._fates.values())
         if len(kinds) <= 1:
             return F.lit(next(iter(kinds), METADATA))
-        return _looked_up(self._fates, F.concat_ws(" ", "topic", _label_text()))
-
-
-def _label_text() -> Column:
-    return F.to_json(messages.label(F.col("value")))
+        return _looked_up(self._fates, F.concat_ws(" ", "topic", self._label_text))

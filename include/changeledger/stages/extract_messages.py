@@ -5,10 +5,12 @@ from __future__ import annotations
 from pyspark.sql import functions as F
 
 from changeledger.config import Connection, KafkaTopics
+from changeledger.dialects.avro_frames import schema_ids
 from changeledger.errors import ConfigError
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 from changeledger.storage.kafka import Kafka, Offsets, check_continuity, check_retention
+from changeledger.storage.schema_registry import SchemaRegistry
 
 RAW_COLUMNS = (
     ("run_id", "string"),
@@ -40,7 +42,28 @@ def extract_messages(this: Run) -> None:
         this.id,
     )
     wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    _fetch_schemas(this)
     log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
+
+
+def _fetch_schemas(this: Run) -> None:
+    """Keep the Avro schemas that the messages name, before anything is read by them.
+
+    A schema that the registry does not know is left out, and its records are quarantined. Raises
+    SourceUnavailable where the registry does not answer.
+    """
+    feed = this.feed
+    registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
+    if registry is None:
+        return
+    # Records asked for again as well: what the registry did not know then it may know now.
+    wanted = schema_ids(this.raw(this.raw_messages)) - this.control.writer_schemas(feed.feed).keys()
+    for schema_id in sorted(wanted):
+        schema = registry.schema(int(schema_id))
+        if schema is None:
+            log.warning("%s: the schema registry does not know the schema %s", feed.feed, schema_id)
+        else:
+            this.control.save_writer_schema(feed.feed, schema_id, schema, this.id)
 
 
 def _resolve(this: Run, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:

@@ -56,10 +56,13 @@ def _table_inputs(this: Run) -> list[Input]:
 def _message_inputs(this: Run) -> list[Input]:
     dialect, control = this.dialect, this.control
     assert isinstance(dialect, MessageDialect)
-    known = Known(control.contracts(this.feed.feed), control.shapes(this.feed.feed))
+    name = this.feed.feed
+    known = Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
     survey = dialect.survey(_messages(this), this.feed, known)
     for shape_id, shape in survey.shapes.items():
-        control.save_shape(this.feed.feed, shape_id, shape, this.id)
+        control.save_shape(name, shape_id, shape, this.id)
+    for schema_id, schema in survey.schemas.items():
+        control.save_writer_schema(name, schema_id, schema, this.id)
     others = dialect.decode_other(survey.others, this.feed)
     return [*_decoded(this, survey.told), Input(None, None, others)]
 

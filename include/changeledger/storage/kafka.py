@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config import Connection
 from changeledger.errors import ConfigError, GapError, SourceUnavailable
+from changeledger.storage.schema_registry import PREFIX
 
 Offsets = dict[str, dict[str, int]]
 
@@ -23,10 +24,13 @@ _RECORDS_PER_TASK = 250_000
 
 
 class Kafka:
-    """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them."""
+    """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them.
+
+    Those of the schema registry beside them are not Kafka's.
+    """
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
-        settings = connection.extra
+        settings = {k: v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
         if "bootstrap.servers" not in settings:
             raise ConfigError(
                 f"the connection {conn_id!r} names no bootstrap.servers",

@@ -61,6 +61,12 @@ _SQL = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
+# A length in a broken Avro message must not be believed: Java would run out of memory to make room for it.
+_AVRO_LIMITS = " ".join(
+    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
+    for what, most in (("string", 64 << 20), ("bytes", 64 << 20), ("collectionItems", 1_000_000))
+)
+
 # For small data: compiling a plan would take longer than running it uncompiled.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
@@ -94,6 +100,7 @@ def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars(settings)),
         "spark.driver.memory": "4g",
+        "spark.driver.extraJavaOptions": _AVRO_LIMITS,
         **_LOOPBACK,
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
@@ -157,6 +164,9 @@ def session_without_lake(app_name: str) -> SparkSession:
         **INTERPRETED,
         "spark.sql.shuffle.partitions": "2",
         "spark.log.level": "ERROR",
+        "spark.driver.extraJavaOptions": _AVRO_LIMITS,
+        # Spark reads Avro by a jar beside its own.
+        "spark.jars": ",".join(str(jar) for jar in Settings().jars.glob("spark-avro_*.jar")),
     }
     for name, value in conf.items():
         builder = builder.config(name, value)

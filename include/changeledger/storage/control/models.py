@@ -116,6 +116,18 @@ class ShapeRow(ControlTable):
     created_at: Mapped[datetime]
 
 
+class WriterSchemaRow(ControlTable):
+    """An Avro schema (JSON text) by the id that the feed's messages name; ids are never used again."""
+
+    __tablename__ = "writer_schemas"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    schema_id: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[str]
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
 class MaskEvidenceRow(ControlTable):
     """What a table's records said of the byte order of its masks, and the order that they proved."""
 

@@ -29,6 +29,7 @@ from changeledger.storage.control.models import (
     ReleaseRow,
     ShapeRow,
     WindowRow,
+    WriterSchemaRow,
 )
 
 # Migrations are looked at once per process and database.
@@ -198,6 +199,25 @@ class ControlStore:
         query = select(ComparisonRow).where(ComparisonRow.database == database)
         with self._transaction() as session:
             return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
+
+    def writer_schemas(self, feed: str) -> dict[str, str]:
+        """The Avro schemas that the feed's messages have named so far, by id."""
+        query = select(WriterSchemaRow).where(WriterSchemaRow.feed == feed)
+        with self._transaction() as session:
+            return {row.schema_id: row.body for row in session.scalars(query)}
+
+    def save_writer_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
+        """Keep a schema; one that is kept already stays."""
+        with self._transaction() as session:
+            _insert_if_absent(
+                session,
+                WriterSchemaRow,
+                feed=feed,
+                schema_id=schema_id,
+                body=body,
+                window_id=window_id,
+                created_at=_now(),
+            )
 
     # --- masks
 

@@ -1,0 +1,81 @@
+"""A schema registry of Confluent's kind: the schemas of Avro's writers, by the ids that messages carry."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.error import SchemaRegistryError
+from httpx2 import HTTPError
+
+from changeledger.config import Connection
+from changeledger.errors import ConfigError, SourceUnavailable
+
+# Members of a Kafka connection that begin so are the registry client's settings, under their own names.
+PREFIX = "schema.registry."
+_TIMEOUT_SECONDS = 20
+_UNKNOWN_SCHEMA = 40403
+_TOO_MANY = 429
+
+
+class SchemaRegistry:
+    """The registry that a Kafka connection names."""
+
+    def __init__(self, conn_id: str, settings: Mapping[str, Any]) -> None:
+        # It logs every request with its address.
+        logging.getLogger("httpx2").setLevel(logging.WARNING)
+        self._conn_id = conn_id
+        known = dict(settings)
+        addresses = [urlsplit(one.strip()) for one in str(known.pop("url")).split(",")]
+        # Without a login in it: addresses are in errors.
+        self._address = ",".join(f"{a.scheme}://{a.netloc.rpartition('@')[2]}{a.path}" for a in addresses)
+        login = addresses[0].netloc.rpartition("@")[0]
+        if login:
+            known.setdefault("basic.auth.user.info", unquote(login))
+        try:
+            self._client = SchemaRegistryClient({"timeout": _TIMEOUT_SECONDS, **known, "url": self._address})
+        except (ValueError, TypeError, OSError) as error:
+            # Not the error's own text: it can quote a login.
+            raise self._wrong(f"cannot be used ({type(error).__name__})") from None
+
+    @classmethod
+    def of(cls, conn_id: str, connection: Connection) -> SchemaRegistry | None:
+        """None where the connection names no registry. Raises ConfigError."""
+        told = {
+            name.removeprefix(PREFIX): value
+            for name, value in connection.extra.items()
+            if name.startswith(PREFIX)
+        }
+        return cls(conn_id, told) if told.get("url") else None
+
+    def schema(self, schema_id: int) -> str | None:
+        """The schema's text; None where the registry does not know the id.
+
+        Raises SourceUnavailable, and ConfigError where it refuses the login.
+        """
+        try:
+            return self._client.get_schema(schema_id).schema_str
+        except SchemaRegistryError as error:
+            code = error.http_status_code
+            if error.error_code == _UNKNOWN_SCHEMA:
+                return None
+            if code >= 500 or code == _TOO_MANY:
+                raise self._unavailable(f"answers {code}") from error
+            raise self._wrong(f"answers {code} to the question for the schema {schema_id}") from error
+        except HTTPError as error:
+            raise self._unavailable(f"does not answer: {type(error).__name__}") from error
+
+    def _unavailable(self, what: str) -> SourceUnavailable:
+        return SourceUnavailable(
+            f"the schema registry at {self._address} {what}",
+            f"check that it runs, and {PREFIX}url in the connection {self._conn_id!r}",
+        )
+
+    def _wrong(self, what: str) -> ConfigError:
+        return ConfigError(
+            f"the schema registry at {self._address} {what}",
+            f"correct the members {PREFIX}* of the connection {self._conn_id!r} (docs/feeds.md, 'Avro')",
+        )

@@ -1,0 +1,115 @@
+"""Turns JSON messages with schema blocks into what Connect's Avro converter writes of the same records.
+
+The schema of a record follows from its block: `name` becomes `connect.name`, an optional type a union with
+null, a name that comes again a reference. Each is registered under the subject `<topic>-key` or `-value`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
+from typing import Any
+
+import fastavro
+
+from sourcelab.messages import Message
+
+_KINDS = {
+    "boolean": "boolean",
+    "int8": "int",
+    "int16": "int",
+    "int32": "int",
+    "int64": "long",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "bytes": "bytes",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+_Schema = dict[str, Any]
+
+
+class AvroConverter:
+    """`register` takes a subject and a schema (JSON), and gives the schema's id."""
+
+    def __init__(self, register: Callable[[str, str], int]) -> None:
+        self._register = register
+        self._ids: dict[tuple[str, str], tuple[int, Any]] = {}
+
+    def told(self, messages: Iterable[Message]) -> Iterator[Message]:
+        for message in messages:
+            key = self._framed(f"{message.topic}-key", message.key)
+            value = message.value and self._framed(f"{message.topic}-value", message.value)
+            yield message._replace(key=key, value=value)
+
+    def _framed(self, subject: str, raw: bytes) -> bytes:
+        told = json.loads(raw)
+        block = told["schema"]
+        known = self._ids.get((subject, json.dumps(block)))
+        if known is None:
+            schema = _schema(block, set())
+            number = self._register(subject, json.dumps(schema))
+            known = number, fastavro.parse_schema(_without_logical_types(schema))
+            self._ids[subject, json.dumps(block)] = known
+        number, parsed = known
+        body = BytesIO()
+        fastavro.schemaless_writer(body, parsed, _value(block, told["payload"]))
+        return b"\0" + number.to_bytes(4, "big") + body.getvalue()
+
+
+def _schema(block: _Schema, named: set[str]) -> Any:
+    told: Any = _required(block, named)
+    if not block.get("optional"):
+        return told
+    # A default is of the first branch.
+    return [told, "null"] if "default" in block else ["null", told]
+
+
+def _required(block: _Schema, named: set[str]) -> Any:
+    kind, name = block["type"], block.get("name")
+    told: _Schema = {} if name is None else {"connect.name": name}
+    if "version" in block:
+        told["connect.version"] = block["version"]
+    if "parameters" in block:
+        told["connect.parameters"] = block["parameters"]
+    if kind != "struct":
+        if kind in {"int8", "int16"}:
+            told["connect.type"] = kind
+        if name == _DECIMAL:
+            of = block["parameters"]
+            told |= {"logicalType": "decimal", "scale": int(of["scale"])}
+            told["precision"] = int(of.get("connect.decimal.precision", 64))
+        return {"type": _KINDS[kind], **told} if told else _KINDS[kind]
+    assert name is not None, "Connect names its structs"
+    if name in named:
+        return name
+    named.add(name)
+    namespace, _, short = name.rpartition(".")
+    fields = []
+    for one in block["fields"]:
+        field = {"name": one["field"], "type": _schema(one, named)}
+        if one.get("optional"):
+            field["default"] = one.get("default")
+        fields.append(field)
+    record = {"type": "record", "name": short, "fields": fields, **told}
+    return record | ({"namespace": namespace} if namespace else {})
+
+
+def _value(block: _Schema, value: Any) -> Any:
+    if value is None:
+        return None
+    if block["type"] == "struct":
+        return {one["field"]: _value(one, value.get(one["field"])) for one in block["fields"]}
+    return base64.b64decode(value) if block["type"] == "bytes" else value
+
+
+def _without_logical_types(schema: Any) -> Any:
+    """What is written is what the converter has: counts and bytes."""
+    if isinstance(schema, list):
+        return [_without_logical_types(one) for one in schema]
+    if isinstance(schema, dict):
+        return {k: _without_logical_types(v) for k, v in schema.items() if k != "logicalType"}
+    return schema

@@ -1,0 +1,115 @@
+"""Debezium in Avro through the whole line: a real broker, and a schema registry that comes and goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config import Feed
+from changeledger.errors import SourceUnavailable
+from changeledger.inspection import quarantine
+from changeledger.inspection.quarantine import Chosen
+from changeledger.stages import extract, normalize
+from sourcelab import debezium
+from sourcelab.avro_converter import AvroConverter
+from sourcelab.log import Log, simulate
+from sourcelab.messages import Message, produce
+from sourcelab.schema_registry import SchemaRegistry
+from sourcelab.services import KafkaBroker
+from tests.integration.line import debezium_feed, lake_name, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+TABLES = ("sales.orders", "dbo.parts")
+LOGIN = "reader:s3cret"
+# What says in which run a row was written.
+OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+def told(log: Log, prefix: str, **part: int) -> list[Message]:
+    messages = debezium.messages(log, schemas=True, snapshot=False, prefix=prefix, **part)
+    return [m for m in messages if m.topic.endswith((*TABLES, prefix))]
+
+
+def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
+    def plain(row: Row) -> dict[str, Any]:
+        return {k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN}
+
+    return {
+        f"{table}{kind}": sorted((plain(row) for row in rows(spark, lake_name(feed, table, kind))), key=repr)
+        for table in TABLES
+        for kind in ("", "_history", "_changes")
+    }
+
+
+def connect(patch: pytest.MonkeyPatch, feed: Feed, kafka: KafkaBroker, registry: str) -> None:
+    extra = {
+        "bootstrap.servers": kafka.bootstrap,
+        "schema.registry.url": registry,
+        "schema.registry.basic.auth.user.info": LOGIN,
+        "schema.registry.max.retries": 0,
+    }
+    patch.setenv(
+        f"AIRFLOW_CONN_{feed.connection.upper()}", json.dumps({"conn_type": "kafka", "extra": extra})
+    )
+
+
+def test_the_tables_of_avro_are_those_of_json_whatever_befalls_the_registry(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = simulate(5, 24)
+    tables = [{"table": table} for table in TABLES]
+    in_json = debezium_feed("told_in_json", kafka, "told_in_json", monkeypatch, tables=tables)
+    in_avro = debezium_feed("told_in_avro", kafka, "told_in_avro", monkeypatch, tables=tables)
+    produce(kafka.bootstrap, told(log, "told_in_json"), partitions=1)
+    run(spark, in_json, window())
+
+    registry = SchemaRegistry(LOGIN)
+    converter = AvroConverter(registry.register)
+    # One message of the second half names a schema that the registry does not know yet.
+    first, last = told(log, "told_in_avro", to_tx=12), told(log, "told_in_avro", from_tx=12)
+    produce(kafka.bootstrap, converter.told(first), partitions=1)
+    with registry:
+        connect(monkeypatch, in_avro, kafka, registry.url)
+        early = window()
+        run(spark, in_avro, early, (extract, normalize))
+    # The registry is gone: what it has told is kept.
+    run(spark, in_avro, early)
+
+    held: list[str] = []
+
+    def late(subject: str, schema: str) -> int:
+        if subject.endswith("-key"):
+            return registry.register(subject, schema)
+        held.append(schema)
+        return 99
+
+    lost = next(m for m in reversed(last) if m.value is not None and m.topic.endswith(TABLES))
+    others = converter.told(m for m in last if m is not lost)
+    produce(kafka.bootstrap, [*others, *AvroConverter(late).told([lost])], partitions=1)
+    later = window()
+    with pytest.raises(SourceUnavailable, match=r"schema registry at http://127.0.0.1:\d+ does not answer"):
+        run(spark, in_avro, later, (extract,))
+
+    with registry:
+        connect(monkeypatch, in_avro, kafka, registry.url)
+        run(spark, in_avro, later)
+        kept = quarantine.records(spark, in_avro, Chosen()).select("reason").collect()
+        assert [row["reason"] for row in kept] == ["unknown_schema"]
+
+        (registry.schemas["99"],) = held
+        assert quarantine.replay(spark, in_avro, Chosen()) == 1
+        run(spark, in_avro, window())
+    assert quarantine.records(spark, in_avro, Chosen()).isEmpty()
+    assert published(spark, in_avro) == published(spark, in_json)
