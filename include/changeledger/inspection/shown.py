@@ -55,6 +55,10 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     ]
     lines += [("in doubt", f"{count:,} changes are {flag}") for flag, count in feed.doubts.items()]
     lines += [
+        ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")
+        for reference, other, outcome, at in feed.compared
+    ]
+    lines += [
         ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
     ]
     return lines

@@ -13,7 +13,7 @@ from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore
+from changeledger.storage.control import ComparisonRow, ControlStore
 
 # The flags that are doubts about a change; the others say what it is.
 DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
@@ -50,6 +50,8 @@ class FeedStatus:
     quarantine: tuple[tuple[str | None, str, int], ...] = ()
     # By flag: published changes that carry it.
     doubts: dict[str, int] = field(default_factory=dict)
+    # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
+    compared: tuple[tuple[str, str, str, datetime], ...] = ()
 
 
 def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus:
@@ -84,6 +86,20 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         pending=_pending(spark, feed),
         quarantine=_quarantine(spark, feed),
         doubts=_doubts(spark, feed),
+        compared=_compared(control, feed),
+    )
+
+
+def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
+    """Of a pair the worst outcome among the last comparisons of its tables."""
+    pairs: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
+    for row in control.comparisons(feed.database):
+        if feed.feed in (row.reference, row.feed):
+            pairs.setdefault((row.reference, row.feed), {})[row.table] = row
+    severity = ("agree", "warn", "differ")
+    return tuple(
+        (*pair, max((r.outcome for r in rows.values()), key=severity.index), max(r.at for r in rows.values()))
+        for pair, rows in sorted(pairs.items())
     )
 
 
