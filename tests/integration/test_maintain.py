@@ -26,7 +26,7 @@ from tests.integration.line import BEGIN, cdc_feed, lake_name, rows, run
 
 pytestmark = pytest.mark.integration
 
-CUTS = (0, 12, 18, 24, 30)
+CUTS = (0, 12, 18, 24)
 KINDS = ("", "_history", "_changes")
 
 

@@ -6,6 +6,7 @@ move main, and the branch could not be published any more, so a feed with such a
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -18,6 +19,7 @@ from changeledger.storage.releases import complete_releases, release_tag
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
+_TABLES_AT_ONCE = 4
 
 
 def run(spark: SparkSession, feed: Feed, holder: str) -> None:
@@ -39,10 +41,14 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     building = [w.window_id for w in control.open_windows(feed.feed) if control.stands_on_main(w)]
     if building:
         log.warning("%s: not compacted: %s is built and not released", feed.feed, ", ".join(building))
-    for table in tables:
+
+    def maintain(table: str) -> None:
         if not building:
             lake.compact(spark, table)
         lake.drop_tags(spark, table, tags)
         lake.expire(spark, table, oldest)
         lake.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
+
+    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+        list(pool.map(maintain, tables))
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), len(tags), oldest)
