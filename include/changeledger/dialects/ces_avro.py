@@ -61,7 +61,7 @@ _BEGINNING = json.dumps(_record("Beginning", **_TABLE))
 
 
 def is_avro() -> Column:
-    return F.coalesce(F.col("value") < F.lit(_BELOW_JSON), F.lit(False))
+    return F.coalesce((F.col("value") < F.lit(_BELOW_JSON)) & (F.length("value") > 0), F.lit(False))
 
 
 def is_there(raw: DataFrame) -> bool:

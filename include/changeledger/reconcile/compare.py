@@ -95,14 +95,21 @@ class Columns:
 
 
 def matched(reference: Side, other: Side, columns: Columns, by_position: bool) -> DataFrame:
-    """One row per pair of effects, or effect without a partner: `PLACE`, `n`, a struct for each side
-    (`reference`, `other`), `verdict`, `class`, and `columns` (numbers of those that differ).
+    """One row per pair of effects, or effect without a partner: `PLACE`, a struct for each side (`reference`,
+    `other`), `verdict`, `class`, and `columns` (numbers of those that differ).
 
-    Both sides are shuffled once, by place and key.
+    Both sides are shuffled and sorted once, by place and key.
     """
     left = _numbered(effects(reference, columns, columns.reference, by_position), "reference")
     right = _numbered(effects(other, columns, columns.other, by_position), "other")
-    return judged(left.join(right, [*PLACE, "n"], "full_outer"), columns)
+    right = right.withColumnsRenamed({name: f"other_{name}" for name in (*PLACE, "n")})
+    same_place = [F.col(name) == F.col(f"other_{name}") for name in PLACE]
+    # The number is no key of the join where a place has few effects of a key: the order in which they were
+    # numbered then serves the join too. As a difference Spark does not take it for a key.
+    number = F.col("n") - F.col("other_n") == 0 if by_position else F.col("n") == F.col("other_n")
+    place = [F.coalesce(name, f"other_{name}").alias(name) for name in PLACE]
+    joined = left.join(right, [*same_place, number], "full_outer").select(*place, "reference", "other")
+    return judged(joined, columns)
 
 
 def effects(side: Side, columns: Columns, names: Sequence[str], by_position: bool) -> DataFrame:
@@ -132,7 +139,11 @@ def effects(side: Side, columns: Columns, names: Sequence[str], by_position: boo
     own = changes.select(
         *effect("key", F.when(moves, F.lit("i")).otherwise(op), F.when(~moves, before), after, F.lit(False))
     )
-    left = changes.where(moves).select(*effect("previous_key", F.lit("d"), before, none, F.lit(False)))
+    moved = changes.where(moves)
+    # Most tables have none, and then their images need not be read for it.
+    if moved.select("previous_key").isEmpty():
+        return _joined_in_transaction(own)
+    left = moved.select(*effect("previous_key", F.lit("d"), before, none, F.lit(False)))
     return _joined_in_transaction(own.unionByName(left))
 
 

@@ -173,7 +173,7 @@ class _Pair(NamedTuple):
         times = _times(one, other)
         matched = compare.matched(one, other, columns, by_position=reach[0] is not None)
         told, seen = counted(matched, columns, *times)
-        faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).drop("n").persist()
+        faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).persist()
         faulty.count()
         result = tally(seen.get, columns)
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in reach)
