@@ -10,6 +10,7 @@
 * `feed.yaml`: members of the feed that differ from the default ones.
 * `schemas.json`: the Avro schemas that a registry has, by their ids.
 * `types.json`: Spark types of raw columns that differ from the contract's.
+* `order.json`: where the case is about order: the numbers of its changes, from 1, as the source has them.
 * `fault.txt`: why the case does not pass yet.
 
 `<<x*1000>>` in a text stands for a thousand x.
@@ -46,6 +47,7 @@ MEMBERS = (
     "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed",
     "commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id", "flags",
 )  # fmt: skip
+SORT_KEY = "sort_key"
 SOURCES: dict[str, dict[str, Any]] = {
     "debezium": {"source": {"topics": ["server1.*"]}},
     "qlik_tables": {"source": {}},
@@ -117,6 +119,11 @@ class Case:
         )  # fmt: skip
 
     @cached_property
+    def order(self) -> list[int]:
+        path = self.folder / "order.json"
+        return json.loads(path.read_text("utf-8")) if path.exists() else []
+
+    @cached_property
     def records(self) -> list[dict[str, Any]]:
         return lines(self.folder / "input.jsonl")
 
@@ -158,17 +165,17 @@ def outcome(row: Row) -> dict[str, Any]:
         names: tuple[str, ...] = ("disposition", *MEMBERS)
     else:
         names = ("disposition", "reason")
-    return {n: plain(row[n]) for n in names if n in row and row[n] is not None}
+    return {n: plain(row[n]) for n in (*names, SORT_KEY) if n in row and row[n] is not None}
 
 
 def decoded(frame: DataFrame, apart: bool = False) -> dict[int, dict[str, Any]]:
     """Outcomes by the record's offset, as the normalize stage would have them."""
     told = join_images(frame) if apart else frame
     shown = {"committed_at": F.col("committed_at").cast("string")} if "committed_at" in told.columns else {}
-    for name in ("commit_lsn", "change_lsn"):
+    for name in ("commit_lsn", "change_lsn", SORT_KEY):
         if name in told.columns:
             shown[name] = F.hex(name)
-    kept = [n for n in ("record", "disposition", "reason", *MEMBERS) if n in told.columns]
+    kept = [n for n in ("record", "disposition", "reason", *MEMBERS, SORT_KEY) if n in told.columns]
     return {row["record"]["offset"]: outcome(row) for row in told.withColumns(shown).select(*kept).collect()}
 
 
@@ -288,7 +295,17 @@ def parameters() -> list[Any]:
 
 @pytest.mark.parametrize("case", parameters())
 def test_a_case_becomes_what_the_specification_says(outcomes: Outcomes, case: Case) -> None:
-    assert outcomes.of(case) == case.expected
+    found = outcomes.of(case)
+    said = [one and {name: value for name, value in one.items() if name != SORT_KEY} for one in found]
+    assert said == case.expected
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in ALL if case.order])
+def test_the_order_is_the_sources(outcomes: Outcomes, case: Case) -> None:
+    changes = [at for at, one in enumerate(outcomes.of(case), 1) if one and one["disposition"] == "change"]
+    assert sorted(case.order) == changes
+    found = {at: outcomes.of(case)[at - 1] for at in changes}
+    assert sorted(changes, key=lambda at: (found[at] or {})[SORT_KEY]) == case.order
 
 
 def test_there_are_cases_of_every_dialect() -> None:

@@ -5,7 +5,8 @@ Key differences from the other dialects:
 * One message tells both images; there is no mask, so what an update changed is the images' difference.
 * (commit_lsn, change_lsn, event_serial_no) orders changes, but does not identify one: both halves of a
   key update can share all three.
-* A snapshot row stands at the snapshot's position and is never newer than a change behind it.
+* A snapshot row stands at the snapshot's position, one of an incremental snapshot at the stream's: it is
+  never newer than a change behind it.
 * Other connectors of the family use the same envelope: PostgreSQL's `lsn`, a 64-bit position, stands in
   for both LSNs, left-padded to 10 bytes.
 
@@ -235,13 +236,14 @@ def _problems(found: base.Problems, contract: Contract) -> base.Problems:
 
 def _sort_key() -> Column:
     rank = F.unhex(base.by_case(F.col("op"), _RANKS))
-    streamed = F.concat(
-        F.coalesce(F.col("change_lsn"), lsn.constant(lsn.LOWEST)),
-        lsn.big_endian(F.coalesce(F.col("ordinal"), F.lit(0)), 8),
-    )
+    # What a snapshot row does not tell of its position lies behind all that is there.
+    is_snapshot = F.col("is_snapshot")
+    unplaced = F.when(is_snapshot, lsn.constant(lsn.HIGHEST)).otherwise(lsn.constant(lsn.LOWEST))
+    unnumbered = F.when(is_snapshot, lsn.constant("FF" * 8)).otherwise(lsn.constant("00" * 8))
     at_position = F.concat(
         F.col("commit_lsn"),
-        F.when(F.col("is_snapshot"), lsn.constant("FF" * 18)).otherwise(streamed),
+        F.coalesce(F.col("change_lsn"), unplaced),
+        F.coalesce(lsn.big_endian(F.col("ordinal"), 8), unnumbered),
         rank,
     )
     # Without a position a snapshot row is older than every change, and ordered by its delivery.
