@@ -313,7 +313,7 @@ class Request(_Strict):
     """What was asked of a run beside its time; the defaults are what a schedule asks.
 
     `incremental` and `window` read all tables up to the window's end; a `window` of chosen tables only reads
-    again what was released; `replay` reads quarantined records again (ADR 0010).
+    again what was released; `replay` reads quarantined records again (ADR 0007).
     """
 
     mode: Literal["incremental", "window", "replay"] = "incremental"
