@@ -166,7 +166,7 @@ def _compare(arguments: argparse.Namespace) -> None:
             compare_and_report(spark, database, feeds, arguments.again)
         finally:
             page = settings.reports / database.database / "index.html"
-            Console(highlight=False, soft_wrap=True).print(drawn_comparison(database.database))
+            _console().print(drawn_comparison(database.database))
             print(f"the report: {page}")  # noqa: T201
 
 
@@ -212,15 +212,20 @@ def _text(raw: bytes | None) -> str | None:
         return _shown(raw)
 
 
+def _console() -> Console:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
+        console.width = 100_000
+    return console
+
+
 def _print(answer: DataFrame) -> None:
     rows = answer.limit(_MOST_ROWS + 1).collect()
     grid = Table(*answer.columns)
     for row in rows[:_MOST_ROWS]:
         grid.add_row(*(_shown(value) for value in row))
-    console = Console()
-    if not console.is_terminal:
-        # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
-        console.width = 100_000
+    console = _console()
     console.print(grid, markup=False)
     more = f"more than {_MOST_ROWS} rows; the first" if len(rows) > _MOST_ROWS else ""
     console.print(f"{more} {min(len(rows), _MOST_ROWS)} rows".strip(), highlight=False)
