@@ -165,7 +165,7 @@ def _compare(arguments: argparse.Namespace) -> None:
         try:
             compare_and_report(spark, database, feeds, arguments.again)
         finally:
-            page = settings.reports / database.database / "index.html"
+            page = settings.data_docs / database.comparison / "index.html"
             _console().print(drawn_comparison(database.database))
             print(f"the report: {page}")  # noqa: T201
 

@@ -62,10 +62,6 @@ class Settings(BaseSettings):
     def data_docs(self) -> Path:
         return self.home / "data_docs"
 
-    @property
-    def reports(self) -> Path:
-        return self.home / "reports"
-
 
 class Connection(BaseModel):
     """A connection, as Airflow writes it in JSON: the environment variable `AIRFLOW_CONN_<ID>`.

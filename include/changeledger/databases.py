@@ -38,6 +38,11 @@ class Database(BaseModel):
     compare: Tolerance = Tolerance()
     owner: str = "data-engineering"
 
+    @property
+    def comparison(self) -> str:
+        """The name of its DAG, and of the folder of the report among the Data Docs, which Airflow serves."""
+        return f"compare_{self.database}"
+
     def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
         """The reference, and the feeds that are compared with it. Raises ConfigError."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 from changeledger.airflow_ui import data_docs
 from changeledger.airflow_ui.plugin import ChangeledgerPlugin
 from changeledger.config import Settings
-from changeledger.orchestration.links import DATA_DOCS, DataDocsLink
+from changeledger.orchestration.links import DATA_DOCS, DataDocsLink, ReportLink
 from tests.dags.test_stage_operator import operator
 
 
@@ -92,5 +92,8 @@ def test_the_tasks_link_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
     assert mounted["url_prefix"] == DATA_DOCS
     key = TaskInstanceKey("shop_cdc", "audit", "manual__1", 1, -1)
     link = DataDocsLink().get_link(operator(), ti_key=key)
+    compared = TaskInstanceKey("compare_shop", "compare", "manual__1", 1, -1)
+    report = ReportLink().get_link(operator(), ti_key=compared)
+    assert report == "http://airflow.example/data-docs/compare_shop/index.html"
     window = "20260131T110000000000Z_20260131T120000000000Z"
     assert link == f"http://airflow.example/data-docs/shop_cdc/{window}/index.html"

@@ -49,6 +49,7 @@ def test_the_feeds_of_a_database_are_compared_daily(dags: dict[str, Any]) -> Non
     assert Path(task.application).name == "compare.py"
     assert task.application_args == ["--database", "shop", "--again", "{{ params.again | lower }}"]
     assert dag.timetable.expression == "30 4 * * *"
+    assert [link.name for link in task.operator_extra_links] == ["Report"]
     assert all(name in dag.doc_md for name in EXPECTED)
 
 

@@ -66,10 +66,11 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     assert {bytes(row["commit_lsn"]) for row in findings} == {log.transactions[20].commit_lsn}
     assert {row["verdict"] for row in findings} == {"missing"}
     assert all(row["key"] and row["record"] and row["other_record"] is None for row in findings)
-    page = (Settings().reports / "billing" / "index.html").read_text("utf-8")
+    folder = Settings().data_docs / "compare_billing"
+    page = (folder / "index.html").read_text("utf-8")
     assert "new_tool does not agree" in page
     assert log.transactions[20].commit_lsn.hex().upper() in page
-    assert "new_tool does not agree" in (Settings().reports / "billing" / "comparison.md").read_text("utf-8")
+    assert "new_tool does not agree" in (folder / "comparison.md").read_text("utf-8")
 
 
 def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ _HEADERS = {
 }
 
 
-# The DAG is named after its feed, whose folder it is. A mounted app has no login of its own.
+# The DAG is named after its feed, or its comparison, whose folder it is. A mounted app has no login.
 @app.get("/{dag_id}/{path:path}", dependencies=[Depends(requires_access_dag("GET"))])
 def page(dag_id: str, path: str) -> FileResponse:
     root = Settings().data_docs.resolve()

@@ -26,7 +26,7 @@ def compare_and_report(
     finally:
         control = ControlStore(settings.control_url)
         report = comparison_report.gather(spark, control, database.database)
-        page = comparison_report.write(report, settings.reports / database.database)
+        page = comparison_report.write(report, settings.data_docs / database.comparison)
     return page
 
 

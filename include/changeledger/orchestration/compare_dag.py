@@ -11,14 +11,14 @@ from changeledger.config import Feed
 from changeledger.databases import Database
 from changeledger.orchestration.feed_dag import POOL, RETRYING
 from changeledger.orchestration.job_operator import JobOperator
+from changeledger.orchestration.links import ReportLink
 
 _DOC = """\
 ### compare_{database}: do the feeds of `{database}` agree?
 
 Compares {others} with the reference, {reference}, change by change, up to what all of
 them have seen, from where the last comparison ended. What is found is in the lake's table
-`lake.changeledger.findings`; the report is
-`reports/{database}/index.html` below the installation's home.
+`lake.changeledger.findings`; the task's link leads to the report.
 
 **When it fails** with `FeedsDisagree`, nothing that is published is touched. The last lines of
 the log say which feed, which table and how much; the report says where and since when. Find out
@@ -32,7 +32,7 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], schedule: str = "
     reference, others = database.compared(feeds)
     names = ", ".join(feed.feed for feed in others)
     with DAG(
-        dag_id=f"compare_{database.database}",
+        dag_id=database.comparison,
         description=f"{names} against {reference.feed}, change by change",
         doc_md=_DOC.format(database=database.database, others=names, reference=reference.feed),
         schedule=CronDataIntervalTimetable(schedule, timezone="UTC"),
@@ -47,11 +47,12 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], schedule: str = "
             )
         },
     ) as dag:
-        JobOperator(
+        task = JobOperator(
             task_id="compare",
             job="compare",
             arguments=["--database", database.database, "--again", "{{ params.again | lower }}"],
             name=f"changeledger-compare-{database.database}",
             spark_connection=reference.spark_connection,
         )
+        task.operator_extra_links = (ReportLink(),)
     return dag

@@ -1,4 +1,4 @@
-"""The link from an audit task to its Data Docs, which `airflow_ui` serves behind Airflow's login."""
+"""Links from tasks to their pages, which `airflow_ui` serves behind Airflow's login."""
 
 from __future__ import annotations
 
@@ -23,5 +23,18 @@ class DataDocsLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         window: Window = operator.window  # type: ignore[attr-defined]
-        base: str = conf.get("api", "base_url", fallback="")
-        return f"{base.rstrip('/')}{DATA_DOCS}/{ti_key.dag_id}/{window.id}/index.html"
+        return _page(ti_key.dag_id, window.id)
+
+
+class ReportLink(BaseOperatorLink):
+    """From a comparison to its report."""
+
+    name = "Report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's
+        return _page(ti_key.dag_id)
+
+
+def _page(*folders: str) -> str:
+    base: str = conf.get("api", "base_url", fallback="")
+    return "/".join([base.rstrip("/") + DATA_DOCS, *folders, "index.html"])

@@ -71,7 +71,7 @@ def run(
     if differing:
         raise FeedsDisagree(
             "; ".join(f"{row.feed} {row.table}: {_told(row)}" for row in differing),
-            f"open the report in {settings.reports / database.database}, or query {FINDINGS}; "
+            f"open the report in {settings.data_docs / database.comparison}, or query {FINDINGS}; "
             "`compare:` in the database's YAML says what is tolerated",
         )
     return rows
