@@ -17,6 +17,8 @@ from sourcelab.process import free_port
 
 _ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 _ENTER = "\ue007"
+# Control and a: what is there already is typed over.
+_ALL = "\ue009a\ue000"
 _ARGUMENTS = [
     "--headless=new",
     "--window-size=1600,1400",
@@ -112,8 +114,13 @@ class Browser:
         until(clicked, seconds, lambda: f"{xpath} cannot be clicked on {self.url}")
 
     def type(self, xpath: str, text: str, *, enter: bool = False) -> None:
+        """In place of what is there."""
         element = self.find(xpath)
-        self._call("POST", f"/element/{element}/value", {"text": text + (_ENTER if enter else "")})
+        self._call("POST", f"/element/{element}/value", {"text": _ALL + text + (_ENTER if enter else "")})
+
+    def value(self, xpath: str) -> str:
+        """What an input holds."""
+        return str(self._call("GET", f"/element/{self.find(xpath)}/property/value"))
 
     def attribute(self, xpath: str, name: str) -> str | None:
         told: str | None = self._call("GET", f"/element/{self.find(xpath)}/attribute/{name}")

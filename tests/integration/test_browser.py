@@ -94,6 +94,8 @@ def pick(page: Browser, name: str, moment: datetime) -> None:
     """With the form's date-time picker."""
     page.click(f"{field(name)}//*[@data-testid='datetime-input']")
     page.type(f"{_POPOVER}//input[@placeholder='YYYY/MM/DD']", f"{moment:%Y/%m/%d}")
-    page.type(f"{_POPOVER}//input[@placeholder='HH:mm']", f"{moment:%H:%M}")
+    time = f"{_POPOVER}//input[@placeholder='HH:mm']"
+    page.type(time, f"{moment:%H:%M}", enter=True)
+    assert page.value(time) == f"{moment:%H:%M}"
     # Elsewhere, which closes the picker.
     page.click(f"{field(name)}//label")
