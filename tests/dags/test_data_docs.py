@@ -96,4 +96,4 @@ def test_the_tasks_link_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
     report = ReportLink().get_link(operator(), ti_key=compared)
     assert report == "http://airflow.example/data-docs/compare_shop/index.html"
     window = "20260131T110000000000Z_20260131T120000000000Z"
-    assert link == f"http://airflow.example/data-docs/shop_cdc/{window}/index.html"
+    assert link == f"http://airflow.example/data-docs/shop_cdc/{window}/audit.html"

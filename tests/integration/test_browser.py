@@ -51,15 +51,16 @@ def _watch(page: Browser, lab: Lab) -> None:
     page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}")
     until(lambda: "Success" in page.text and "Running" not in page.text, 240, lambda: page.text[:3000])
 
-    page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}/tasks/audit")
+    page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}/tasks/audit/details")
     link = page.attribute("//a[contains(., 'Data Docs')]", "href")
     assert link is not None
-    assert re.fullmatch(rf"{lab.airflow.url}/data-docs/{FEED}/\w+Z_\w+Z_[0-9a-f]{{8}}/index.html", link)
+    assert re.fullmatch(rf"{lab.airflow.url}/data-docs/{FEED}/\w+Z_\w+Z_[0-9a-f]{{8}}/audit.html", link)
     assert httpx.get(link).status_code == 401, "nothing without a login"
     page.go(link)
     until(lambda: TABLE in page.text, 30, lambda: page.text[:3000])
-    page.click(f"(//a[contains(., '{TABLE}') or contains(@href, 'validations')])[1]")
-    until(lambda: "No two changes have the same id" in page.text, 30, lambda: page.text[:3000])
+    assert "rules hold" in page.text
+    page.click('(//a[contains(., "Great Expectations\' page")])[1]')
+    until(lambda: "Expectation Validation Result" in page.text, 30, lambda: page.text[:3000])
 
 
 def log_in(page: Browser, airflow: AirflowHome) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -296,6 +298,14 @@ def test_the_gate_names_rules_rows_docs_and_branch(
 
     folder = docs_index(docs, "shop_cdc", WINDOW).parent
     assert "dbo.Order Lines" in (folder / "index.html").read_text()
+    page = docs_index(docs, "shop_cdc", WINDOW).read_text("utf-8")
+    assert "3 of" in page
+    assert "rules stop the run: nothing is published" in page
+    assert "key=(order=9, rows=1), change_id=id9" in page
+    assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;." in page
+    linked = re.findall(r'href="(validations/[^"]+)"', page)
+    assert len(linked) == 2
+    assert all((folder / unquote(address)).is_file() for address in linked)
     pages = [p.read_text() for p in sorted(folder.glob("validations/**/*.html"))]
     assert len(pages) == len(list(folder.glob("results/**/*.json"))) == 2
     together = "\n".join(pages)

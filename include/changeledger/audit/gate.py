@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from changeledger.audit import suites
+from changeledger.audit import page, suites
 from changeledger.audit.counting import Tally, sample, tally
 from changeledger.audit.rules import Rule, Severity
 from changeledger.config import Window
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
-    return data_docs / feed / window.id / "index.html"
+    return data_docs / feed / window.id / page.NAME
 
 
 def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path) -> list[Verdict]:
@@ -69,11 +69,13 @@ def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Pat
         for subject, counts in zip(subjects, counted, strict=True)
     }
     outcomes = suites.validate(tallies, window.id, docs_index(data_docs, feed, window).parent)
-    return [
+    verdicts = [
         _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate)
         for table, entries in tallies.items()
         for rule, count in entries
     ]
+    page.write(docs_index(data_docs, feed, window).parent, feed, window, verdicts, shown)
+    return verdicts
 
 
 def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tolerate: str) -> Verdict:

@@ -23,7 +23,7 @@ class DataDocsLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         window: Window = operator.window  # type: ignore[attr-defined]
-        return _page(ti_key.dag_id, window.id)
+        return _page(ti_key.dag_id, window.id, "audit.html")
 
 
 class ReportLink(BaseOperatorLink):
@@ -32,9 +32,9 @@ class ReportLink(BaseOperatorLink):
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's
-        return _page(ti_key.dag_id)
+        return _page(ti_key.dag_id, "index.html")
 
 
-def _page(*folders: str) -> str:
+def _page(*place: str) -> str:
     base: str = conf.get("api", "base_url", fallback="")
-    return "/".join([base.rstrip("/") + DATA_DOCS, *folders, "index.html"])
+    return "/".join([base.rstrip("/") + DATA_DOCS, *place])
