@@ -117,6 +117,8 @@ def running(feeds_named: Sequence[str], log: Log, tmp_path: Path, patch: pytest.
     policy.parent.mkdir(parents=True)
     policy.write_text(_POLICY)
     airflow.environment |= {
+        # Scheduler, tasks and commands write one SQLite file: they wait for each other a minute, not 5 s.
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow.home}/airflow.db?timeout=60",
         # Only what the test asks for.
         "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
         # A lost scheduler is missed soon.
