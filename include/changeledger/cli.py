@@ -165,9 +165,8 @@ def _compare(arguments: argparse.Namespace) -> None:
         try:
             compare_and_report(spark, database, feeds, arguments.again)
         finally:
-            page = settings.data_docs / database.comparison / "index.html"
             _console().print(drawn_comparison(database.database))
-            print(f"the report: {page}")  # noqa: T201
+            print(f"the report: {database.report(settings)}")  # noqa: T201
 
 
 def _quarantine_list(arguments: argparse.Namespace) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 import yaml
@@ -278,17 +278,28 @@ SOURCE_MODELS: dict[str, type[_Strict]] = {
 }
 
 
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Model:
+    """The file as a model. Raises ConfigError that names the file, the member and what is wrong."""
+    remedy = f"correct {path} ({documented} lists the members)"
+    try:
+        return model.model_validate(yaml.safe_load(path.read_text("utf-8")))
+    except (OSError, yaml.YAMLError) as error:
+        raise ConfigError(f"{what} {path} cannot be read: {error}", remedy) from error
+    except ValidationError as error:
+        raise ConfigError(f"{what} {path} is not valid: {invalid_members(error)}", remedy) from error
+
+
+def invalid_members(error: ValidationError) -> str:
+    """The members of a file that are wrong, each with what is wrong."""
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
+
+
 def load_feed(path: Path) -> Feed:
     """Read one feed file. Raises ConfigError that names the file, the member and what is wrong."""
-    remedy = f"correct {path} (docs/feeds.md lists the members)"
-    try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-        return Feed.model_validate(data)
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"the feed file {path} cannot be read: {error}", remedy) from error
-    except ValidationError as error:
-        what = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the feed file {path} is not valid: {what}", remedy) from error
+    return read_yaml(path, Feed, "the feed file", "docs/feeds.md")
 
 
 @cache

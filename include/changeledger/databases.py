@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from changeledger.config import Feed, Settings
+from changeledger.config import Feed, Settings, read_yaml
 from changeledger.errors import ConfigError
 
 # Verdicts on a change of which there may be too many; `reconcile.compare` says what they mean.
@@ -43,6 +42,10 @@ class Database(BaseModel):
         """The name of its DAG, and of the folder of the report among the Data Docs, which Airflow serves."""
         return f"compare_{self.database}"
 
+    def report(self, settings: Settings) -> Path:
+        """The page of the comparisons."""
+        return settings.data_docs / self.comparison / "index.html"
+
     def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
         """The reference, and the feeds that are compared with it. Raises ConfigError."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}
@@ -71,14 +74,7 @@ def load_databases(folder: Path, feeds: Mapping[str, Feed]) -> dict[str, Databas
     """
     found = {}
     for path in sorted(folder.glob("*.yaml")):
-        remedy = f"correct {path} (docs/compare.md lists the members)"
-        try:
-            database = Database.model_validate(yaml.safe_load(path.read_text("utf-8")))
-        except (OSError, yaml.YAMLError) as error:
-            raise ConfigError(f"the file {path} cannot be read: {error}", remedy) from error
-        except ValidationError as error:
-            what = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
-            raise ConfigError(f"the file {path} is not valid: {what}", remedy) from error
+        database = read_yaml(path, Database, "the file", "docs/compare.md")
         found[database.database] = database
     names = [feed.database for feed in feeds.values()]
     several = {name for name in names if names.count(name) > 1}

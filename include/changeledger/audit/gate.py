@@ -68,13 +68,14 @@ def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Pat
         subject.name: [(rule, counts[rule.name]) for rule in subject.rules]
         for subject, counts in zip(subjects, counted, strict=True)
     }
-    outcomes = suites.validate(tallies, window.id, docs_index(data_docs, feed, window).parent)
+    folder = docs_index(data_docs, feed, window).parent
+    outcomes = suites.validate(tallies, window.id, folder)
     verdicts = [
         _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate)
         for table, entries in tallies.items()
         for rule, count in entries
     ]
-    page.write(docs_index(data_docs, feed, window).parent, feed, window, verdicts, shown)
+    page.write(folder, feed, window, verdicts, shown)
     return verdicts
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-
+from changeledger import pages
 from changeledger.config import Window
 
 if TYPE_CHECKING:
@@ -22,32 +21,21 @@ NAME = "audit.html"
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write(folder: Path, feed: str, window: Window, verdicts: Sequence[Verdict], shown: Any) -> Path:
+def write(folder: Path, feed: str, window: Window, verdicts: Sequence[Verdict], shown: Any) -> None:
     """The page in the folder of a window's Data Docs; `shown` gives a value's text for people."""
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["shown"] = shown
     tables: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         tables.setdefault(verdict.table, []).append(verdict)
-    pages = {table: _pages(folder, table) for table in tables}
-    text = environment.get_template("audit.html.j2").render(
-        feed=feed,
-        window=window,
-        tables=tables,
-        pages=pages,
-        stopping=[v for v in verdicts if v.stops],
-        violated=[v for v in verdicts if not v.success],
-        rules=len(verdicts),
-    )
-    page = folder / NAME
-    page.write_text(text, "utf-8")
-    return page
+    known = {
+        "feed": feed,
+        "window": window,
+        "tables": tables,
+        "pages": {table: _pages(folder, table) for table in tables},
+        "stopping": [v for v in verdicts if v.stops],
+        "violated": [v for v in verdicts if not v.success],
+        "rules": len(verdicts),
+    }
+    pages.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 
 
 def _pages(folder: Path, table: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from changeledger.config import invalid_members
 from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError
 
@@ -171,8 +172,9 @@ def contracts(path: Path) -> dict[str, Contract]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"the contract file {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:
-        what = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
-        raise ConfigError(f"the contract file {path} is not valid: {what}", remedy) from error
+        raise ConfigError(
+            f"the contract file {path} is not valid: {invalid_members(error)}", remedy
+        ) from error
     found = {}
     for one in stated:
         contract = one.contract()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.table import Table
@@ -18,25 +17,21 @@ from changeledger.storage.control import ControlStore
 
 def compare_and_report(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], again: bool = False
-) -> Path:
-    """The report's path. Raises FeedsDisagree, with the report written."""
+) -> None:
+    """Raises FeedsDisagree, with the report written."""
     settings = Settings()
     try:
         compare.run(spark, database, feeds, again)
     finally:
         control = ControlStore(settings.control_url)
         report = comparison_report.gather(spark, control, database.database)
-        page = comparison_report.write(report, settings.data_docs / database.comparison)
-    return page
+        comparison_report.write(report, database.report(settings).parent)
 
 
 def drawn_comparison(database: str) -> Table:
     """The last comparison of each table and pair, for a terminal."""
     grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
-    last = {
-        (row.reference, row.feed, row.table): row
-        for row in ControlStore(Settings().control_url).comparisons(database)
-    }
-    for (reference, feed, table), row in last.items():
-        grid.add_row(reference, feed, table, row.outcome, *(f"{row.counts[v]:,}" for v in VERDICTS))
+    for pair, rows in ControlStore(Settings().control_url).last_comparisons(database).items():
+        for row in rows:
+            grid.add_row(*pair, row.table, row.outcome, *(f"{row.counts[v]:,}" for v in VERDICTS))
     return grid

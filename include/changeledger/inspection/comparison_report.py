@@ -13,12 +13,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
 
+from changeledger import pages
 from changeledger.reconcile import compare
-from changeledger.stages.compare import DIFFER, FINDINGS, WARN
+from changeledger.stages.compare import FINDINGS, worst
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
@@ -110,33 +110,29 @@ class Report:
     written: datetime
     pairs: Sequence[Pair]
 
-    @property
-    def outcome(self) -> str:
-        outcomes = {pair.outcome for pair in self.pairs}
-        return next((one for one in (DIFFER, WARN) if one in outcomes), "agree")
-
 
 def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
     """From the control store, and the findings in the lake."""
     rows = control.comparisons(database)
-    by_pair: dict[tuple[str, str], list[ComparisonRow]] = defaultdict(list)
-    for row in rows:
-        by_pair[row.reference, row.feed].append(row)
-    newest = max((row.at for row in rows), default=None)
-    reference = next((row.reference for row in rows if row.at == newest), "")
-    pairs = [_pair(spark, feed, told) for (one, feed), told in by_pair.items() if one == reference]
+    reference = rows[-1].reference if rows else ""
+    pairs = [
+        _pair(spark, feed, last, [row for row in rows if (row.reference, row.feed) == (one, feed)])
+        for (one, feed), last in control.last_comparisons(database).items()
+        if one == reference
+    ]
     return Report(database, reference, datetime.now(UTC).replace(microsecond=0), pairs)
 
 
-def _pair(spark: SparkSession, feed: str, told: Sequence[ComparisonRow]) -> Pair:
-    last = {row.table: row for row in told}
-    outcomes = {row.outcome for row in last.values()}
+def _pair(
+    spark: SparkSession, feed: str, last: Sequence[ComparisonRow], told: Sequence[ComparisonRow]
+) -> Pair:
+    """`told`: all comparisons of the two; `last`: of each table the last one."""
     spoilt = _spoilt(spark, [row.id for row in told])
     times = [t for row in told for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
         feed,
-        next((one for one in (DIFFER, WARN) if one in outcomes), "agree"),
-        list(last.values()),
+        worst(row.outcome for row in last),
+        last,
         _picture(told),
         min(times, default=None),
         max(times, default=None),
@@ -210,25 +206,11 @@ def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
     ]
 
 
-def write(report: Report, folder: Path) -> Path:
-    """`index.html` and `comparison.md` in the folder; the path of the first."""
-    folder.mkdir(parents=True, exist_ok=True)
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=select_autoescape(["html.j2"]),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["place"] = _place
+def write(report: Report, folder: Path) -> None:
+    """`index.html` and `comparison.md` in the folder."""
     known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": compare.FAULTS}
     for template, name in (("comparison.html.j2", "index.html"), ("comparison.md.j2", "comparison.md")):
-        text = environment.get_template(template).render(known)
-        # A reader of the page never sees half of it.
-        fresh = folder / f".{name}.new"
-        fresh.write_text(text, "utf-8")
-        fresh.replace(folder / name)
-    return folder / "index.html"
+        pages.write(_TEMPLATES / template, folder / name, known, place=_place)
 
 
 def _place(record: dict[str, Any] | None) -> str:

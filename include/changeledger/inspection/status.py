@@ -12,8 +12,9 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
+from changeledger.stages.compare import worst
 from changeledger.storage import lake
-from changeledger.storage.control import ComparisonRow, ControlStore
+from changeledger.storage.control import ControlStore
 
 # The flags that are doubts about a change; the others say what it is.
 DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
@@ -92,14 +93,10 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
     """Of a pair the worst outcome among the last comparisons of its tables."""
-    pairs: dict[tuple[str, str], dict[str, ComparisonRow]] = {}
-    for row in control.comparisons(feed.database):
-        if feed.feed in (row.reference, row.feed):
-            pairs.setdefault((row.reference, row.feed), {})[row.table] = row
-    severity = ("agree", "warn", "differ")
     return tuple(
-        (*pair, max((r.outcome for r in rows.values()), key=severity.index), max(r.at for r in rows.values()))
-        for pair, rows in sorted(pairs.items())
+        (*pair, worst(row.outcome for row in rows), max(row.at for row in rows))
+        for pair, rows in sorted(control.last_comparisons(feed.database).items())
+        if feed.feed in pair
     )
 
 

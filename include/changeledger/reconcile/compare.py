@@ -61,11 +61,10 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that both feeds have, under the reference's names, with what each feed calls them."""
+    """The columns that both feeds have: under the reference's names, and what the other calls them."""
 
     names: Sequence[str]
     forms: Sequence[Form]
-    reference: Sequence[str]
     other: Sequence[str]
     key: Sequence[int]
 
@@ -84,7 +83,6 @@ class Columns:
         return cls(
             [c.name for c, _ in both],
             [form_of(c, o) for c, o in both],
-            [c.name for c, _ in both],
             [o.name for _, o in both],
             [at[name] for name in keys[0]],
         )
@@ -100,7 +98,7 @@ def matched(reference: Side, other: Side, columns: Columns, by_position: bool) -
 
     Both sides are shuffled and sorted once, by place and key.
     """
-    left = _numbered(effects(reference, columns, columns.reference, by_position), "reference")
+    left = _numbered(effects(reference, columns, columns.names, by_position), "reference")
     right = _numbered(effects(other, columns, columns.other, by_position), "other")
     right = right.withColumnsRenamed({name: f"other_{name}" for name in (*PLACE, "n")})
     same_place = [F.col(name) == F.col(f"other_{name}") for name in PLACE]
@@ -127,23 +125,23 @@ def effects(side: Side, columns: Columns, names: Sequence[str], by_position: boo
         ((F.col("operation") == change.UPDATE) & (F.size("changed") == 0)).alias("no_op"),
     ]  # fmt: skip
 
-    def effect(key: str, op: Column, before: Column, after: Column, apart: Column) -> list[Column | str]:
+    def effect(key: str, op: Column, before: Column, after: Column) -> list[Column | str]:
         return [
             *common, *_key(key, columns, names), op.alias("op"), before.alias("before"), after.alias("after"),
-            texts.alias("texts"), apart.alias("apart"),
+            texts.alias("texts"),
         ]  # fmt: skip
 
     before, after = (F.expr(_hashes(s, columns, names)) for s in ("before", "after"))
     texts = F.array(*(F.expr(_hashes(s, columns, names, texts=True)) for s in ("before", "after")))
     none = F.lit(None).cast("array<bigint>")
     own = changes.select(
-        *effect("key", F.when(moves, F.lit("i")).otherwise(op), F.when(~moves, before), after, F.lit(False))
+        *effect("key", F.when(moves, F.lit("i")).otherwise(op), F.when(~moves, before), after)
     )
     moved = changes.where(moves)
     # Most tables have none, and then their images need not be read for it.
     if moved.select("previous_key").isEmpty():
         return _joined_in_transaction(own)
-    left = moved.select(*effect("previous_key", F.lit("d"), before, none, F.lit(False)))
+    left = moved.select(*effect("previous_key", F.lit("d"), before, none))
     return _joined_in_transaction(own.unionByName(left))
 
 
@@ -187,7 +185,7 @@ def _joined_in_transaction(told: DataFrame) -> DataFrame:
             "op": F.when(is_joined, F.lit("u")).otherwise(op),
             "before": F.when(is_joined, F.col("last")["before"]).otherwise(F.col("before")),
             "texts": F.when(is_joined, texts).otherwise(F.col("texts")),
-            "apart": F.col("apart") | is_joined,
+            "apart": is_joined,
         }
     )
 

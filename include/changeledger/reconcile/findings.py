@@ -50,7 +50,7 @@ def detailed(faults: DataFrame, reference: Side, other: Side, columns: Columns) 
         F.col("reference")["change_id"].alias("change_id"),
         F.col("other")["change_id"].alias("other_change_id"),
     )
-    one, two = _looked_up(reference, columns.reference, ""), _looked_up(other, columns.other, "other_")
+    one, two = _looked_up(reference, columns.names, ""), _looked_up(other, columns.other, "other_")
     # The findings are few: they travel to the ledgers, not the ledgers to them.
     joined = told.join(_of(one, told, "change_id"), "change_id", "left").join(
         _of(two, told, "other_change_id"), "other_change_id", "left"

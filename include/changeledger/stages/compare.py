@@ -6,8 +6,7 @@ be there in part. Each comparison goes on where the last one of the two feeds en
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import reduce
 from typing import NamedTuple
@@ -17,17 +16,16 @@ from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.config import Feed, Settings
-from changeledger.contract import Contract, TableNames, distinct_names
+from changeledger.contract import distinct_names
 from changeledger.databases import Counted, Database
 from changeledger.errors import FeedsDisagree
 from changeledger.reconcile import compare, findings
 from changeledger.reconcile.compare import Columns, Side
 from changeledger.reconcile.second_look import second_look
 from changeledger.reconcile.tally import Tally, counted, tally
+from changeledger.stages.run import control_store, log
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
-
-log = logging.getLogger("changeledger")
 
 # What belongs to no feed.
 NAMESPACE = "changeledger"
@@ -39,13 +37,16 @@ AGREE, WARN, DIFFER = "agree", "warn", "differ"
 Reach = tuple[bytes | None, bytes | None]
 
 
-class Extent(NamedTuple):
+class Told(NamedTuple):
     """What a feed has of the log: the first LSN that it tells completely, and the last that it has begun."""
 
-    first: bytes | None
-    last: bytes | None
-    # Changes of the log without an LSN.
-    unplaced: bool
+    feed: Feed
+    # The ledgers in the lake, by table in lower case.
+    ledgers: Mapping[str, str]
+    first: bytes | None = None
+    last: bytes | None = None
+    # Has it changes of the log without an LSN?
+    unplaced: bool = False
 
 
 def run(
@@ -57,50 +58,48 @@ def run(
     kept before.
     """
     settings = Settings()
-    settings.home.mkdir(parents=True, exist_ok=True)
-    control = ControlStore(settings.control_url)
+    control = control_store(settings)
     reference, others = database.compared(feeds)
     lake.create_namespace(spark, NAMESPACE)
     lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
-    extents = {feed.feed: _extent(spark, feed) for feed in (reference, *others)}
-    rows = []
+    one, rows = _told_by(spark, reference), []
     for other in others:
-        pair = _Pair(spark, control, database, reference, other, again)
-        rows += pair.compared(extents[reference.feed], extents[other.feed])
+        rows += _Pair(spark, control, database, one, _told_by(spark, other), again).compared()
     differing = [row for row in rows if row.outcome == DIFFER]
     if differing:
         raise FeedsDisagree(
-            "; ".join(f"{row.feed} {row.table}: {_told(row)}" for row in differing),
-            f"open the report in {settings.data_docs / database.comparison}, or query {FINDINGS}; "
+            "; ".join(f"{row.feed} {row.table}: {_faults(row)}" for row in differing),
+            f"open the report {database.report(settings)}, or query {FINDINGS}; "
             "`compare:` in the database's YAML says what is tolerated",
         )
     return rows
 
 
-def _told(row: ComparisonRow) -> str:
+def worst(outcomes: Iterable[str]) -> str:
+    """The gravest of the outcomes; AGREE where there are none."""
+    return max(outcomes, key=(AGREE, WARN, DIFFER).index, default=AGREE)
+
+
+def _faults(row: ComparisonRow) -> str:
     return ", ".join(f"{row.counts[v]} {v}" for v in compare.FAULTS if row.counts[v])
 
 
-def _ledgers(spark: SparkSession, feed: Feed) -> dict[str, TableNames]:
-    """The lake's names of the feed's tables that are published, by table in lower case."""
+def _told_by(spark: SparkSession, feed: Feed) -> Told:
     names = distinct_names(feed.namespace, [t.table for t in feed.tables])
-    return {t.lower(): n for t, n in names.items() if lake.exists(spark, n.changes)}
-
-
-def _extent(spark: SparkSession, feed: Feed) -> Extent:
+    ledgers = {t.lower(): n.changes for t, n in names.items() if lake.exists(spark, n.changes)}
     streamed = F.col("operation") != change.SNAPSHOT
     lsn = F.col("commit_lsn")
     ends = [
-        lake.read(spark, names.changes).agg(
+        lake.read(spark, ledger).agg(
             F.min(F.when(streamed, lsn)).alias("first"),
             F.max(lsn).alias("last"),
             F.min(F.when(~streamed, lsn)).alias("loaded"),
             F.coalesce(F.bool_or(streamed & lsn.isNull()), F.lit(False)).alias("unplaced"),
         )
-        for names in _ledgers(spark, feed).values()
+        for ledger in ledgers.values()
     ]
     if not ends:
-        return Extent(None, None, unplaced=False)
+        return Told(feed, ledgers)
     both = reduce(DataFrame.unionByName, ends).agg(
         *(F.min(n).alias(n) for n in ("first", "loaded")),
         F.max("last").alias("last"),
@@ -111,7 +110,7 @@ def _extent(spark: SparkSession, feed: Feed) -> Extent:
     # A first snapshot shows all up to its own position; the log is told from behind it.
     if loaded is not None and (first is None or loaded < first):
         first = _behind(bytes(loaded))
-    return Extent(_bytes(first), _bytes(row["last"]), row["unplaced"])
+    return Told(feed, ledgers, _bytes(first), _bytes(row["last"]), row["unplaced"])
 
 
 def _bytes(value: bytearray | bytes | None) -> bytes | None:
@@ -128,47 +127,45 @@ class _Pair(NamedTuple):
     spark: SparkSession
     control: ControlStore
     database: Database
-    reference: Feed
-    other: Feed
+    one: Told
+    other: Told
     again: bool
 
-    def compared(self, one: Extent, other: Extent) -> list[ComparisonRow]:
-        mine, theirs = _ledgers(self.spark, self.reference), _ledgers(self.spark, self.other)
+    def compared(self) -> list[ComparisonRow]:
+        one, other = self.one, self.other
         by_position = not (one.unplaced or other.unplaced)
         ends = (one.first, other.first, one.last, other.last)
         if by_position and None in ends:
-            log.info("%s, %s: one has no changes yet", self.reference.feed, self.other.feed)
+            log.info("%s, %s: one has no changes yet", one.feed.feed, other.feed.feed)
             return []
         since = max(filter(None, (one.first, other.first)), default=None)
         until = min(filter(None, (one.last, other.last)), default=None)
+        both = one.ledgers.keys() & other.ledgers.keys()
+        ended = {} if self.again else self._ended()
         found = []
-        for table in (t.table for t in self.reference.tables if t.table.lower() in set(mine) & set(theirs)):
-            begin = since
-            if by_position and not self.again:
-                begin = max(filter(None, (since, self._ended(table))), default=None)
+        for table in (t.table for t in one.feed.tables if t.table.lower() in both):
+            begin = max(filter(None, (since, ended.get(table))), default=None)
             if by_position and begin is not None and until is not None and begin >= until:
-                log.info("%s: %s: nothing new that both have seen", self.other.feed, table)
+                log.info("%s: %s: nothing new that both have seen", other.feed.feed, table)
                 continue
-            ledgers = (mine[table.lower()].changes, theirs[table.lower()].changes)
-            reach = (begin, until) if by_position else (None, None)
-            found.append(self._table(table, ledgers, reach))
+            found.append(self._table(table, (begin, until) if by_position else (None, None)))
         return found
 
-    def _ended(self, table: str) -> bytes | None:
-        """Where the last comparison of the table ended."""
-        told = [
-            bytes.fromhex(row.to_lsn)
-            for row in self.control.comparisons(self.database.database)
-            if (row.reference, row.feed, row.table) == (self.reference.feed, self.other.feed, table)
-            and row.to_lsn is not None
-        ]
-        return max(told, default=None)
+    def _ended(self) -> dict[str, bytes]:
+        """Where the comparisons of each table have ended so far."""
+        ended: dict[str, bytes] = {}
+        for row in self.control.comparisons(self.database.database):
+            if (row.reference, row.feed) == (self.one.feed.feed, self.other.feed.feed) and row.to_lsn:
+                ended[row.table] = max(ended.get(row.table, b""), bytes.fromhex(row.to_lsn))
+        return ended
 
-    def _table(self, table: str, ledgers: tuple[str, str], reach: Reach) -> ComparisonRow:
-        one, other = (
-            Side(lake.read(self.spark, ledger).where(_within(reach)), self._contract(feed, table))
-            for ledger, feed in zip(ledgers, (self.reference, self.other), strict=True)
-        )
+    def _side(self, told: Told, table: str, reach: Reach) -> Side:
+        contract = self.control.contract(told.feed.feed, table)
+        assert contract is not None, "its ledger is published"
+        return Side(lake.read(self.spark, told.ledgers[table.lower()]).where(_within(reach)), contract)
+
+    def _table(self, table: str, reach: Reach) -> ComparisonRow:
+        one, other = (self._side(told, table, reach) for told in (self.one, self.other))
         columns = Columns.of(one.contract, other.contract)
         times = _times(one, other)
         matched = compare.matched(one, other, columns, by_position=reach[0] is not None)
@@ -177,28 +174,26 @@ class _Pair(NamedTuple):
         faulty.count()
         result = tally(seen.get, columns)
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in reach)
+        reference, feed = self.one.feed.feed, self.other.feed.feed
+        comparison_id = f"{reference}.{feed}.{table}.{from_lsn}.{to_lsn}"
         named = {
-            "comparison_id": f"{self.reference.feed}.{self.other.feed}.{table}.{from_lsn}.{to_lsn}",
             "database": self.database.database,
             "table": table,
-            "reference": self.reference.feed,
-            "feed": self.other.feed,
+            "reference": reference,
+            "feed": feed,
         }
         if any(result.counts[verdict] for verdict in compare.FAULTS):
             looked = second_look(faulty, columns).persist()
             rest = looked.where(F.col("verdict").isin(*compare.FAULTS))
-            self._keep(findings.detailed(rest, one, other, columns), named)
+            self._keep(findings.detailed(rest, one, other, columns), comparison_id, named)
             result = _looked_again(result, looked, columns)
             looked.unpersist()
         elif self.again:
-            self._keep(self.spark.table(FINDINGS).limit(0), named)
+            self._keep(self.spark.table(FINDINGS).limit(0), comparison_id, named)
         faulty.unpersist()
         row = ComparisonRow(
-            id=named["comparison_id"],
-            database=self.database.database,
-            table=table,
-            reference=self.reference.feed,
-            feed=self.other.feed,
+            id=comparison_id,
+            **named,
             from_lsn=from_lsn,
             to_lsn=to_lsn,
             from_time=times[0],
@@ -210,19 +205,15 @@ class _Pair(NamedTuple):
             at=datetime.now(UTC),
         )
         self.control.save_comparison(row)
-        log.info("%s: %s: %s, %d equal", self.other.feed, table, row.outcome, result.counts[compare.EQUAL])
+        log.info("%s: %s: %s, %d equal", feed, table, row.outcome, result.counts[compare.EQUAL])
         return row
 
-    def _contract(self, feed: Feed, table: str) -> Contract:
-        contract = self.control.contract(feed.feed, table)
-        assert contract is not None, "its ledger is published"
-        return contract
-
-    def _keep(self, found: DataFrame, named: Mapping[str, str]) -> None:
+    def _keep(self, found: DataFrame, comparison_id: str, named: Mapping[str, str]) -> None:
         """The findings in the lake, in place of those of the same comparison before."""
-        told = found.withColumns({name: F.lit(value) for name, value in named.items()})
+        of_all = {**named, "comparison_id": comparison_id}
+        told = found.withColumns({name: F.lit(value) for name, value in of_all.items()})
         rows = told.select(*(F.col(name).cast(kind) for name, kind in findings.FINDING_COLUMNS))
-        lake.replace_partition(rows, FINDINGS, "comparison_id", named["comparison_id"])
+        lake.replace_partition(rows, FINDINGS, "comparison_id", comparison_id)
 
     def _outcome(self, result: Tally) -> str:
         def too_many(limits: Mapping[Counted, int]) -> bool:

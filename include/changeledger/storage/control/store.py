@@ -187,19 +187,6 @@ class ControlStore:
             if not fresh:
                 session.get_one(ShapeRow, (feed, shape_id)).body = body
 
-    # --- comparisons
-
-    def save_comparison(self, row: ComparisonRow) -> None:
-        """Keep it in place of an earlier one of the same id."""
-        with self._transaction() as session:
-            session.merge(row)
-
-    def comparisons(self, database: str) -> list[ComparisonRow]:
-        """Of a database, the oldest first."""
-        query = select(ComparisonRow).where(ComparisonRow.database == database)
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
-
     def writer_schemas(self, feed: str) -> dict[str, str]:
         """The Avro schemas that the feed's messages have named so far, by id."""
         query = select(WriterSchemaRow).where(WriterSchemaRow.feed == feed)
@@ -218,6 +205,27 @@ class ControlStore:
                 window_id=window_id,
                 created_at=_now(),
             )
+
+    # --- comparisons
+
+    def save_comparison(self, row: ComparisonRow) -> None:
+        """Keep it in place of an earlier one of the same id."""
+        with self._transaction() as session:
+            session.merge(row)
+
+    def comparisons(self, database: str) -> list[ComparisonRow]:
+        """Of a database, the oldest first."""
+        query = select(ComparisonRow).where(ComparisonRow.database == database)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
+
+    def last_comparisons(self, database: str) -> dict[tuple[str, str], list[ComparisonRow]]:
+        """The last one of each table, by reference and feed."""
+        last = {(row.reference, row.feed, row.table): row for row in self.comparisons(database)}
+        pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
+        for (reference, feed, _), row in last.items():
+            pairs.setdefault((reference, feed), []).append(row)
+        return pairs
 
     # --- masks
 
