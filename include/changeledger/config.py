@@ -286,7 +286,7 @@ def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Mod
     remedy = f"correct {path} ({documented} lists the members)"
     try:
         return model.model_validate(yaml.safe_load(path.read_text("utf-8")))
-    except (OSError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{what} {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:
         raise ConfigError(f"{what} {path} is not valid: {invalid_members(error)}", remedy) from error
@@ -304,16 +304,29 @@ def load_feed(path: Path) -> Feed:
 
 @cache
 def load_feeds(folder: Path) -> dict[str, Feed]:
-    """All feeds of a folder, by name, in the order of their file names."""
-    feeds: dict[str, Feed] = {}
-    for path in sorted(folder.glob("*.yaml")):
-        feed = load_feed(path)
-        if feed.feed in feeds:
-            raise ConfigError(
-                f"two files of {folder} define the feed {feed.feed!r}", f"rename one, see {path}"
-            )
-        feeds[feed.feed] = feed
+    """All feeds of a folder, by name, in the order of their file names. Raises ConfigError of the first."""
+    feeds, errors = readable_feeds(folder)
+    if errors:
+        raise errors[0]
     return feeds
+
+
+def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
+    """As `load_feeds`, with what is wrong of the files that are left out: a broken feed stops no other."""
+    feeds: dict[str, Feed] = {}
+    errors = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            feed = load_feed(path)
+        except ConfigError as error:
+            errors.append(error)
+            continue
+        if feed.feed in feeds:
+            said = f"two files of {folder} define the feed {feed.feed!r}"
+            errors.append(ConfigError(said, f"rename one, see {path}"))
+        else:
+            feeds[feed.feed] = feed
+    return feeds, errors
 
 
 class Request(_Strict):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pydantic import ValidationError
 
 from changeledger import exit_codes
-from changeledger.config import Feed, Request, Settings, Window, load_feeds
+from changeledger.config import Feed, Request, Settings, Window, load_feeds, readable_feeds
 from changeledger.databases import Database, named_database
 from changeledger.errors import ChangeledgerError, ConfigError
 
@@ -151,8 +151,11 @@ def _moment(text: str) -> datetime:
 
 def _feed(name: str) -> Feed:
     folder = Settings().feeds
-    feeds = load_feeds(folder)
+    feeds, errors = readable_feeds(folder)
     if name not in feeds:
+        # Its own file may be the one that cannot be read.
+        if errors:
+            raise errors[0]
         raise ConfigError(
             f"there is no feed {name!r} in {folder} (there are: {', '.join(feeds) or 'none'})",
             "correct --feed, or set CHANGELEDGER_FEEDS to the folder that has its YAML file",

@@ -1,5 +1,6 @@
 """The DAGs that Airflow finds in dags/, from the feeds that are shipped."""
 
+import shutil
 import subprocess
 import sys
 import time
@@ -99,6 +100,18 @@ def test_maintenance_has_a_task_for_each_feed(dags: dict[str, Any]) -> None:
     for task in dag.tasks:
         assert (task.retries, task.owner, task.pool) == (2, "data-engineering", "changeledger")
         assert task.execution_timeout == timedelta(hours=2)
+
+
+def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weekly DAG of all feeds shows what is wrong, where Airflow shows import errors."""
+    folder = tmp_path / "feeds"
+    shutil.copytree(PROJECT / "include" / "feeds", folder)
+    (good,) = [path for path in folder.glob("*.yaml") if "shop_debezium" in path.read_text()]
+    good.with_name("broken.yaml").write_text(good.read_text().replace("shop_debezium", "b") + "colour: red\n")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+    assert set(DagBag(str(PROJECT / "dags" / "debezium.py")).dags) == {"shop_debezium"}
+    ((_, said),) = DagBag(str(PROJECT / "dags" / "maintain.py")).import_errors.items()
+    assert "broken.yaml is not valid: colour: Extra inputs are not permitted" in said
 
 
 def test_files_parsed_twice_give_the_same_dag_versions(dags: dict[str, Any]) -> None:

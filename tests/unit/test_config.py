@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from changeledger.config import Connection, Settings, Window, connection_variable, load_feed, load_feeds
+from changeledger.config import (
+    Connection,
+    Settings,
+    Window,
+    connection_variable,
+    load_feed,
+    load_feeds,
+    readable_feeds,
+)
 from changeledger.errors import ConfigError
 
 GOOD = """\
@@ -98,6 +106,19 @@ def test_two_files_of_one_feed_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="define the feed 'shop_cdc'") as raised:
         load_feeds(tmp_path)
     assert "b.yaml" in raised.value.remedy
+
+
+def test_a_broken_feed_file_stops_no_other_feed(tmp_path: Path) -> None:
+    feed_file(tmp_path, GOOD.replace("shop_cdc", "later"), "c.yaml")
+    feed_file(tmp_path, GOOD + "colour: red\n", "a.yaml")
+    (tmp_path / "b.yaml").write_bytes(b"feed: caf\xe9\n")
+    feeds, errors = readable_feeds(tmp_path)
+    assert list(feeds) == ["later"]
+    invalid, not_utf8 = (str(error) for error in errors)
+    assert "a.yaml is not valid: colour" in invalid
+    assert "b.yaml cannot be read: 'utf-8' codec" in not_utf8
+    with pytest.raises(ConfigError, match=r"a\.yaml"):
+        load_feeds(tmp_path)
 
 
 def test_feeds_by_name(tmp_path: Path) -> None:

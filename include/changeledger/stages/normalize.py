@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.config import Feed, Window, load_feeds
+from changeledger.config import Feed, Window, readable_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
 from changeledger.plans import sealed
@@ -92,7 +92,7 @@ def _borrowed(this: Run, table: str) -> Contract | None:
     """What the other feeds of the database know of a table, the primary one first."""
     others = [
         other
-        for other in load_feeds(this.settings.feeds).values()
+        for other in readable_feeds(this.settings.feeds)[0].values()
         if other.database == this.feed.database and other.feed != this.feed.feed
     ]
     for other in sorted(others, key=lambda other: not other.primary):
