@@ -28,14 +28,16 @@ def parse(text: str) -> bytes:
 
 def from_text(text: Column) -> Column:
     """binary(10), or NULL where `text` is not an LSN (or says NULL). See `is_absent` for the difference."""
-    grouped = (F.length(text) == 22) & (F.substring(text, 9, 1) == ":") & (F.substring(text, 18, 1) == ":")
-    prefixed = (F.length(text) == 22) & (F.lower(F.substring(text, 1, 2)) == "0x")
+    # Lengths in bytes, which are known: a digit has one, and anything else is no digit to `unhex`.
+    length = F.octet_length(text)
+    grouped = (length == 22) & (F.locate(":", text) == 9) & (F.locate(":", text, 10) == 18)
+    prefixed = (length == 22) & text.startswith("0") & (F.lower(F.substring(text, 1, 2)) == "0x")
     digits = (
-        F.when(grouped, F.replace(text, F.lit(":"), F.lit("")))
-        .when(prefixed, F.substring(text, 3, 20))
-        .when(F.length(text) == 20, text)
+        F.when(length == 2 * WIDTH, text)
+        .when(grouped, F.replace(text, F.lit(":"), F.lit("")))
+        .when(prefixed, F.substring(text, 3, 2 * WIDTH))
     )
-    return F.when(F.length(digits) == 2 * WIDTH, F.unhex(digits))
+    return F.when(F.octet_length(digits) == 2 * WIDTH, F.unhex(digits))
 
 
 def is_absent(text: Column) -> Column:

@@ -298,7 +298,8 @@ def whole_message(raw_key: str) -> list[Column]:
 
 def add_lone_surrogate(found: Problems, text: Column) -> None:
     """JSON can escape half a surrogate pair, and SQL Server hold it; UTF-8 cannot: it would become a `?`."""
-    escapes = text.contains("\\ud") | text.contains("\\uD")
+    # One search decides for nearly every message.
+    escapes = text.contains("\\u") & (text.contains("\\ud") | text.contains("\\uD"))
     found.add(
         escapes & text.rlike(f"{_HIGH_ALONE}|{_LOW_ALONE}"),
         "lone_surrogate",
@@ -328,9 +329,12 @@ def in_calendar(instant: Column) -> Column:
 
 def whole_number(told: Column) -> Column:
     """bigint from digits, or from a float that is integral (`2.0`, `1E1`); NULL for any other text."""
+    # Nearly always: digits that are written as Spark writes them.
+    plain = told.try_cast("bigint")
     # The pattern keeps fractions within the scale, where a longer one would be rounded.
     number = F.when(told.rlike(_WHOLE), told.try_cast("decimal(38,18)"))
-    return F.when(number == F.floor(number), number.try_cast("bigint"))
+    integral = F.when(number == F.floor(number), number.try_cast("bigint"))
+    return F.when((plain >= 0) & (plain.cast("string") == told), plain).otherwise(integral)
 
 
 def beginning() -> Column:
@@ -338,9 +342,9 @@ def beginning() -> Column:
     return F.concat(F.lit("begins with 0x"), F.hex(F.substring("value", 1, 40)))
 
 
-def by_case(told: Column, outcomes: Mapping[str, str]) -> Column:
-    """What stands for a code, as text; NULL for another code."""
-    result = F.lit(None).cast("string")
+def by_case(told: Column, outcomes: Mapping[str, str] | Mapping[str, bytes]) -> Column:
+    """What stands for a code; NULL for another code."""
+    result = F.lit(None)
     for code, outcome in outcomes.items():
         result = F.when(told == code, F.lit(outcome)).otherwise(result)
     return result

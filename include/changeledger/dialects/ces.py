@@ -36,7 +36,7 @@ POSITION_DISAGREES = "position_disagrees"
 _OPERATIONS = {"INS": change.INSERT, "UPD": change.UPDATE, "DEL": change.DELETE}
 _KIND = r"^com\.microsoft\.sql\.ces\.dml\.v[0-9]+\z"
 # SQL Server's own rank at one position.
-_RANKS = {"DEL": "01", "INS": "02", "UPD": "04"}
+_RANKS = {"DEL": b"\1", "INS": b"\2", "UPD": b"\4"}
 
 
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
@@ -178,7 +178,7 @@ def _change_columns(contract: Contract) -> list[Column]:
         images.cells("before", contract), images.cells("after", contract), contract.names
     )
     changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
-    rank = F.unhex(base.by_case(op, _RANKS))
+    rank = base.by_case(op, _RANKS)
     return [
         base.by_case(op, _OPERATIONS).alias("operation"),
         F.col("key"),

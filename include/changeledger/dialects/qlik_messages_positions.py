@@ -22,7 +22,7 @@ _NO_LSN = "00" * (lsn.WIDTH - 1) + "01"
 # The end of the year 9999, in microseconds.
 _LAST_MICROS = 253_402_300_799_999_999
 # SQL Server's own rank at one position; a row of a full load shows the state after everything.
-_RANKS = {"DELETE": "01", "INSERT": "02", "UPDATE": "04", "REFRESH": "05"}
+_RANKS = {"DELETE": b"\1", "INSERT": b"\2", "UPDATE": b"\4", "REFRESH": b"\5"}
 
 
 def positions(staged: DataFrame) -> DataFrame:
@@ -62,7 +62,7 @@ def positions(staged: DataFrame) -> DataFrame:
 
 def sort_key() -> Column:
     """Bytes: LSN (10), change sequence (18), counter (8), rank (1); a full load is ordered by delivery."""
-    rank = F.unhex(base.by_case(F.col("op"), _RANKS))
+    rank = base.by_case(F.col("op"), _RANKS)
     streamed = F.concat(
         F.coalesce(F.col("commit_lsn"), lsn.constant(_NO_LSN)),
         # Two decimal digits a byte: their order is that of the numbers.
