@@ -9,7 +9,7 @@ demo: setup-run ## two feeds from real services to published tables, with a repo
 	@$(PYTHON) -m sourcelab.demo
 
 test: setup-test ## all tests
-	@$(PYTHON) -m pytest
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 lint: setup-lint ## style, format, types, import contracts
 	@$(PYTHON) -m ruff check .
