@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -20,8 +21,11 @@ class Manner(NamedTuple):
     parts_key_updates: bool = False
     # The image of a delete holds its key alone.
     key_only_deletes: bool = False
-    # Columns that are never told.
+    # Columns that are never told, and those that before images lack.
     untold: frozenset[str] = frozenset()
+    untold_before: frozenset[str] = frozenset()
+    # Without them an update has no before image, and a delete its key alone.
+    before_images: bool = True
     knows_lsn: bool = True
 
 
@@ -51,21 +55,21 @@ def ledger(
     kinds = change.ledger_columns(contract_of(table))
     told = [
         _row(table, transaction, one, operation, serial, part, manner, feed)
-        for serial, (transaction, one) in enumerate(_changes(log, table))
-        for part, operation in enumerate(_operations(one, manner))
+        for serial, (transaction, one) in enumerate(changes(log, table))
+        for part, operation in enumerate(operations(one, manner))
     ]
     schema = ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds)
     return spark.createDataFrame([tuple(row.get(name) for name, _ in kinds) for row in told], schema)
 
 
-def _changes(log: Log, table: Table) -> Iterator[tuple[Transaction, Change]]:
+def changes(log: Log, table: Table) -> Iterator[tuple[Transaction, Change]]:
     for transaction in log.transactions:
         for one in sorted(transaction.changes, key=lambda c: c.change_lsn):
             if one.table is table:
                 yield transaction, one
 
 
-def _operations(one: Change, manner: Manner) -> tuple[str, ...]:
+def operations(one: Change, manner: Manner) -> tuple[str, ...]:
     if one.operation != "key_update":
         return (one.operation,)
     return ("delete", "insert") if manner.parts_key_updates else ("update",)
@@ -81,14 +85,13 @@ def _row(
     manner: Manner,
     feed: str,
 ) -> dict[str, Any]:
-    before = one.before if operation in {"update", "delete"} else None
+    finds = {"update", "delete"} if manner.before_images else {"delete"}
+    before = one.before if operation in finds else None
     after = one.after if operation in {"update", "insert"} else None
     row = after if after is not None else before
     assert row is not None, "a change has an image"
     moved = operation == "update" and before is not None and table.key_of(before) != table.key_of(row)
-    unknown = (
-        set(table.names) - set(table.key) if manner.key_only_deletes and after is None else manner.untold
-    )
+    unknown = unknown_before(table, operation, manner)
     lsn = transaction.commit_lsn if manner.knows_lsn else None
     return {
         "change_id": f"{feed}-{serial}-{part}",
@@ -110,9 +113,47 @@ def _row(
     }
 
 
-def _image(table: Table, row: Row | None, unknown: set[str] | frozenset[str]) -> tuple[Any, ...] | None:
+def unknown_before(table: Table, operation: str, manner: Manner) -> frozenset[str]:
+    """The columns that the before image of such a change does not tell."""
+    key_only = manner.key_only_deletes or not manner.before_images
+    if operation == "delete" and key_only:
+        return frozenset(table.names) - set(table.key)
+    return manner.untold | manner.untold_before
+
+
+def _image(table: Table, row: Row | None, unknown: frozenset[str]) -> tuple[Any, ...] | None:
     return None if row is None else tuple(None if n in unknown else row[n] for n in table.names)
 
 
-def _gaps(row: Row | None, unknown: set[str] | frozenset[str]) -> dict[str, str] | None:
+def _gaps(row: Row | None, unknown: frozenset[str]) -> dict[str, str] | None:
     return None if row is None or not unknown else dict.fromkeys(sorted(unknown), change.NOT_CAPTURED)
+
+
+def apart(log: Log, number: int) -> Log:
+    """The log with LSNs, keys and serials of its own, so that it can be one of several in one."""
+    shift = number * 10**6
+
+    def lsn(told: bytes) -> bytes:
+        return bytes([number]) + told[1:]
+
+    def row(table: Table, told: Row | None) -> Row | None:
+        # GUIDs are everywhere others.
+        moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
+        return None if told is None else {**told, **{name: told[name] + shift for name in moved}}
+
+    def change_apart(one: Change) -> Change:
+        images = {"before": row(one.table, one.before), "after": row(one.table, one.after)}
+        return replace(one, **images, change_lsn=lsn(one.change_lsn), serial=one.serial + shift)
+
+    return replace(
+        log,
+        transactions=tuple(
+            replace(t, commit_lsn=lsn(t.commit_lsn), changes=tuple(map(change_apart, t.changes)))
+            for t in log.transactions
+        ),
+    )
+
+
+def joined(logs: Sequence[Log]) -> Log:
+    """Logs that are `apart`, one behind the other."""
+    return replace(logs[0], transactions=tuple(t for log in logs for t in log.transactions))

@@ -29,25 +29,30 @@ _EXACT = ("smallint", "int", "bigint", "decimal")
 
 
 def form_of(one: Column, other: Column) -> Form:
-    """The form in which the cells of a column that two feeds have are compared."""
-    base = one.sql_type.base
-    if base == "uniqueidentifier":
-        return Form("upper({})", "{}")
-    if base in {"char", "nchar"}:
-        return Form("rtrim({})", "{}")
-    if base == "datetimeoffset":
-        # The instant to the second, and its fraction, which may have more digits than Spark's types hold.
-        fraction = "rtrim('0', regexp_extract({0}, '[.]([0-9]+)', 1))"
-        instant = "date_trunc('SECOND', try_cast({0} AS TIMESTAMP))"
-        return Form(f"coalesce(concat({instant}, '.', {fraction}), {{0}})", "{}")
+    """The form in which the cells of a column that two feeds have are compared; either may be `one`."""
     if one.spark_type == other.spark_type:
-        return _AS_IT_IS
+        return _of_text(one, other) if one.spark_type == "string" else _AS_IT_IS
     if one.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
         return Form(f"CAST({{}} AS {_wide(one, other)})")
     # A point in time as text in one feed and as a timestamp in the other, or anything else.
     text = _AS_TEXT.format("{0}")
     cut = f"CASE WHEN instr({text}, '.') > 0 THEN rtrim('.', rtrim('0', {text})) ELSE {text} END"
     return Form(cut, _AS_TEXT)
+
+
+def _of_text(one: Column, other: Column) -> Form:
+    """Of a column that is text in both: a target may keep as a varchar what the source has as a GUID."""
+    bases = {one.sql_type.base, other.sql_type.base}
+    if "uniqueidentifier" in bases:
+        return Form("upper({})", "{}")
+    if bases & {"char", "nchar"}:
+        return Form("rtrim({})", "{}")
+    if "datetimeoffset" in bases:
+        # The instant to the second, and its fraction, which may have more digits than Spark's types hold.
+        fraction = "rtrim('0', regexp_extract({0}, '[.]([0-9]+)', 1))"
+        instant = "date_trunc('SECOND', try_cast({0} AS TIMESTAMP))"
+        return Form(f"coalesce(concat({instant}, '.', {fraction}), {{0}})", "{}")
+    return _AS_IT_IS
 
 
 def _wide(one: Column, other: Column) -> str:
