@@ -8,12 +8,14 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
-from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from tests.ledgers import PLAIN, Manner, apart, changes, contract_of, joined, ledger
 
 from changeledger.reconcile import compare
 from changeledger.reconcile.compare import Columns, Side
+from changeledger.reconcile.first_look import first_look
 from changeledger.reconcile.second_look import second_look
 from sourcelab import faults
 from sourcelab.faults import Fault
@@ -49,12 +51,17 @@ def verdicts(
         Side(ledger(spark, one, table, feed="one"), contract),
         Side(ledger(spark, other, table, manner, feed="other"), contract),
     )
-    first = compare.matched(*sides, columns, by_position).persist()
+    alike, within = 0, None
+    if by_position:
+        seen = first_look(*sides, columns).persist()
+        alike = seen.where("alike").count()
+        within = seen.where("NOT alike").select(*compare.PLACE)
+    first = compare.matched(*sides, columns, by_position, within).persist()
     faulty = first.where(first["verdict"].isin(*compare.FAULTS))
     looked = second_look(faulty, columns).collect()
     told = [row for row in first.collect() if row["verdict"] not in compare.FAULTS] + looked
     first.unpersist()
-    counts = Counter(row["class"] or row["verdict"] for row in told)
+    counts = Counter(row["class"] or row["verdict"] for row in told) + Counter(equal=alike)
     names = {**dict(enumerate(columns.names)), -1: compare.OPERATION}
     serials = {
         side: [change.serial for _, change in changes(log, table)]
@@ -103,6 +110,33 @@ def test_feeds_that_tell_the_same_are_equal(spark: SparkSession) -> None:
         counts, found = verdicts(spark, log, log, table)
         assert found == []
         assert counts == Counter(equal=len(effects(_all(log), table)))
+
+
+def test_a_first_look_sees_each_cell_that_is_not_alike(spark: SparkSession) -> None:
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    contract = contract_of(table)
+    columns = Columns.of(contract, contract)
+    told = ledger(spark, log, table).where("operation = 'insert'").persist()
+    one = Side(told, contract)
+
+    def unlike(other: DataFrame) -> int:
+        return first_look(one, Side(other, contract), columns).where("NOT alike").count()
+
+    inserts = told.count()
+    assert inserts > 5
+    assert unlike(told) == 0
+    for name in table.names:
+        known = told.where(f"after.`{name}` IS NOT NULL").count()
+        without = told.withColumn("after", F.col("after").withField(name, F.lit(None)))
+        assert unlike(without) == known, name
+        # NULL is not the same as unknown.
+        unknown = without.withColumn("after_gaps", F.create_map(F.lit(name), F.lit("unavailable")))
+        assert unlike(unknown) == inserts, name
+    assert unlike(told.withColumn("operation", F.lit("update"))) == inserts
+    assert unlike(told.limit(inserts - 2)) == 2
+    assert unlike(told.unionByName(told.limit(1))) == 1
+    told.unpersist()
 
 
 def test_what_tools_tell_in_their_own_way_is_legitimate(spark: SparkSession) -> None:

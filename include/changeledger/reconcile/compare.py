@@ -11,7 +11,7 @@ What travels is narrow: of each image one 64-bit hash per column, NULL where the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -49,6 +49,7 @@ CLASSES: Final = (NOT_SENT, NO_OP_UPDATE, TOLD_APART)
 OPERATION: Final = "(operation)"
 
 PLACE: Final = ("place", "key_1", "key_2")
+_WHERE: Final = ("sort_key", "change_id", "committed_at")
 _SIDE: Final = ("sort_key", "op", "before", "after", "texts", "change_id", "committed_at", "no_op", "apart")
 
 
@@ -92,14 +93,25 @@ class Columns:
         return [i for i, form in enumerate(self.forms) if form.text is not None]
 
 
-def matched(reference: Side, other: Side, columns: Columns, by_position: bool) -> DataFrame:
+def matched(
+    reference: Side, other: Side, columns: Columns, by_position: bool, within: DataFrame | None = None
+) -> DataFrame:
     """One row per pair of effects, or effect without a partner: `PLACE`, a struct for each side (`reference`,
     `other`), `verdict`, `class`, and `columns` (numbers of those that differ).
 
+    `within`: rows of `PLACE`, at which alone is looked.
+
     Both sides are shuffled and sorted once, by place and key.
     """
-    left = _numbered(effects(reference, columns, columns.names, by_position), "reference")
-    right = _numbered(effects(other, columns, columns.other, by_position), "other")
+
+    def told(side: Side, names: Sequence[str], name: str) -> DataFrame:
+        found = effects(side, columns, names, by_position)
+        if within is not None:
+            found = found.join(within, [*PLACE], "left_semi")
+        return _numbered(_joined_in_transaction(found), name)
+
+    left = told(reference, columns.names, "reference")
+    right = told(other, columns.other, "other")
     right = right.withColumnsRenamed({name: f"other_{name}" for name in (*PLACE, "n")})
     same_place = [F.col(name) == F.col(f"other_{name}") for name in PLACE]
     # The number is no key of the join where a place has few effects of a key: the order in which they were
@@ -110,8 +122,38 @@ def matched(reference: Side, other: Side, columns: Columns, by_position: bool) -
     return judged(joined, columns)
 
 
+class Effect(NamedTuple):
+    """What a change does to one key: `op` is i, u, d or t; of which images it tells."""
+
+    op: Column
+    before: Column
+    after: Column
+
+
 def effects(side: Side, columns: Columns, names: Sequence[str], by_position: bool) -> DataFrame:
-    """What each change does to a key: `PLACE` and `_SIDE`; `op` is i, u, d or t.
+    """What each change does to a key: `PLACE` and `_SIDE` but for `apart`."""
+    before, after = (F.expr(_hashes(s, columns, names)) for s in ("before", "after"))
+    texts = F.array(*(F.expr(_hashes(s, columns, names, texts=True)) for s in ("before", "after")))
+
+    def in_full(effect: Effect) -> list[Column]:
+        return [
+            effect.op.alias("op"),
+            F.when(effect.before, before).alias("before"),
+            F.when(effect.after, after).alias("after"),
+            texts.alias("texts"),
+        ]
+
+    return on_keys(side, columns, names, by_position, in_full)
+
+
+def on_keys(
+    side: Side,
+    columns: Columns,
+    names: Sequence[str],
+    by_position: bool,
+    content: Callable[[Effect], Sequence[Column]],
+) -> DataFrame:
+    """A row for each key that a change touches: `PLACE`, where it stands, and what `content` takes of it.
 
     Snapshot rows are no changes of the log, and are left out.
     """
@@ -120,29 +162,19 @@ def effects(side: Side, columns: Columns, names: Sequence[str], by_position: boo
     place = F.col("commit_lsn") if by_position else F.lit(b"")
     codes = {change.INSERT: "i", change.UPDATE: "u", change.DELETE: "d", change.TRUNCATE: "t"}
     op = F.element_at(F.create_map(*(F.lit(x) for pair in codes.items() for x in pair)), F.col("operation"))
-    common: list[Column | str] = [
-        place.alias("place"), "sort_key", "change_id", "committed_at",
-        ((F.col("operation") == change.UPDATE) & (F.size("changed") == 0)).alias("no_op"),
-    ]  # fmt: skip
+    no_op = (F.col("operation") == change.UPDATE) & (F.size("changed") == 0)
 
-    def effect(key: str, op: Column, before: Column, after: Column) -> list[Column | str]:
-        return [
-            *common, *_key(key, columns, names), op.alias("op"), before.alias("before"), after.alias("after"),
-            texts.alias("texts"),
-        ]  # fmt: skip
+    def touched(told: DataFrame, key: str, effect: Effect) -> DataFrame:
+        common = [place.alias("place"), *map(F.col, _WHERE), no_op.alias("no_op")]
+        return told.select(*common, *_key(key, columns, names), *content(effect))
 
-    before, after = (F.expr(_hashes(s, columns, names)) for s in ("before", "after"))
-    texts = F.array(*(F.expr(_hashes(s, columns, names, texts=True)) for s in ("before", "after")))
-    none = F.lit(None).cast("array<bigint>")
-    own = changes.select(
-        *effect("key", F.when(moves, F.lit("i")).otherwise(op), F.when(~moves, before), after)
-    )
+    yes, no = F.lit(True), F.lit(False)
+    own = touched(changes, "key", Effect(F.when(moves, F.lit("i")).otherwise(op), ~moves, yes))
     moved = changes.where(moves)
     # Most tables have none, and then their images need not be read for it.
     if moved.select("previous_key").isEmpty():
-        return _joined_in_transaction(own)
-    left = moved.select(*effect("previous_key", F.lit("d"), before, none))
-    return _joined_in_transaction(own.unionByName(left))
+        return own
+    return own.unionByName(touched(moved, "previous_key", Effect(F.lit("d"), yes, no)))
 
 
 def _key(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:

@@ -31,10 +31,44 @@ class Tally(NamedTuple):
     columns: dict[str, dict[str, int]]
     spans: list[tuple[int, int]]
 
+    def plus(self, other: Tally) -> Tally:
+        """What two looks at different places found; only one of them knows columns."""
+        return Tally(
+            {name: count + other.counts[name] for name, count in self.counts.items()},
+            self.columns or other.columns,
+            [(a + c, b + d) for (a, b), (c, d) in zip(self.spans, other.spans, strict=True)],
+        )
 
-def counted(
-    matched: DataFrame, columns: Columns, since: datetime, until: datetime
-) -> tuple[DataFrame, Observation]:
+
+class Span(NamedTuple):
+    """The time that is compared."""
+
+    since: datetime
+    until: datetime
+
+    def number(self, time: Column) -> Column:
+        """bigint: in which of the `SPANS` a time is."""
+        width = max((self.until - self.since).total_seconds(), 0.001) / SPANS
+        seconds = (F.unix_micros(time) - F.lit(int(self.since.timestamp() * 1e6))) / 1e6
+        return F.least(F.greatest(F.floor(seconds / width), F.lit(0)), F.lit(SPANS - 1))
+
+
+def counted_alike(looked: DataFrame, span: Span) -> tuple[DataFrame, Observation]:
+    """Rows of `first_look`; those that are alike are counted as they pass."""
+    seen = Observation()
+    number = F.when(F.col("alike"), span.number(F.col("committed_at")))
+    in_spans = [F.count_if(number == at).alias(str(at)) for at in range(SPANS)]
+    return looked.observe(seen, *in_spans), seen
+
+
+def tally_alike(seen: Mapping[str, Any]) -> Tally:
+    """What an observation of `counted_alike` holds."""
+    spans = [(seen[str(at)], seen[str(at)]) for at in range(SPANS)]
+    counts = dict.fromkeys((*VERDICTS, *CLASSES), 0)
+    return Tally({**counts, EQUAL: sum(one for one, _ in spans)}, {}, spans)
+
+
+def counted(matched: DataFrame, columns: Columns, span: Span) -> tuple[DataFrame, Observation]:
     """`matched`, whose rows are counted as they pass."""
     seen = Observation()
     verdict = F.col("verdict")
@@ -47,15 +81,12 @@ def counted(
             F.count_if(loose).alias(f"representation {number}"),
             F.count_if(unsent).alias(f"not_sent {number}"),
         ]
-    width = max((until - since).total_seconds(), 0.001) / SPANS
-    time = F.coalesce(F.col("reference")["committed_at"], F.col("other")["committed_at"])
-    seconds = (F.unix_micros(time) - F.lit(int(since.timestamp() * 1e6))) / 1e6
-    span = F.least(F.greatest(F.floor(seconds / width), F.lit(0)), F.lit(SPANS - 1))
+    at = span.number(F.coalesce(F.col("reference")["committed_at"], F.col("other")["committed_at"]))
     agrees = verdict.isin(*_AGREEING)
     for number in range(SPANS):
         aggregates += [
-            F.count_if((span == number) & agrees).alias(f"agreeing {number}"),
-            F.count_if(span == number).alias(f"all {number}"),
+            F.count_if((at == number) & agrees).alias(f"agreeing {number}"),
+            F.count_if(at == number).alias(f"all {number}"),
         ]
     return matched.observe(seen, *aggregates), seen
 

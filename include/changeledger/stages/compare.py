@@ -21,8 +21,9 @@ from changeledger.databases import Counted, Database
 from changeledger.errors import FeedsDisagree
 from changeledger.reconcile import compare, findings
 from changeledger.reconcile.compare import Columns, Side
+from changeledger.reconcile.first_look import first_look
 from changeledger.reconcile.second_look import second_look
-from changeledger.reconcile.tally import Tally, counted, tally
+from changeledger.reconcile.tally import Span, Tally, counted, counted_alike, tally, tally_alike
 from changeledger.stages.run import control_store, log
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
@@ -32,6 +33,9 @@ NAMESPACE = "changeledger"
 FINDINGS = f"lake.{NAMESPACE}.findings"
 
 AGREE, WARN, DIFFER = "agree", "warn", "differ"
+
+# So many places are sent to all that read the ledgers again, instead of these to them.
+_BROADCAST = 100_000
 
 # `[from, to)`; without LSNs, of all there is.
 Reach = tuple[bytes | None, bytes | None]
@@ -131,9 +135,13 @@ class _Pair(NamedTuple):
     other: Told
     again: bool
 
+    @property
+    def by_position(self) -> bool:
+        return not (self.one.unplaced or self.other.unplaced)
+
     def compared(self) -> list[ComparisonRow]:
         one, other = self.one, self.other
-        by_position = not (one.unplaced or other.unplaced)
+        by_position = self.by_position
         ends = (one.first, other.first, one.last, other.last)
         if by_position and None in ends:
             log.info("%s, %s: one has no changes yet", one.feed.feed, other.feed.feed)
@@ -167,12 +175,8 @@ class _Pair(NamedTuple):
     def _table(self, table: str, reach: Reach) -> ComparisonRow:
         one, other = (self._side(told, table, reach) for told in (self.one, self.other))
         columns = Columns.of(one.contract, other.contract)
-        times = _times(one, other)
-        matched = compare.matched(one, other, columns, by_position=reach[0] is not None)
-        told, seen = counted(matched, columns, *times)
-        faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).persist()
-        faulty.count()
-        result = tally(seen.get, columns)
+        span = _span(one, other)
+        faulty, result = self._matched(one, other, columns, span)
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in reach)
         reference, feed = self.one.feed.feed, self.other.feed.feed
         comparison_id = f"{reference}.{feed}.{table}.{from_lsn}.{to_lsn}"
@@ -182,22 +186,22 @@ class _Pair(NamedTuple):
             "reference": reference,
             "feed": feed,
         }
-        if any(result.counts[verdict] for verdict in compare.FAULTS):
+        if faulty is not None:
             looked = second_look(faulty, columns).persist()
             rest = looked.where(F.col("verdict").isin(*compare.FAULTS))
             self._keep(findings.detailed(rest, one, other, columns), comparison_id, named)
             result = _looked_again(result, looked, columns)
             looked.unpersist()
+            faulty.unpersist()
         elif self.again:
             self._keep(self.spark.table(FINDINGS).limit(0), comparison_id, named)
-        faulty.unpersist()
         row = ComparisonRow(
             id=comparison_id,
             **named,
             from_lsn=from_lsn,
             to_lsn=to_lsn,
-            from_time=times[0],
-            to_time=times[1],
+            from_time=span.since,
+            to_time=span.until,
             outcome=self._outcome(result),
             counts=result.counts,
             columns=result.columns,
@@ -207,6 +211,23 @@ class _Pair(NamedTuple):
         self.control.save_comparison(row)
         log.info("%s: %s: %s, %d equal", feed, table, row.outcome, result.counts[compare.EQUAL])
         return row
+
+    def _matched(
+        self, one: Side, other: Side, columns: Columns, span: Span
+    ) -> tuple[DataFrame | None, Tally]:
+        """The effects with a fault, kept at hand, where there are any; and what all of them count."""
+        if not self.by_position:
+            return _faulty(compare.matched(one, other, columns, by_position=False), columns, span)
+        looked, seen = counted_alike(first_look(one, other, columns), span)
+        rest = looked.where(~F.col("alike")).select(*compare.PLACE).persist()
+        left = rest.count()
+        alike = tally_alike(seen.get)
+        if not left:
+            return None, alike
+        within = F.broadcast(rest) if left <= _BROADCAST else rest
+        faulty, result = _faulty(compare.matched(one, other, columns, True, within), columns, span)
+        rest.unpersist()
+        return faulty, alike.plus(result)
 
     def _keep(self, found: DataFrame, comparison_id: str, named: Mapping[str, str]) -> None:
         """The findings in the lake, in place of those of the same comparison before."""
@@ -221,6 +242,12 @@ class _Pair(NamedTuple):
 
         tolerance = self.database.compare
         return DIFFER if too_many(tolerance.fail_above) else WARN if too_many(tolerance.warn_above) else AGREE
+
+
+def _faulty(matched: DataFrame, columns: Columns, span: Span) -> tuple[DataFrame | None, Tally]:
+    told, seen = counted(matched, columns, span)
+    faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).persist()
+    return faulty if faulty.count() else None, tally(seen.get, columns)
 
 
 def _looked_again(result: Tally, looked: DataFrame, columns: Columns) -> Tally:
@@ -244,13 +271,12 @@ def _within(reach: Reach) -> Column:
     return (F.col("commit_lsn") >= F.lit(since)) & (F.col("commit_lsn") < F.lit(until))
 
 
-def _times(*sides: Side) -> tuple[datetime, datetime]:
+def _span(*sides: Side) -> Span:
     """The first and the last commit time of what is compared."""
     told = reduce(DataFrame.unionByName, (side.changes.select("committed_at") for side in sides))
     micros = F.unix_micros("committed_at")
     row = told.agg(F.min(micros).alias("first"), F.max(micros).alias("last")).collect()[0]
     if row["first"] is None:
         now = datetime.now(UTC)
-        return now, now
-    first, last = (datetime.fromtimestamp(row[n] / 1e6, UTC) for n in ("first", "last"))
-    return first, last
+        return Span(now, now)
+    return Span(*(datetime.fromtimestamp(row[n] / 1e6, UTC) for n in ("first", "last")))
