@@ -113,6 +113,35 @@ PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+# How a change breaks the chain of its key (`reconcile.chain`), and which change it should have followed.
+BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id:string>"
+
+# Changes that did not find their row as the change before had left it.
+BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    # The run that found it first.
+    ("run_id", "string"),
+    ("table", "string"),
+    # As JSON. Of a change that moved a row, the key whose chain is broken.
+    ("key", "string"),
+    ("change_id", "string"),
+    ("operation", "string"),
+    ("sort_key", "binary"),
+    ("commit_lsn", "binary"),
+    ("committed_at", "timestamp"),
+    ("previous_change_id", "string"),
+    ("previous_sort_key", "binary"),
+    ("kind", "string"),
+    # Those that differ; NULL where the row should not have been there, or should have been.
+    ("columns", "array<string>"),
+    # The row as the change before left it, and as this change found it: column by column as text, a cell
+    # that is not known as the word in brackets.
+    ("known", "map<string,string>"),
+    ("before", "map<string,string>"),
+    ("flags", "array<string>"),
+    ("record", RECORD_TYPE),
+)
+
+
 # Records that somebody has asked to be read again. A run takes all of them, and leaves none.
 REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The run that read the record.
@@ -177,4 +206,6 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
         ("_next_sort_key", "binary"),
         ("_is_deleted", "boolean"),
         ("_previous_key", key_type(contract)),
+        # NULL where the change found the row as the change before had left it.
+        ("_break", BREAK_TYPE),
     ]

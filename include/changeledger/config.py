@@ -197,6 +197,8 @@ class Feed(_Strict):
     mask_order: ByteOrder | Literal["auto"] = "auto"
     # Fail the run when a window's quarantined records exceed this share of its records (1 = never).
     quarantine_limit: float = Field(default=1.0, ge=0, le=1)
+    # What becomes of a run that finds changes whose before image is not what the change before has left.
+    image_chain: Literal["report", "stop"] = "report"
     # A record that waits longer for what it lacks (the rest of a split message, its metadata) is quarantined.
     pending_limit: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
     spark_connection: str = "changeledger_spark"

@@ -141,10 +141,10 @@ def misfits(side: str, contract: Contract, held: Sequence[str]) -> Column:
     for at, value in enumerate(cells(side, contract)):
         told = f"get({side}_texts, {at})"
         bad.append(f"({value} IS NULL AND {told} IS NOT NULL AND NOT {_is_one_of(told, held)})")
-    return F.expr(f"CASE WHEN {' OR '.join(bad)} THEN {_those(bad, contract.names)} END")
+    return F.expr(f"CASE WHEN {' OR '.join(bad)} THEN {names_where(bad, contract.names)} END")
 
 
-def _those(conditions: Sequence[str], names: Sequence[str]) -> str:
+def names_where(conditions: Sequence[str], names: Sequence[str]) -> str:
     """array<string> of the names whose condition holds."""
     each = (f"CASE WHEN {c} THEN {literal(n)} END" for c, n in zip(conditions, names, strict=True))
     return f"array_compact(array({', '.join(each)}))"
@@ -174,7 +174,7 @@ def gaps(members: str, side: str, contract: Contract, held: Sequence[str]) -> Co
 def differing(before: Sequence[str], after: Sequence[str], names: Sequence[str]) -> Column:
     """array<string> of the columns whose cells differ; two NULLs are equal. A gap counts as NULL."""
     different = [f"NOT ({b} <=> {a})" for b, a in zip(before, after, strict=True)]
-    return F.expr(_those(different, names))
+    return F.expr(names_where(different, names))
 
 
 def fitted(decoded: DataFrame, shape: Contract, contract: Contract) -> DataFrame:

@@ -8,10 +8,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from changeledger.config import Feed, Settings
 from changeledger.errors import AuditFailed, ConfigError, GapError, StageOrderError
+from changeledger.inspection import status
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, furthest
@@ -144,6 +146,67 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
     assert all(row["raw_value"] for row in quarantine), "the row as it came"
     told = {tuple(row[k] for k in CUSTOMERS.key) for row in rows(spark, lake_name(feed, "dbo.customers"))}
     assert told, "the good rows are published"
+
+
+def test_a_row_that_changed_unseen_breaks_the_image_chain(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+) -> None:
+    """The capture has lost an update: the next one finds, and leaves, a value that nobody has told."""
+    run(spark, feed, window())
+    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    key, (lsn, seqval) = _last_update(log, without="email")
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        of_update = 'WHERE "__$start_lsn" = %s AND "__$seqval" = %s'
+        database.execute(f"UPDATE {TABLE} SET email = 'unseen' {of_update}", (lsn, seqval))
+    over = window()
+    with pytest.raises(AuditFailed, match=r"dbo.customers: image_chain: 1 violations"):
+        run(spark, feed.model_copy(update={"image_chain": "stop"}), over)
+    before = published(spark, feed)
+    run(spark, feed, over)
+    assert published(spark, feed) != before, "reported, and published all the same"
+    (found,) = rows(spark, f"lake.{feed.feed}.breaks")
+    assert (found["kind"], found["columns"], found["key"]) == ("cells_differ", ["email"], f'{{"id":{key}}}')
+    assert (found["known"]["email"], found["before"]["email"]) != ("unseen", "unseen")
+    assert found["before"]["email"] == "unseen"
+    assert bytes(found["commit_lsn"]) == lsn
+    control = ControlStore(Settings().control_url)
+    assert [(a.table, a.rule, a.violations) for a in control.audits(feed.feed, over) if not a.success] == [
+        ("dbo.customers", "image_chain", 1)
+    ]
+    assert status.gather(spark, control, feed).breaks == (("dbo.customers", "cells_differ", 1),)
+    # The next run that touches the row has nothing new to say of it.
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        cursor = database.cursor(row_factory=dict_row)
+        left = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
+        end = (int.from_bytes(log.transactions[-1].commit_lsn) + 1).to_bytes(10)
+        _copy_row(database, end, 1, {**(left.fetchone() or {}), "__$start_lsn": end, "__$operation": 1})
+        database.execute(
+            "INSERT INTO cdc.lsn_time_mapping SELECT %s, tran_begin_time, tran_end_time + interval '1 s', "
+            "tran_id, tran_begin_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn DESC LIMIT 1",
+            (end,),
+        )
+    again = window()
+    run(spark, feed, again)
+    assert all(audited.success for audited in control.audits(feed.feed, again))
+    assert key not in {row["id"] for row in rows(spark, lake_name(feed, "dbo.customers"))}
+    assert len(rows(spark, f"lake.{feed.feed}.breaks")) == 1
+
+
+def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
+    """Key and position of an update in the second half that is the last change of its row."""
+    last: dict[int, Any] = {}
+    for number, transaction in enumerate(log.transactions):
+        for change in transaction.changes:
+            if change.table is CUSTOMERS:
+                row = change.after or change.before
+                assert row is not None
+                last[row["id"]] = (number, transaction, change)
+    key, (_, transaction, change) = next(
+        (key, told)
+        for key, told in last.items()
+        if told[0] >= 12 and told[2].operation == "update" and without not in told[2].changed
+    )
+    return key, (transaction.commit_lsn, change.change_lsn)
 
 
 def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> None:

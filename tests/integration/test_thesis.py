@@ -13,6 +13,7 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config import Feed
 from changeledger.databases import Database
 from changeledger.stages import compare
+from changeledger.storage import lake
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Change, Interval, Log, Transaction, simulate
 from sourcelab.messages import Message, produce
@@ -92,6 +93,7 @@ def test_five_dialects_tell_one_truth(
     for feed in feeds:
         for table in log.tables:
             _check(spark, feed, log, table)
+        assert not lake.exists(spark, f"lake.{feed.feed}.breaks"), "no change contradicts the one before it"
     _compare(spark, feeds, log)
 
 

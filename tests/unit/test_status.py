@@ -32,6 +32,7 @@ def test_whatever_there_is_to_say() -> None:
             masks={"dbo.t": ("big", "proved"), "dbo.u": (None, "no record")},
             pending=(("split_incomplete", 1200, AT),),
             quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
+            breaks=(("dbo.t", "cells_differ", 5),),
             doubts={"order_ambiguous": 4}, compared=(("cdc", "shop", "differ", AT),),
         )
     )  # fmt: skip
@@ -44,6 +45,7 @@ def test_whatever_there_is_to_say() -> None:
         "pending 1,200 x split_incomplete, since 2026-08-07 16:25 UTC",
         "quarantine 2 x not_json (no table)",
         "quarantine 1 x null_key (dbo.t)",
+        "image chain 5 x cells_differ (dbo.t)",
         "in doubt 4 changes are order_ambiguous",
         "compared cdc and shop: differ, 2026-08-07 16:25 UTC",
         "masks dbo.t: big, proved",

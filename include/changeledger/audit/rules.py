@@ -229,6 +229,18 @@ def published_rules(contract: Contract, run_id: str, history: DataFrame, current
     ]
 
 
+def image_chain(breaks: DataFrame, severity: Severity) -> Rule:
+    """`breaks`: those of one table that this run has found, in the columns of `change.BREAK_COLUMNS`."""
+    return Rule(
+        "image_chain",
+        "before",
+        "A change finds its row as the change before it has left it, as far as both images are known.",
+        breaks,
+        shown=("key", "change_id", "kind", "columns", "known", "before", "flags", "record"),
+        severity=severity,
+    )
+
+
 def _repeated(rows: DataFrame, touched: DataFrame, contract: Contract) -> DataFrame:
     """Keys of `touched` that `rows` has more than once: only those can have become so in this run."""
     # One struct, so that no key column's name meets the names used here.

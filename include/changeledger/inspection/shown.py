@@ -53,6 +53,7 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         ("quarantine", f"{count:,} x {reason} ({table or 'no table'})")
         for table, reason, count in feed.quarantine
     ]
+    lines += [("image chain", f"{count:,} x {kind} ({table})") for table, kind, count in feed.breaks]
     lines += [("in doubt", f"{count:,} changes are {flag}") for flag, count in feed.doubts.items()]
     lines += [
         ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")

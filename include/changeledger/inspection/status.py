@@ -49,6 +49,8 @@ class FeedStatus:
     pending: tuple[tuple[str, int, datetime], ...] = ()
     # (table, reason, records) of the quarantine.
     quarantine: tuple[tuple[str | None, str, int], ...] = ()
+    # (table, kind, changes) of published breaks of the image chain.
+    breaks: tuple[tuple[str, str, int], ...] = ()
     # By flag: published changes that carry it.
     doubts: dict[str, int] = field(default_factory=dict)
     # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
@@ -86,6 +88,7 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
         pending=_pending(spark, feed),
         quarantine=_quarantine(spark, feed),
+        breaks=_breaks(spark, feed),
         doubts=_doubts(spark, feed),
         compared=_compared(control, feed),
     )
@@ -116,6 +119,14 @@ def _quarantine(spark: SparkSession, feed: Feed) -> tuple[tuple[str | None, str,
         return ()
     rows = lake.read(spark, table).groupBy("table", "reason").count().collect()
     return tuple(sorted(((r["table"], r["reason"], r["count"]) for r in rows), key=lambda one: -one[2]))
+
+
+def _breaks(spark: SparkSession, feed: Feed) -> tuple[tuple[str, str, int], ...]:
+    table = f"lake.{feed.namespace}.breaks"
+    if not lake.exists(spark, table):
+        return ()
+    rows = lake.read(spark, table).groupBy("table", "kind").count().collect()
+    return tuple(sorted((row["table"], row["kind"], row["count"]) for row in rows))
 
 
 def _doubts(spark: SparkSession, feed: Feed) -> dict[str, int]:

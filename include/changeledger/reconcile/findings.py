@@ -71,11 +71,11 @@ def _looked_up(side: Side, names: Sequence[str], prefix: str) -> DataFrame:
         F.to_json("key").alias(f"{prefix}key"),
         F.col("operation").alias(f"{prefix}operation"),
         F.col("record").alias(f"{prefix}record"),
-        *(_texts(image, kinds).alias(f"{prefix}{image}") for image in ("before", "after")),
+        *(texts(image, kinds).alias(f"{prefix}{image}") for image in ("before", "after")),
     )
 
 
-def _texts(image: str, columns: Sequence[ContractColumn]) -> Column:
+def texts(image: str, columns: Sequence[ContractColumn]) -> Column:
     """array<string>: the cells for people to read; binaries as 0x and hex, gaps as the word in brackets."""
     cells = []
     for column in columns:

@@ -12,12 +12,14 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.change import history_columns, quoted
 from changeledger.contract import Contract
+from changeledger.reconcile import chain
 
 _MAP = "map<string,string>"
 
 
 def effects(changes: DataFrame, contract: Contract) -> DataFrame:
-    """What each change does to each key: `key`, `image` (NULL: the row is gone), `gaps`, position.
+    """What each change does to each key: `key`, `image`, `gaps`, `deleted`, the row that an update found
+    of its key found (`before`, `before_gaps`), position.
 
     A row for every change of a row, and one more for the old key of a change that moved one. What
     truncates do is told by `emptied`.
@@ -25,12 +27,16 @@ def effects(changes: DataFrame, contract: Contract) -> DataFrame:
     changes = changes.where(F.col("operation") != change.TRUNCATE)
     position = _position()
     deletes = F.col("operation") == change.DELETE
+    # A delete, and what an update does to the old key, show the row that they found as their image.
+    stays = (F.col("operation") == change.UPDATE) & F.col("previous_key").isNull()
     own = changes.select(
         F.col("key"),
         F.col("previous_key"),
         F.when(deletes, F.col("before")).otherwise(F.col("after")).alias("image"),
         F.when(deletes, F.col("before_gaps")).otherwise(F.col("after_gaps")).alias("gaps"),
         deletes.alias("deleted"),
+        *(F.when(stays, F.col(name)).alias(name) for name in ("before", "before_gaps")),
+        F.lit(None).cast(change.BREAK_TYPE).alias("break"),
         *position,
     )
     left = changes.where(F.col("previous_key").isNotNull()).select(
@@ -39,6 +45,7 @@ def effects(changes: DataFrame, contract: Contract) -> DataFrame:
         F.col("before").alias("image"),
         F.col("before_gaps").alias("gaps"),
         F.lit(True).alias("deleted"),
+        *_no_before(contract),
         *position,
     )
     return own.unionByName(left)
@@ -98,6 +105,7 @@ def emptied(touched: DataFrame, emptyings: DataFrame, contract: Contract) -> Dat
         F.lit(None).cast(change.image_type(contract)).alias("image"),
         (F.create_map(*unknown) if unknown else F.lit(None)).cast(_MAP).alias("gaps"),
         F.lit(True).alias("deleted"),
+        *_no_before(contract),
         *emptyings.columns,
     )
     in_order = Window.partitionBy("key").orderBy("sort_key", "delivery")
@@ -114,6 +122,7 @@ def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
         F.struct(*(F.col(quoted(c.name)).alias(c.name) for c in contract.columns)).alias("image"),
         F.col("_gaps").alias("gaps"),
         F.col("_is_deleted").alias("deleted"),
+        *_no_before(contract, F.col("_break")),
         F.col("_change_id").alias("change_id"),
         F.col("_sort_key").alias("sort_key"),
         F.col("_commit_lsn").alias("commit_lsn"),
@@ -125,6 +134,15 @@ def seeds(open_intervals: DataFrame, contract: Contract) -> DataFrame:
             F.lit(None).cast("int").alias("partition"), F.lit(None).cast("bigint").alias("offset")
         ).alias("delivery"),
     )
+
+
+def _no_before(contract: Contract, found: Column | None = None) -> list[Column]:
+    """Of an effect that has no row before it to be compared with, or was judged already."""
+    return [
+        F.lit(None).cast(change.image_type(contract)).alias("before"),
+        F.lit(None).cast(_MAP).alias("before_gaps"),
+        (F.lit(None).cast(change.BREAK_TYPE) if found is None else found).alias("break"),
+    ]
 
 
 def _key_of(contract: Contract) -> Column:
@@ -146,10 +164,12 @@ def intervals(touched: DataFrame, contract: Contract, run_id: str, carry: bool) 
         timed = _carried(timed, contract, in_order)
     lasting = timed.withColumns(
         {
+            "last": chain.effect_before(in_order),
             "valid_to": F.lead("valid_from").over(in_order),
             "next_sort_key": F.lead("sort_key").over(in_order),
         }
     )
+    lasting = chain.linked(lasting, contract)
     cells = [F.col("image")[c.name].alias(c.name) for c in contract.columns]
     return lasting.select(
         *_key_first(cells, contract),
@@ -165,6 +185,7 @@ def intervals(touched: DataFrame, contract: Contract, run_id: str, carry: bool) 
         F.col("next_sort_key").alias("_next_sort_key"),
         F.col("deleted").alias("_is_deleted"),
         F.col("previous_key").alias("_previous_key"),
+        F.col("break").alias("_break"),
     ).select(*(F.col(quoted(name)) for name, _ in history_columns(contract)))
 
 

@@ -15,6 +15,9 @@ from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 from changeledger.storage.control import Verdict
 
+# By the feed's `image_chain`.
+_SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
+
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     """Raises AuditFailed when a rule is violated: the published tables stay, the branch is kept."""
@@ -52,8 +55,18 @@ def _table_subject(this: Run, contract: Contract) -> gate.Subject:
         (
             *rules.ledger_rules(contract, new, kept, previous),
             *rules.published_rules(contract, this.id, history, current),
+            rules.image_chain(_breaks(this, contract), _SEVERITY[this.feed.image_chain]),
         ),
     )
+
+
+def _breaks(this: Run, contract: Contract) -> DataFrame:
+    """The breaks of a table's image chain that this run is the first to find."""
+    there = lake.exists(this.spark, this.breaks)
+    if not there or lake.snapshot_of(this.spark, this.breaks, this.branch) is None:
+        return lake.no_rows(this.spark, change.BREAK_COLUMNS)
+    found = lake.read(this.spark, this.breaks, this.branch)
+    return found.where((F.col("run_id") == this.id) & (F.col("table") == contract.table))
 
 
 def _feed_subject(this: Run, contracts: dict[str, Contract]) -> gate.Subject:

@@ -52,7 +52,7 @@ def _require_audit(this: Run) -> None:
 
 def _tables(this: Run) -> dict[str, int]:
     """The snapshot of each table that the release has."""
-    of_feed = [this.dispositions, this.quarantine, this.pending, this.replay]
+    of_feed = [this.dispositions, this.quarantine, this.pending, this.replay, this.breaks]
     tables = [table for table in of_feed if lake.exists(this.spark, table)]
     for table in this.contracts():
         tables += this.names[table]

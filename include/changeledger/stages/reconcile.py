@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -9,7 +11,7 @@ from changeledger import change
 from changeledger.change import quoted
 from changeledger.config import Feed, Window
 from changeledger.contract import Contract
-from changeledger.reconcile import duplicates, history, pairs
+from changeledger.reconcile import chain, duplicates, history, pairs
 from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
@@ -20,8 +22,10 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     if this is None:
         return
     this.begin_from("normalize")
-    repeated = this.each(lambda contract: _table(this, contract), this.contracts().values())
+    contracts = this.contracts().values()
+    repeated = this.each(lambda contract: _table(this, contract), contracts)
     _note_duplicates(this, [records for records in repeated if records is not None])
+    _note_breaks(this, contracts)
     this.mark_done("reconcile")
 
 
@@ -38,6 +42,44 @@ def _table(this: Run, contract: Contract) -> DataFrame | None:
     _build_current(this, contract)
     log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
     return repeated
+
+
+def _note_breaks(this: Run, contracts: Iterable[Contract]) -> None:
+    """The image chain's breaks among what the run has written into histories, in the feed's table of them.
+
+    One that was found before keeps the run that found it; one that is none any more goes.
+    """
+    told = this.each(lambda contract: _breaks(this, contract), contracts)
+    found = [rows for rows in told if rows is not None]
+    known = lake.exists(this.spark, this.breaks)
+    if not found and not known:
+        return
+    lake.create(this.spark, this.breaks, change.BREAK_COLUMNS)
+    lake.fresh_branch(this.spark, this.breaks, this.branch)
+    same = "t.`table` = s.`table` AND t.key = s.key AND t.change_id = s.change_id"
+    mended = [_mended(this, contract) for contract in contracts] if known else []
+    if mended and not union(mended).isEmpty():
+        lake.merge(union(mended), this.breaks, this.branch, same, "WHEN MATCHED THEN DELETE")
+    if found:
+        again = ", ".join(f"{quoted(n)} = s.{quoted(n)}" for n, _ in change.BREAK_COLUMNS if n != "run_id")
+        rows = union(found).withColumn("run_id", F.lit(this.id))
+        clauses = f"WHEN MATCHED THEN UPDATE SET {again} WHEN NOT MATCHED THEN INSERT *"
+        lake.merge(rows, this.breaks, this.branch, same, clauses)
+
+
+def _breaks(this: Run, contract: Contract) -> DataFrame | None:
+    names = this.names[contract.table]
+    touched = lake.read(this.spark, names.history, this.branch).where(F.col("_run_id") == this.id)
+    if touched.where(F.col("_break")["kind"].isNotNull()).isEmpty():
+        return None
+    return chain.breaks(touched, lake.read(this.spark, names.changes, this.branch), contract)
+
+
+def _mended(this: Run, contract: Contract) -> DataFrame:
+    """Published breaks of a table that its history does not have any more."""
+    known = lake.read(this.spark, this.breaks).where(F.col("table") == contract.table)
+    history_now = lake.read(this.spark, this.names[contract.table].history, this.branch)
+    return known.join(chain.places(history_now, contract), ["key", "change_id"], "left_anti")
 
 
 def _published_near(this: Run, contract: Contract) -> DataFrame | None:

@@ -102,6 +102,11 @@ class Run:
         return f"lake.{self.feed.namespace}.quarantine"
 
     @property
+    def breaks(self) -> str:
+        """Changes that broke the image chain; there only once some have."""
+        return f"lake.{self.feed.namespace}.breaks"
+
+    @property
     def pending(self) -> str:
         """Messages that wait for what they lack; there only once some have."""
         return f"lake.{self.feed.namespace}.pending"

@@ -59,7 +59,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 
     A branch has no schema of its own in Iceberg: they show on main at once, empty.
     """
-    wanted = spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns)).schema
+    wanted = no_rows(spark, columns).schema
     for path, kind, is_new in _different(spark.table(table).schema, wanted):
         name = ".".join(map(quoted, path))
         what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
@@ -91,6 +91,10 @@ def read(spark: SparkSession, table: str, branch: str | None = None, *, at: str 
     if at is not None:
         return spark.table(f"{table}.tag_{at}")
     return spark.table(on_branch(table, branch) if branch else table)
+
+
+def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
+    return spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns))
 
 
 def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:

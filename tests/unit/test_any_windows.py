@@ -1,0 +1,184 @@
+"""However a feed's changes are cut into windows, in whatever order, as often as one likes: the same tables.
+
+On real tables, through the real stage; what stands before it, and the audit behind it, are left out. Several
+logs are told as one, each cut in its own way: a run of the stage costs the same for all of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import chain, count
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+from tests.ledgers import Manner, apart, contract_of, joined, ledger
+
+from changeledger import change
+from changeledger.config import Feed, Window
+from changeledger.stages import normalize, publish, reconcile
+from changeledger.stages.run import Run
+from changeledger.storage import lake
+from changeledger.storage.releases import complete
+from sourcelab.log import Log, simulate
+from sourcelab.tables import ORDERS
+
+pytestmark = pytest.mark.usefixtures("interpreted")
+
+CONTRACT = contract_of(ORDERS)
+MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))
+# The first ones are told with faults, the others right: a truncate ends what came before it, whosever it is.
+LOGS, FAULTY = 6, 3
+# What says in which run a row was written, and by which of several deliveries.
+OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
+WINDOWS = 4
+NUMBERS = count()
+
+LedgerRow = dict[str, Any]
+# From where to where, of all rows in the source's order.
+Part = tuple[float, float]
+
+
+class Told(NamedTuple):
+    """A log's seed, and the parts of it that the windows have, in the order in which they run."""
+
+    seed: int
+    parts: Sequence[Part]
+
+
+@st.composite
+def told_in_parts(draw: st.DrawFn) -> Told:
+    """Together the parts are all of it; some overlap, and one comes twice."""
+    ends = sorted(draw(st.sets(st.floats(0.05, 0.95), min_size=WINDOWS - 2, max_size=WINDOWS - 2)))
+    back = draw(st.lists(st.sampled_from([0.0, 0.0, 0.2]), min_size=len(ends) + 1, max_size=len(ends) + 1))
+    parts = [(max(0.0, a - b), e) for a, e, b in zip([0.0, *ends], [*ends, 1.0], back, strict=True)]
+    again = draw(st.sampled_from(parts))
+    how = draw(st.sampled_from(["forwards", "backwards", "in any order"]))
+    in_order = {"forwards": parts, "backwards": parts[::-1], "in any order": draw(st.permutations(parts))}
+    return Told(draw(st.integers(0, 10**6)), [*in_order[how], again])
+
+
+@settings(max_examples=1, deadline=None, phases=(Phase.generate,))
+@given(st.lists(told_in_parts(), min_size=LOGS, max_size=LOGS))
+def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession, told: list[Told]) -> None:
+    logs = [apart(simulate(one.seed, 25), number) for number, one in enumerate(told)]
+    rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
+    spoil(rows[:FAULTY], Random(told[0].seed))
+    at_once, in_parts = feed_of(next(NUMBERS)), feed_of(next(NUMBERS))
+    carry(spark, at_once, list(chain(*rows)), 0)
+    for number in range(WINDOWS):
+        parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, told, strict=True)]
+        carry(spark, in_parts, list(chain(*parts)), number)
+    for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "breaks"):
+        assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
+    assert {log_of(json.loads(row["key"])) for row in rows_of(spark, in_parts, "breaks")} == set(
+        range(FAULTY)
+    )
+    right = joined(logs[FAULTY:])
+    assert current(spark, in_parts) == right.final_rows(ORDERS)
+    assert history(spark, in_parts) == true_history(right)
+
+
+def _cut(rows: list[LedgerRow], part: Part) -> list[LedgerRow]:
+    return rows[round(part[0] * len(rows)) : round(part[1] * len(rows))]
+
+
+def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
+    """In order; an update does not always tell a cell that it left as it was."""
+    rows = [row.asDict() for row in ledger(spark, log, ORDERS, MANNER, feed=f"{number}").collect()]
+    for at, row in enumerate(rows):
+        if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
+            row["after"] = Row(**{**row["after"].asDict(), "stock": None})
+            row["after_gaps"] = {"stock": change.UNAVAILABLE}
+    return rows
+
+
+def spoil(by_log: Sequence[list[LedgerRow]], rng: Random) -> None:
+    """Wrong values in after images, a change that is not told, and in one log a truncate."""
+    for rows in by_log:
+        for row in rng.sample([row for row in rows if row["after"] is not None], len(rows) // 2):
+            row["after"] = Row(**{**row["after"].asDict(), "total": None})
+        del rows[rng.randrange(len(rows))]
+    rows = by_log[1]
+    at = rng.randrange(len(rows))
+    kept = {name: rows[at][name] for name in ("commit_lsn", "committed_at", "feed")}
+    # Behind what stands there.
+    place = {"sort_key": rows[at]["sort_key"] + b"\xff", "change_id": "truncate"}
+    rows.insert(at + 1, {**dict.fromkeys(rows[at]), **kept, **place, "operation": change.TRUNCATE})
+
+
+def feed_of(number: int) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": f"any_windows_{number}", "dialect": "ces", "database": "shop", "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": ORDERS.full_name}],
+        }
+    )  # fmt: skip
+
+
+def carry(spark: SparkSession, feed: Feed, rows: Sequence[LedgerRow], number: int) -> None:
+    """One window with these rows, delivered at other places than by the windows before; published."""
+    over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
+    this = Run.begin(spark, feed, over)
+    assert this is not None
+    this.control.open_window(feed.feed, over, None, {})
+    this.control.save_contract(feed.feed, CONTRACT, over.id)
+    normalize._prepare(this, {CONTRACT.table: CONTRACT})
+    kinds = change.ledger_columns(CONTRACT)
+    delivered = [
+        {**row, "run_id": over.id, "record": (CONTRACT.table, 0, number * 10_000 + at, None)}
+        for at, row in enumerate(rows)
+    ]
+    new = spark.createDataFrame(
+        [tuple(row[name] for name, _ in kinds) for row in delivered],
+        ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds),
+    )
+    lake.append(new, this.names[CONTRACT.table].changes, this.branch)
+    this.mark_done("normalize")
+    reconcile.run(spark, feed, over)
+    this.control.commit_release(feed.feed, over, publish._tables(this), {}, {})
+    release = this.control.release(feed.feed, over)
+    assert release is not None
+    complete(spark, this.control, release)
+    this.control.release_lease(feed.feed, over.holder)
+
+
+def rows_of(spark: SparkSession, feed: Feed, name: str) -> list[dict[str, Any]]:
+    rows = (row.asDict(recursive=True) for row in spark.table(f"lake.{feed.feed}.{name}").collect())
+    return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)
+
+
+def log_of(row: Mapping[str, Any]) -> int:
+    """The number of the log that a row, or a key, is of (`ledgers.apart`)."""
+    return (int(row["order_no"]) - 2**53) // 10**6
+
+
+def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+    """The rows of the logs that are told right."""
+    rows = (row for row in rows_of(spark, feed, "sales_orders") if log_of(row) >= FAULTY)
+    return {ORDERS.key_of(row): {name: row[name] for name in ORDERS.names} for row in rows}
+
+
+def history(spark: SparkSession, feed: Feed) -> Counter[Any]:
+    """The same: how often each interval is there; cells, from, to, and whether the row is gone."""
+    times = [F.unix_millis(name).alias(name) for name in ("_valid_from", "_valid_to")]
+    rows = spark.table(f"lake.{feed.feed}.sales_orders_history").select(*ORDERS.names, *times, "_is_deleted")
+    return Counter(tuple(row) for row in rows.collect() if log_of(row.asDict()) >= FAULTY)
+
+
+def true_history(log: Log) -> Counter[Any]:
+    def millis(at: datetime | None) -> int | None:
+        return None if at is None else round(at.timestamp() * 1000)
+
+    return Counter(
+        (*(one.row[n] for n in ORDERS.names), millis(one.valid_from), millis(one.valid_to), one.deleted)
+        for one in log.history(ORDERS)
+    )
