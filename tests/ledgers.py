@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger import change
 from changeledger.contract import Column, Contract
+from changeledger.reconcile import history
+from changeledger.reconcile.proof import Published
 from sourcelab.log import Change, Log, Transaction
 from sourcelab.tables import Row, Table
 
@@ -116,3 +118,15 @@ def _image(table: Table, row: Row | None, unknown: set[str] | frozenset[str]) ->
 
 def _gaps(row: Row | None, unknown: set[str] | frozenset[str]) -> dict[str, str] | None:
     return None if row is None or not unknown else dict.fromkeys(sorted(unknown), change.NOT_CAPTURED)
+
+
+def published(
+    spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
+) -> Published:
+    """Current rows and history that stand on the ledger, as reconcile would build them."""
+    contract = contract_of(table)
+    told = history.effects(ledger(spark, log, table, manner, feed), contract)
+    made = history.intervals(told, contract, "run", carry=True).persist()
+    alive = made.where(made["_valid_to"].isNull() & ~made["_is_deleted"])
+    current = alive.select(*(alive[name] for name, _ in change.current_columns(contract)))
+    return Published(current, made, contract)

@@ -127,12 +127,12 @@ def effects(side: Side, columns: Columns, names: Sequence[str], by_position: boo
 
     def effect(key: str, op: Column, before: Column, after: Column) -> list[Column | str]:
         return [
-            *common, *_key(key, columns, names), op.alias("op"), before.alias("before"), after.alias("after"),
-            texts.alias("texts"),
+            *common, *key_hashes(key, columns, names), op.alias("op"), before.alias("before"),
+            after.alias("after"), texts.alias("texts"),
         ]  # fmt: skip
 
-    before, after = (F.expr(_hashes(s, columns, names)) for s in ("before", "after"))
-    texts = F.array(*(F.expr(_hashes(s, columns, names, texts=True)) for s in ("before", "after")))
+    before, after = (F.expr(hashes(s, columns, names)) for s in ("before", "after"))
+    texts = F.array(*(F.expr(hashes(s, columns, names, texts=True)) for s in ("before", "after")))
     none = F.lit(None).cast("array<bigint>")
     own = changes.select(
         *effect("key", F.when(moves, F.lit("i")).otherwise(op), F.when(~moves, before), after)
@@ -145,12 +145,12 @@ def effects(side: Side, columns: Columns, names: Sequence[str], by_position: boo
     return _joined_in_transaction(own.unionByName(left))
 
 
-def _key(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:
+def key_hashes(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:
     cells = ", ".join(columns.forms[i].value.format(f"{key}.{quoted(names[i])}") for i in columns.key)
     return [F.expr(f"xxhash64({n}, {cells})").alias(f"key_{n}") for n in (1, 2)]
 
 
-def _hashes(side: str, columns: Columns, names: Sequence[str], texts: bool = False) -> str:
+def hashes(side: str, columns: Columns, names: Sequence[str], texts: bool = False) -> str:
     """SQL text of array<bigint>: a hash of each cell, NULL where it is a gap; NULL without an image."""
     numbers = columns.with_texts if texts else range(len(names))
     each, known = [], []
