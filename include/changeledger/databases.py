@@ -59,7 +59,8 @@ class Database(BaseModel):
     # The feeds to compare; all that tell the database where none is named.
     feeds: tuple[str, ...] = ()
     compare: Tolerance = Tolerance()
-    verify: Verify = Verify()
+    # None: never.
+    verify: Verify | None = Verify()
     owner: str = "data-engineering"
 
     @property
@@ -107,7 +108,7 @@ class Database(BaseModel):
 
     def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
         """`verify` with its connection; None where there is none."""
-        if self.verify.connection is not None:
+        if self.verify is None or self.verify.connection is not None:
             return self.verify
         of_source = (
             (feed.connection, feed.source.cdc_schema)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from changeledger.config import Feed, Settings
 from changeledger.databases import Database, Verify
 from changeledger.errors import PublishedDrifts
+from changeledger.inspection.verifying import verify_and_report
 from changeledger.stages import snapshot, verify
 from changeledger.stages.run import NAMESPACE
 from changeledger.storage import lake
@@ -104,7 +105,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert outcomes(spark, shop, feed)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
-        outcomes(spark, shop, feed)
+        verify_and_report(spark, shop, {feed.feed: feed})
     drift = spark.table(verify.DRIFT).where("feed = 'verified'").collect()
     assert {(row["verdict"], row["key"]) for row in drift} == {
         ("differs", f'{{"id":{changed[0]}}}'),
@@ -117,6 +118,14 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert cell["published"] == log.final_rows(CUSTOMERS)[changed]["name"]
     repairs = spark.table(verify.REPAIRS).where("feed = 'verified'").collect()
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
+    page = (Settings().data_docs / "verify_shop" / "index.html").read_text("utf-8")
+    text = (Settings().data_docs / "verify_shop" / "proof.md").read_text("utf-8")
+    for one in (page, text):
+        assert "verified has drifted: dbo.customers (1 missing, 1 surplus, 1 differs)" in one
+        assert "somebody else" in one
+        assert "54321" in one
+    assert "<b>name</b>: <code>somebody else</code> | <code>" in page
+    assert '- delete `{"id":' in text
     control = ControlStore(Settings().control_url)
     last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
     assert last == {"dbo.customers": "drift", "sales.orders": "proven"}

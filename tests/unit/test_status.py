@@ -33,6 +33,7 @@ def test_whatever_there_is_to_say() -> None:
             pending=(("split_incomplete", 1200, AT),),
             quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
             doubts={"order_ambiguous": 4}, compared=(("cdc", "shop", "differ", AT),),
+            verified=("drift", "dbo.t: 2 missing", AT),
         )
     )  # fmt: skip
     assert told == [
@@ -46,6 +47,7 @@ def test_whatever_there_is_to_say() -> None:
         "quarantine 1 x null_key (dbo.t)",
         "in doubt 4 changes are order_ambiguous",
         "compared cdc and shop: differ, 2026-08-07 16:25 UTC",
+        "verified drift (dbo.t: 2 missing), as of 2026-08-07 16:25 UTC",
         "masks dbo.t: big, proved",
         "masks dbo.u: not proved, no record",
     ]

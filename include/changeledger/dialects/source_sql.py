@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from sqlalchemy import DateTime, Select, TableClause, and_, column, func, literal, select, table, true
+from sqlalchemy import DateTime, Select, TableClause, column, func, literal, select, table
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ColumnElement
@@ -73,7 +73,7 @@ def parts(source: TableClause, contract: Contract, cuts_there: Sequence[Any]) ->
     ends = [None, *map(_written, cuts_there), None]
     return [
         select(*cells).where(
-            and_(true() if low is None else first > low, true() if high is None else first <= high)
+            *([] if low is None else [first > low]), *([] if high is None else [first <= high])
         )
         for low, high in pairwise(ends)
     ]
