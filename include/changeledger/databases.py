@@ -92,19 +92,10 @@ class Database(BaseModel):
             )
         return reference, others
 
-    def verified(self, feeds: Mapping[str, Feed]) -> tuple[Verify, list[Feed]]:
-        """The source, with its connection, and the feeds held against it, the reference first.
-
-        Raises ConfigError where no connection is known.
-        """
+    def verified(self, feeds: Mapping[str, Feed]) -> tuple[Verify | None, list[Feed]]:
+        """The source, where a connection to it is known, and the feeds to verify, the reference first."""
         reference, chosen = self._chosen(feeds)
-        source = self.source(feeds)
-        if source is None:
-            raise ConfigError(
-                f"the database {self.database!r} cannot be verified: no connection to the source is known",
-                "name one under `verify:` in the database's YAML (docs/verify.md)",
-            )
-        return source, sorted(chosen, key=lambda feed: feed is not reference)
+        return self.source(feeds), sorted(chosen, key=lambda feed: feed is not reference)
 
     def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
         """`verify` with its connection; None where there is none."""

@@ -16,7 +16,7 @@ from changeledger.config import Feed, Settings
 from changeledger.databases import Database, Verify
 from changeledger.errors import PublishedDrifts
 from changeledger.inspection.verifying import verify_and_report
-from changeledger.stages import snapshot, verify
+from changeledger.stages import proofs, snapshot, verify
 from changeledger.stages.run import NAMESPACE
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
@@ -106,7 +106,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
-    drift = spark.table(verify.DRIFT).where("feed = 'verified'").collect()
+    drift = spark.table(proofs.DRIFT).where("feed = 'verified'").collect()
     assert {(row["verdict"], row["key"]) for row in drift} == {
         ("differs", f'{{"id":{changed[0]}}}'),
         ("surplus", f'{{"id":{lost[0]}}}'),
@@ -116,7 +116,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     (cell,) = next(row["cells"] for row in drift if row["verdict"] == "differs")
     assert (cell["name"], cell["source"]) == ("name", "somebody else")
     assert cell["published"] == log.final_rows(CUSTOMERS)[changed]["name"]
-    repairs = spark.table(verify.REPAIRS).where("feed = 'verified'").collect()
+    repairs = spark.table(proofs.REPAIRS).where("feed = 'verified'").collect()
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
     page = (Settings().data_docs / "verify_shop" / "index.html").read_text("utf-8")
     text = (Settings().data_docs / "verify_shop" / "proof.md").read_text("utf-8")

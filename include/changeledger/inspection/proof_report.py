@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from changeledger import pages
 from changeledger.inspection.comparison_report import place
 from changeledger.reconcile import proof
-from changeledger.stages import verify
+from changeledger.stages import proofs
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow
 
@@ -28,8 +28,9 @@ _VERDICTS = {
     proof.SURPLUS: "what is published has the row, the source has not",
     proof.DIFFERS: "both have the row, with another value",
 }
+_AGAINST = {proofs.SOURCE: "rows read of the source", proofs.TOPIC: "rows that its topic tells again"}
 _COUNTS = {
-    "rows": "rows read of the source",
+    "rows": "rows that it was held against",
     proof.EQUAL: "rows that are the same",
     proof.IN_FLIGHT: "keys changed since the reading began, and right at some moment of it",
     **_VERDICTS,
@@ -65,14 +66,15 @@ class Feed:
     @property
     def says(self) -> str:
         """The verdict as a sentence."""
-        count = f"{sum(row.counts['rows'] for row in self.rows):,} rows of {len(self.rows)} tables"
-        at = f"{max(row.until for row in self.rows):%Y-%m-%d %H:%M:%S} UTC"
-        if self.outcome == verify.PROVEN:
+        read = [row for row in self.rows if row.against == proofs.SOURCE] or self.rows
+        count = f"{sum(row.counts['rows'] for row in read):,} rows of {len(read)} tables"
+        at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
+        if self.outcome == proofs.PROVEN:
             return f"{self.feed} is proven: {count} are what the source held at {at}."
         wrong = ", ".join(
-            f"{row.table} ({verify.told(row.counts)})" for row in self.rows if row.outcome != verify.PROVEN
+            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != proofs.PROVEN
         )
-        if self.outcome == verify.WAITING:
+        if self.outcome == proofs.WAITING:
             return (
                 f"{self.feed} waits: {wrong} of what was read at {at} it has not told, which it may still do."
             )
@@ -90,27 +92,27 @@ class Report:
 
 def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
     """From the control store, and what the lake has of drifts and repairs."""
-    last = control.last_proofs(database)
-    wrong = [row.id for rows in last.values() for row in rows if row.outcome == verify.DRIFTED]
-    drifts, repairs = (_by_proof(spark, table, wrong) for table in (verify.DRIFT, verify.REPAIRS))
+    last = proofs.last_proofs(control, database)
+    wrong = [row.id for rows in last.values() for row in rows if row.outcome == proofs.DRIFTED]
+    drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
     feeds = [
         Feed(
             feed,
-            verify.worst(row.outcome for row in rows),
+            proofs.worst(row.outcome for row in rows),
             rows,
-            [Spoilt(row, drifts[row.id], repairs[row.id]) for row in rows if row.outcome == verify.DRIFTED],
+            [Spoilt(row, drifts[row.id], repairs[row.id]) for row in rows if row.outcome == proofs.DRIFTED],
         )
         for feed, rows in last.items()
     ]
     return Report(database, datetime.now(UTC).replace(microsecond=0), feeds)
 
 
-def _by_proof(spark: SparkSession, table: str, proofs: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+def _by_proof(spark: SparkSession, table: str, wanted: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    if not proofs:
+    if not wanted:
         return found
     first = Window.partitionBy("proof_id").orderBy("key")
-    rows = lake.read(spark, table).where(F.col("proof_id").isin(list(proofs)))
+    rows = lake.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
     for row in rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= _SAMPLES).collect():
         found[row["proof_id"]].append(row.asDict(recursive=True))
     for told in found.values():
@@ -124,8 +126,9 @@ def write(report: Report, folder: Path) -> None:
         "report": report,
         "verdicts": _VERDICTS,
         "counts": _COUNTS,
-        "drift_table": verify.DRIFT,
-        "repair_table": verify.REPAIRS,
+        "against": _AGAINST,
+        "drift_table": proofs.DRIFT,
+        "repair_table": proofs.REPAIRS,
     }
     for template, name in (("proof.html.j2", "index.html"), ("proof.md.j2", "proof.md")):
         pages.write(_TEMPLATES / template, folder / name, known, place=place, assignments=_assignments)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
-from changeledger.stages import verify
+from changeledger.stages import proofs
 from changeledger.stages.compare import worst
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
@@ -97,13 +97,13 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
     """The worst outcome among the last proofs of its tables."""
-    rows = control.last_proofs(feed.database).get(feed.feed, [])
+    rows = proofs.last_proofs(control, feed.database).get(feed.feed, [])
     if not rows:
         return None
     wrong = ", ".join(
-        f"{row.table}: {verify.told(row.counts)}" for row in rows if row.outcome != verify.PROVEN
+        f"{row.table}: {proofs.told(row.counts)}" for row in rows if row.outcome != proofs.PROVEN
     )
-    return verify.worst(row.outcome for row in rows), wrong, min(row.until for row in rows)
+    return proofs.worst(row.outcome for row in rows), wrong, min(row.until for row in rows)
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:

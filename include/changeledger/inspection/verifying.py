@@ -10,7 +10,7 @@ from rich.table import Table
 from changeledger.config import Feed, Settings
 from changeledger.databases import Database
 from changeledger.inspection import proof_report
-from changeledger.stages import verify
+from changeledger.stages import proofs, verify
 from changeledger.storage.control import ControlStore
 
 
@@ -35,10 +35,16 @@ def verify_and_report(
 def drawn_proofs(database: str) -> Table:
     """The last proof of each table, for a terminal."""
     grid = Table(
-        "feed", "table", "outcome", *verify.COUNTED, "read", title=f"{database}: is it what the source holds?"
+        "feed",
+        "table",
+        "against",
+        "outcome",
+        *proofs.COUNTED,
+        "read",
+        title=f"{database}: is it what the source holds?",
     )
-    for feed, rows in ControlStore(Settings().control_url).last_proofs(database).items():
+    for feed, rows in proofs.last_proofs(ControlStore(Settings().control_url), database).items():
         for row in rows:
-            counts = (f"{row.counts[name]:,}" for name in verify.COUNTED)
-            grid.add_row(feed, row.table, row.outcome, *counts, f"{row.until:%Y-%m-%d %H:%M:%S}")
+            counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
+            grid.add_row(feed, row.table, row.against, row.outcome, *counts, f"{row.until:%Y-%m-%d %H:%M:%S}")
     return grid

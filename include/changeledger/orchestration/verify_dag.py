@@ -1,4 +1,4 @@
-"""The DAG of a database whose source can be read: is what its feeds publish what the source holds?"""
+"""The DAG of a database that holds what is published against the source: is it the same?"""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from changeledger.orchestration.database_dag import Work, database_dag
 _DOC = """\
 ### verify_{database}: is what is published what `{database}` holds?
 
-Once a day the tables of {feeds} are read from the source (connection `{connection}`), while it goes on,
-and held against what each feed has published: hashes of many rows first, single rows where these differ.
-Changes that were made meanwhile are no faults. The task's link leads to the page.
+Once a day the tables of {feeds} are read from the source, while it goes on, and held against what each
+feed has published: hashes of many rows first, single rows where these differ. Changes that were made
+meanwhile are no faults. Connection: {connection}. Rows that a feed's topic tells again, by a snapshot
+taken anew, are held against what it had published before. The task's link leads to the page.
 
 A difference is believed once a feed's windows have ended {settle} after the reading. Until then the outcome
 is `waiting`, and the run is green: when a feed has published, this DAG goes on with what was read.
@@ -36,6 +37,8 @@ whose capture was off |
 Then trigger this DAG with *take: new*, which reads the source again.
 """
 
+_NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"
+
 _TAKES = {
     "needed": "needed: where nothing waits any more to be proved",
     "new": "new: now, whatever waits",
@@ -45,13 +48,17 @@ _TAKES = {
 
 def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5 * * *") -> DAG:
     source, chosen = database.verified(feeds)
+    connection = None if source is None else source.connection
     names = ", ".join(feed.feed for feed in chosen)
     work = Work(
         job="verify",
         dag_id=database.verification,
         description=f"{names} against rows of the source",
         doc_md=_DOC.format(
-            database=database.database, feeds=names, connection=source.connection, settle=source.settle
+            database=database.database,
+            feeds=names,
+            connection=_NO_SOURCE if connection is None else f"`{connection}`",
+            settle="-" if source is None else source.settle,
         ),
         arguments=["--take", "{{ 'kept' if dag_run.run_type == 'asset_triggered' else params.take }}"],
         params={
@@ -65,6 +72,6 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
             )
         },
         daily=daily,
-        source_connection=source.connection,
+        source_connection=connection,
     )
     return database_dag(database, chosen, work)

@@ -14,7 +14,7 @@ from changeledger.contract import Column as ContractColumn
 from changeledger.reconcile.findings import text_of, texts
 from changeledger.reconcile.proof import DIFFERS, KEY, MISSING, SURPLUS, Proof
 
-_CELLS: Final = "array<struct<name:string,source:string,published:string>>"
+CELLS: Final = "array<struct<name:string,source:string,published:string>>"
 _IMAGE: Final = "map<string,string>"
 
 _WHAT: Final[tuple[tuple[str, str], ...]] = (
@@ -31,7 +31,7 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     *_WHAT,
     ("verdict", "string"),
     # The cells that differ, as text.
-    ("cells", _CELLS),
+    ("cells", CELLS),
     # The last change of the key that the feed has told up to the fence, NULL where it has told none: the row
     # has been wrong since, at the earliest.
     ("change_id", "string"),
@@ -131,4 +131,4 @@ def _cells(names: Sequence[str]) -> str:
     """SQL text of `cells`, from `numbers` and the arrays of texts."""
     name = f"get(array({', '.join(map(literal, names))}), n)"
     fields = f"'name', {name}, 'source', get(source, n), 'published', get(published, n)"
-    return f"CAST(transform(numbers, n -> named_struct({fields})) AS {_CELLS})"
+    return f"CAST(transform(numbers, n -> named_struct({fields})) AS {CELLS})"

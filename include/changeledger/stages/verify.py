@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from threading import Lock
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -22,16 +21,13 @@ from changeledger.databases import Database, Verify
 from changeledger.errors import PublishedDrifts
 from changeledger.reconcile import drift, proof
 from changeledger.reconcile.proof import Fence, Proof, Published
-from changeledger.stages.run import NAMESPACE, control_store, log
+from changeledger.stages import told_again
+from changeledger.stages.proofs import COUNTED, DRIFT, DRIFTED, PROVEN, REPAIRS, SOURCE, WAITING, Keeper, told
+from changeledger.stages.run import control_store, log
 from changeledger.stages.snapshot import take
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.storage.releases import release_tag
-
-DRIFT: Final = f"lake.{NAMESPACE}.drift"
-REPAIRS: Final = f"lake.{NAMESPACE}.repairs"
-
-PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
 
 # Whether to read the source: where nothing waits any more; in any case; or not at all.
 NEEDED, NEW, KEPT = "needed", "new", "kept"
@@ -40,11 +36,6 @@ TAKES: Final = (NEEDED, NEW, KEPT)
 # Commit times are rounded by some tools, to a second at most; and clocks are set right.
 _SLACK: Final = timedelta(seconds=5)
 _AT_ONCE = 4
-
-COUNTED: Final = (
-    "rows", proof.EQUAL, proof.IN_FLIGHT, proof.MISSING, proof.SURPLUS, proof.DIFFERS, "unknown", "buckets",
-    "read_again",
-)  # fmt: skip
 
 
 class _Table(NamedTuple):
@@ -67,24 +58,13 @@ def run(
     """
     settings = Settings()
     control = control_store(settings)
-    source, chosen = database.verified(feeds)
-    tables = _published(control, [feed for feed in chosen if only in {"", feed.feed}])
-    snapshot = _kept(control, database, source)
-    todo = [] if snapshot is None or what == NEW else _unproved(control, snapshot, tables)
-    if not todo:
-        if what == KEPT or not tables:
-            log.info("%s: nothing waits to be proved", database.database)
-            return []
-        lake.create_namespace(spark, NAMESPACE)
-        snapshot = take(spark, database.database, source, _contracts(tables))
-        control.save_snapshot(snapshot)
-        todo = tables
-    assert snapshot is not None, "there is one where something waits"
-    for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
-        lake.create(spark, name, columns, ["proof_id"])
-    proving = _Proving(spark, control, source, snapshot, Lock())
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        rows = list(pool.map(proving.table, todo))
+    source, everyone = database.verified(feeds)
+    chosen = [feed for feed in everyone if only in {"", feed.feed}]
+    keeper = Keeper(spark, control)
+    rows = [row for feed in chosen for row in told_again.prove(spark, control, keeper, feed)]
+    if source is not None:
+        reading = _Reading(spark, control, database.database, source)
+        rows += reading.prove(keeper, _published(control, chosen), what)
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
@@ -97,22 +77,12 @@ def run(
 
 def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     """Is there anything to do? Asks the control store alone: a Spark takes long to start."""
-    if what != KEPT:
-        return True
     control = control_store(Settings())
     source, chosen = database.verified(feeds)
-    snapshot = _kept(control, database, source)
+    if (source is not None and what != KEPT) or any(told_again.unproved(control, feed) for feed in chosen):
+        return True
+    snapshot = None if source is None else _kept(control, database.database, source)
     return snapshot is not None and bool(_unproved(control, snapshot, _published(control, chosen)))
-
-
-def told(counts: Mapping[str, int]) -> str:
-    """The rows that are wrong, in words."""
-    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in proof.DRIFTS if counts[verdict])
-
-
-def worst(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; PROVEN where there are none."""
-    return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
 
 
 def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
@@ -131,8 +101,8 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
     return found
 
 
-def _kept(control: ControlStore, database: Database, source: Verify) -> SnapshotRow | None:
-    snapshot = control.last_snapshot(database.database)
+def _kept(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
+    snapshot = control.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.keep:
         return None
     return snapshot
@@ -157,13 +127,34 @@ def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
 
 
 @dataclass(frozen=True)
-class _Proving:
+class _Reading:
     spark: SparkSession
     control: ControlStore
+    database: str
+    source: Verify
+
+    def prove(self, keeper: Keeper, tables: Sequence[_Table], what: str) -> list[ProofRow]:
+        """What waits, else all tables by what is read now."""
+        snapshot = _kept(self.control, self.database, self.source)
+        todo = [] if snapshot is None or what == NEW else _unproved(self.control, snapshot, tables)
+        if snapshot is None or not todo:
+            if what == KEPT or not tables:
+                log.info("%s: nothing waits to be proved", self.database)
+                return []
+            snapshot = take(self.spark, self.database, self.source, _contracts(tables))
+            self.control.save_snapshot(snapshot)
+            todo = [*tables]
+        proving = _Proving(self.spark, keeper, self.source, snapshot)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return list(pool.map(proving.table, todo))
+
+
+@dataclass(frozen=True)
+class _Proving:
+    spark: SparkSession
+    keeper: Keeper
     source: Verify
     snapshot: SnapshotRow
-    # One writer at a time of the tables that all proofs share.
-    writing: Lock
 
     def table(self, one: _Table) -> ProofRow:
         asked = self._proof(one)
@@ -174,32 +165,30 @@ class _Proving:
             "buckets": first["buckets"],
             "read_again": len(first["differing"]),
         }
-        outcome, proof_id = PROVEN, f"{self.snapshot.id}.{one.feed.feed}.{one.table}"
+        row = self._row(one, counts)
         if first["differing"] or first["apart"]:
             judged = proof.judged(asked, first["differing"]).persist()
             for verdict, n in _counted(judged).items():
                 counts[verdict] += n
             if any(counts[verdict] for verdict in proof.DRIFTS):
-                outcome = DRIFTED if self._is_settled(one) else WAITING
-            if outcome == DRIFTED:
-                drifts = judged.where(F.col("verdict").isin(*proof.DRIFTS))
-                self._keep(drift.explained(asked, drifts, self._ledger(one)), one, proof_id)
+                row.outcome = DRIFTED if self._is_settled(one) else WAITING
+            if row.outcome == DRIFTED:
+                wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
+                self._keep(drift.explained(asked, wrong, self._ledger(one)), row)
             judged.unpersist()
-        row = self._row(one, proof_id, outcome, counts)
-        self.control.save_proof(row)
-        wrong = told(counts) or "nothing wrong"
-        log.info("%s: %s: %s, %s in %d rows", one.feed.feed, one.table, outcome, wrong, counts["rows"])
+        self.keeper.save(row)
         return row
 
-    def _row(self, one: _Table, proof_id: str, outcome: str, counts: dict[str, int]) -> ProofRow:
+    def _row(self, one: _Table, counts: dict[str, int]) -> ProofRow:
         return ProofRow(
-            id=proof_id,
+            id=f"{self.snapshot.id}.{one.feed.feed}.{one.table}",
+            against=SOURCE,
             snapshot_id=self.snapshot.id,
             database=self.snapshot.database,
             table=one.table,
             feed=one.feed.feed,
             release=one.release.id,
-            outcome=outcome,
+            outcome=PROVEN,
             since=self.snapshot.since,
             until=self.snapshot.until,
             since_lsn=self.snapshot.since_lsn,
@@ -232,21 +221,11 @@ class _Proving:
         names = TableNames.of(one.feed.namespace, one.table)
         return lake.read(self.spark, names.changes, at=release_tag(one.release.id))
 
-    def _keep(self, explained: DataFrame, one: _Table, proof_id: str) -> None:
+    def _keep(self, explained: DataFrame, row: ProofRow) -> None:
         """The rows that are wrong, and the changes that would mend them, in the lake."""
-        named = {
-            "proof_id": proof_id,
-            "database": self.snapshot.database,
-            "table": one.table,
-            "feed": one.feed.feed,
-        }
-        told = explained.withColumns({name: F.lit(value) for name, value in named.items()}).persist()
-        mends = told.drop("operation").withColumnRenamed("repair", "operation")
-        kept = ((told, DRIFT, drift.DRIFT_COLUMNS), (mends, REPAIRS, drift.REPAIR_COLUMNS))
-        with self.writing:
-            for rows, name, columns in kept:
-                of_table = rows.select(*(F.col(n).cast(kind) for n, kind in columns))
-                lake.replace_partition(of_table, name, "proof_id", proof_id)
+        told = explained.persist()
+        self.keeper.drifts(told, row)
+        self.keeper.repairs(told.drop("operation").withColumnRenamed("repair", "operation"), row)
         told.unpersist()
 
 

@@ -250,11 +250,16 @@ class SnapshotRow(ControlTable):
 
 
 class ProofRow(ControlTable):
-    """What came of holding one table of a feed against a snapshot of its source."""
+    """What came of holding one table of a feed against a snapshot of its source.
+
+    `against`: "source", whose rows were read, or "topic": the feed's own tells rows again.
+    """
 
     __tablename__ = "proofs"
 
     id: Mapped[str] = mapped_column(primary_key=True)
+    against: Mapped[str]
+    # The SnapshotRow; of a topic, the release that has the rows.
     snapshot_id: Mapped[str]
     database: Mapped[str]
     table: Mapped[str]
@@ -263,7 +268,7 @@ class ProofRow(ControlTable):
     release: Mapped[int] = mapped_column(Integer)
     # proven, drift or waiting.
     outcome: Mapped[str]
-    # The fence, as in the snapshot.
+    # The fence, as in the snapshot; of a topic, when the release was made.
     since: Mapped[datetime]
     until: Mapped[datetime]
     since_lsn: Mapped[str | None]

@@ -253,10 +253,10 @@ class ControlStore:
             return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
 
     def last_proofs(self, database: str) -> dict[str, list[ProofRow]]:
-        """The last one of each table, by feed."""
-        last = {(row.feed, row.table): row for row in self.proofs(database)}
+        """The last one of each table and of what it was held against, by feed."""
+        last = {(row.feed, row.table, row.against): row for row in self.proofs(database)}
         feeds: dict[str, list[ProofRow]] = {}
-        for (feed, _), row in sorted(last.items()):
+        for (feed, *_), row in sorted(last.items()):
             feeds.setdefault(feed, []).append(row)
         return feeds
 
@@ -356,6 +356,14 @@ class ControlStore:
         """The one committed last, whatever its window."""
         with self._transaction() as session:
             return _latest_release(session, feed)
+
+    def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
+        """Completed ones that were committed later than that one; the oldest first."""
+        query = select(ReleaseRow).where(
+            ReleaseRow.feed == feed, ReleaseRow.id > release_id, ReleaseRow.status == "completed"
+        )
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ReleaseRow.id)))
 
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""

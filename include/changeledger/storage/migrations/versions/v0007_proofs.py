@@ -23,7 +23,7 @@ def upgrade() -> None:
     )
     op.create_table(
         "proofs",
-        *_text("id", "snapshot_id", "database", "table", "feed"),
+        *_text("id", "against", "snapshot_id", "database", "table", "feed"),
         sa.Column("release", sa.Integer, nullable=False),
         *_text("outcome"),
         *_fence(),
