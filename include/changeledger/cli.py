@@ -187,8 +187,6 @@ def _verify(arguments: argparse.Namespace) -> None:
     settings = Settings()
     feeds = load_feeds(settings.feeds)
     database = named_database(settings, feeds, arguments.database)
-    if arguments.feed:
-        _feeds([arguments.feed])
     with _lake("verify") as spark:
         try:
             verify_and_report(spark, database, feeds, arguments.take, arguments.feed)

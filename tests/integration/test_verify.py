@@ -70,6 +70,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     )
     shop = database()
     told(log, 0, 30, postgres)
+    copy_source(postgres)
     run(spark, feed, window())
 
     # Nothing goes on: proved at once, though no window has ended since.
@@ -100,9 +101,10 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
     assert all(row.counts["in_flight"] > 0 for row in proved.values())
 
+    check_copy(spark, feed)
     changed, lost, fresh = spoil(postgres, log)
     # It may be a change that the feed has not told yet.
-    assert outcomes(spark, shop, feed)["dbo.customers"].outcome == "waiting"
+    assert outcomes(spark, shop, feed, verify.NEW)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
@@ -118,17 +120,35 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert cell["published"] == log.final_rows(CUSTOMERS)[changed]["name"]
     repairs = spark.table(proofs.REPAIRS).where("feed = 'verified'").collect()
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
-    page = (Settings().data_docs / "verify_shop" / "index.html").read_text("utf-8")
-    text = (Settings().data_docs / "verify_shop" / "proof.md").read_text("utf-8")
+    check_page()
+    control = ControlStore(Settings().control_url)
+    last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
+    assert last == {"dbo.customers": "drift", "sales.orders": "proven"}
+
+
+def copy_source(postgres: Postgres) -> None:
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        session.execute("CREATE SCHEMA behind")
+        for table in TABLES:
+            session.execute(f"CREATE TABLE behind.{table.name} AS SELECT * FROM {table.full_name}")
+
+
+def check_copy(spark: SparkSession, feed: Feed) -> None:
+    """A copy of the source that is behind it: what it lacks is in flight, as far as it may be behind."""
+    for lag, outcome in ((timedelta(hours=2), "proven"), (timedelta(0), "waiting")):
+        behind = database(connection="verified", schemas={"dbo": "behind", "sales": "behind"}, lag=lag)
+        assert {row.outcome for row in outcomes(spark, behind, feed, verify.NEW).values()} == {outcome}
+
+
+def check_page() -> None:
+    folder = Settings().data_docs / "verify_shop"
+    page, text = ((folder / name).read_text("utf-8") for name in ("index.html", "proof.md"))
     for one in (page, text):
         assert "verified has drifted: dbo.customers (1 missing, 1 surplus, 1 differs)" in one
         assert "somebody else" in one
         assert "54321" in one
     assert "<b>name</b>: <code>somebody else</code> | <code>" in page
     assert '- delete `{"id":' in text
-    control = ControlStore(Settings().control_url)
-    last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
-    assert last == {"dbo.customers": "drift", "sales.orders": "proven"}
 
 
 def spoil(postgres: Postgres, log: Log) -> tuple[Key, Key, int]:

@@ -12,7 +12,7 @@ from changeledger import change
 from changeledger.config import Feed, Settings, Window
 from changeledger.contract import Column, Contract, TableNames
 from changeledger.databases import Database
-from changeledger.errors import PublishedDrifts
+from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.reconcile import history, told_again
 from changeledger.stages import proofs, verify
 from changeledger.storage import lake
@@ -111,6 +111,8 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     )  # fmt: skip
     feeds, database = {feed.feed: feed}, Database(database="told")
     assert not verify.waits(database, feeds, verify.NEEDED)
+    with pytest.raises(ConfigError, match="no feed 'other'"):
+        verify.run(spark, database, feeds, only="other")
     publish(spark, feed, Window(start=AT, end=AT + timedelta(hours=1)))
     assert verify.waits(database, feeds, verify.KEPT)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):

@@ -67,7 +67,8 @@ class Feed:
     def says(self) -> str:
         """The verdict as a sentence."""
         read = [row for row in self.rows if row.against == proofs.SOURCE] or self.rows
-        count = f"{sum(row.counts['rows'] for row in read):,} rows of {len(read)} tables"
+        tables = "1 table" if len(read) == 1 else f"{len(read)} tables"
+        count = f"{sum(row.counts['rows'] for row in read):,} rows of {tables}"
         at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
         if self.outcome == proofs.PROVEN:
             return f"{self.feed} is proven: {count} are what the source held at {at}."

@@ -39,11 +39,17 @@ def worst(outcomes: Iterable[str]) -> str:
 
 
 def last_proofs(control: ControlStore, database: str) -> dict[str, list[ProofRow]]:
-    """The last ones of each feed; of a topic that has told nothing again there is nothing to say."""
-    found = {
-        feed: [row for row in rows if row.against == SOURCE or row.counts["rows"]]
-        for feed, rows in control.last_proofs(database).items()
-    }
+    """The last ones of each feed. What a topic told again counts until the source has proved the table."""
+    found = {}
+    for feed, rows in control.last_proofs(database).items():
+        proved = {row.table: row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
+        found[feed] = [
+            row
+            for row in rows
+            # Of a topic that has told nothing again there is nothing to say.
+            if row.against == SOURCE
+            or (row.counts["rows"] and (row.table not in proved or row.at > proved[row.table]))
+        ]
     return {feed: rows for feed, rows in found.items() if rows}
 
 

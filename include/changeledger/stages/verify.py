@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames
 from changeledger.databases import Database, Verify
-from changeledger.errors import PublishedDrifts
+from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.reconcile import drift, proof
 from changeledger.reconcile.proof import Fence, Proof, Published
 from changeledger.stages import told_again
@@ -54,12 +54,18 @@ def run(
 ) -> list[ProofRow]:
     """Prove every table of the database's feeds, or of the feed `only`; `what` is one of TAKES.
 
-    Raises PublishedDrifts where one is not what the source holds; what was found is kept before.
+    Raises PublishedDrifts where one is not what the source holds, with what was found kept before, and
+    ConfigError where there is no such feed.
     """
     settings = Settings()
     control = control_store(settings)
     source, everyone = database.verified(feeds)
     chosen = [feed for feed in everyone if only in {"", feed.feed}]
+    if not chosen:
+        raise ConfigError(
+            f"the database {database.database!r} has no feed {only!r}",
+            f"name one of {', '.join(feed.feed for feed in everyone) or 'none'}",
+        )
     keeper = Keeper(spark, control)
     rows = [row for feed in chosen for row in told_again.prove(spark, control, keeper, feed)]
     if source is not None:
