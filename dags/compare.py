@@ -7,4 +7,5 @@ from changeledger.orchestration import compare_dag
 settings = Settings()
 feeds = load_feeds(settings.feeds)
 for database in load_databases(settings.databases, feeds).values():
-    compare_dag(database, feeds)
+    if database.is_compared(feeds):
+        compare_dag(database, feeds)

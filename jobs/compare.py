@@ -1,7 +1,8 @@
 """Compare the feeds of one database, change by change, and write the report."""
 
 from changeledger.inspection.comparing import compare_and_report
-from changeledger.job import main_of_database
+from changeledger.job import Choice, main_of_database
 
 if __name__ == "__main__":
-    main_of_database(compare_and_report)
+    # Again: all there is.
+    main_of_database(compare_and_report, Choice("again", {"false": False, "true": True}))

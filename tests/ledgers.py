@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger import change
 from changeledger.contract import Column, Contract
+from changeledger.reconcile import history
+from changeledger.reconcile.proof import Published
 from sourcelab.log import Change, Log, Transaction
 from sourcelab.tables import Row, Table
 
@@ -157,3 +159,15 @@ def apart(log: Log, number: int) -> Log:
 def joined(logs: Sequence[Log]) -> Log:
     """Logs that are `apart`, one behind the other."""
     return replace(logs[0], transactions=tuple(t for log in logs for t in log.transactions))
+
+
+def published(
+    spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
+) -> Published:
+    """Current rows and history that stand on the ledger, as reconcile would build them."""
+    contract = contract_of(table)
+    told = history.effects(ledger(spark, log, table, manner, feed), contract)
+    made = history.intervals(told, contract, "run", carry=True).persist()
+    alive = made.where(made["_valid_to"].isNull() & ~made["_is_deleted"])
+    current = alive.select(*(alive[name] for name, _ in change.current_columns(contract)))
+    return Published(current, made, contract)

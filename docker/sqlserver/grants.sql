@@ -26,6 +26,11 @@ GRANT SELECT ON OBJECT::cdc.dbo_parts_CT TO changeledger_reader;
 GRANT SELECT ON OBJECT::cdc.dbo_wide_CT TO changeledger_reader;
 GRANT VIEW DEFINITION ON SCHEMA::dbo TO changeledger_reader;
 GRANT VIEW DEFINITION ON SCHEMA::sales TO changeledger_reader;
+-- Their rows: for the daily proof that what is published is what they hold, and for nothing else.
+GRANT SELECT ON OBJECT::dbo.customers TO changeledger_reader;
+GRANT SELECT ON OBJECT::sales.orders TO changeledger_reader;
+GRANT SELECT ON OBJECT::dbo.parts TO changeledger_reader;
+GRANT SELECT ON OBJECT::dbo.wide TO changeledger_reader;
 GO
 -- Debezium's connector: the same tables by its own queries and functions, and the rows for its snapshot.
 ALTER ROLE cdc_gate ADD MEMBER debezium;

@@ -65,6 +65,18 @@ def main(argv: list[str] | None = None) -> None:
     compare.add_argument("database", help="as the feeds' YAML names it")
     compare.add_argument("--again", action="store_true", help="all there is, not only what is new since")
     compare.set_defaults(run=_compare)
+    verify = commands.add_parser(
+        "verify", help="hold what is published against rows read of the source, and write the page"
+    )
+    verify.add_argument("database", help="as the feeds' YAML names it")
+    verify.add_argument("--feed", default="", help="only this one; all of the database when none is named")
+    verify.add_argument(
+        "--take",
+        choices=("needed", "new", "kept"),
+        default="needed",
+        help="read the source: where nothing waits any more to be proved (the default), anew, or not at all",
+    )
+    verify.set_defaults(run=_verify)
     quarantine = commands.add_parser("quarantine", help="see records that could not be read, or replay them")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
     for name, run, told in (
@@ -167,6 +179,20 @@ def _compare(arguments: argparse.Namespace) -> None:
         finally:
             _console().print(drawn_comparison(database.database))
             print(f"the report: {database.report(settings)}")  # noqa: T201
+
+
+def _verify(arguments: argparse.Namespace) -> None:
+    from changeledger.inspection.verifying import drawn_proofs, verify_and_report  # noqa: PLC0415 - as above
+
+    settings = Settings()
+    feeds = load_feeds(settings.feeds)
+    database = named_database(settings, feeds, arguments.database)
+    with _lake("verify") as spark:
+        try:
+            verify_and_report(spark, database, feeds, arguments.take, arguments.feed)
+        finally:
+            _console().print(drawn_proofs(database.database))
+            print(f"the page: {database.proofs(settings)}")  # noqa: T201
 
 
 def _quarantine_list(arguments: argparse.Namespace) -> None:

@@ -36,6 +36,10 @@ class FeedsDisagree(ChangeledgerError):
     """Two feeds of one database differ by more than is tolerated."""
 
 
+class PublishedDrifts(ChangeledgerError):
+    """What a feed has published is not what its source holds."""
+
+
 class StageOrderError(ChangeledgerError):
     """A stage was run before the one that feeds it."""
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
@@ -55,14 +55,30 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
     _end(work)
 
 
+class Choice(NamedTuple):
+    """What a job may be asked beside its database: `--<name>`, one of the words; the first is the default."""
+
+    name: str
+    words: Mapping[str, Any]
+
+
 def main_of_database(
-    run: Callable[[SparkSession, Database, Mapping[str, Feed], bool], object], argv: list[str] | None = None
+    run: Callable[[SparkSession, Database, Mapping[str, Feed], Any], object],
+    choice: Choice,
+    argv: list[str] | None = None,
+    *,
+    is_needed: Callable[[Database, Mapping[str, Feed], Any], bool] | None = None,
 ) -> None:
-    """Run what is done for a database that several feeds tell."""
+    """Run what is done for a database; `run` gets what the chosen word stands for.
+
+    `is_needed` may say that there is nothing to do: a Spark takes long to start.
+    """
     name = run.__module__.rpartition(".")[2]
     parser = argparse.ArgumentParser()
     parser.add_argument("--database", required=True, help="as the feeds' YAML names it")
-    parser.add_argument("--again", choices=("true", "false"), default="false", help="all there is")
+    parser.add_argument(
+        f"--{choice.name}", choices=choice.words, default=next(iter(choice.words)), dest="word"
+    )
     arguments = parser.parse_args(argv)
 
     def work() -> int:
@@ -70,8 +86,11 @@ def main_of_database(
 
         settings = Settings()
         feeds = load_feeds(settings.feeds)
-        database = named_database(settings, feeds, arguments.database)
-        run(spark_session(f"changeledger-{name}"), database, feeds, arguments.again == "true")
+        database, asked = named_database(settings, feeds, arguments.database), choice.words[arguments.word]
+        if is_needed is not None and not is_needed(database, feeds, asked):
+            log.info("%s: nothing to do", database.database)
+            return 0
+        run(spark_session(f"changeledger-{name}"), database, feeds, asked)
         return 0
 
     _end(work)

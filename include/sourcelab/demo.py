@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
 
-from changeledger.config import Settings, Window, load_feeds
+from changeledger.config import Feed, Settings, Window, connection_variable, load_feeds
+from changeledger.databases import named_database
+from changeledger.errors import ChangeledgerError
 from sourcelab import report
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.children import ChildFailed
@@ -20,6 +24,7 @@ from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
 from sourcelab.log import simulate
 from sourcelab.process import ServiceError
+from sourcelab.tables import DATABASE
 from sourcelab.together import Together, ended_by_sigterm
 
 SEED = 7
@@ -81,6 +86,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         feeds = load_feeds(settings.feeds)
         window = Window(start=start, end=datetime.now(UTC))
         failed = _run_dags(progress, [airflow.test_dag(feed, window) for feed in feeds])
+        _prove(progress, settings, feeds, sources)
         found = report.gather(settings, list(feeds.values()), window, log)
         stages = {feed: airflow.task_runs(feed) for feed in feeds}
         report.show(progress.console, found, stages, settings)
@@ -89,6 +95,22 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
     verdict = "[bold green]everything holds[/]" if found.holds and not failed else "[bold red]it failed[/]"
     progress.say(f"{verdict}; all services have been ended")
     return found.holds and not failed
+
+
+def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], sources: Sources) -> None:
+    """Hold what the feeds have published against the source's tables; the report tells what came of it."""
+    # Seconds to import.
+    from changeledger.inspection.verifying import verify_and_report  # noqa: PLC0415
+    from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+    for name, connection in sources.connections.items():
+        os.environ[connection_variable(name)] = json.dumps(connection)
+    database = named_database(settings, feeds, DATABASE)
+    try:
+        verify_and_report(spark_session("changeledger demo"), database, feeds)
+        progress.say(f"all feeds are held against the source's own tables: {database.proofs(settings)}")
+    except ChangeledgerError as error:
+        progress.say(str(error))
 
 
 def _run_dags(progress: Progress, runs: Sequence[DagTest]) -> list[DagTest]:

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from changeledger.config import PROJECT, Settings
-from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
+from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
 from sourcelab.messages import produce
@@ -97,11 +97,13 @@ class Sources:
 
     def load(self, log: Log, to_tx: int) -> int:
         """Tell all the transactions before `to_tx`; returns the number of messages."""
+        base_tables.load(self.postgres.url, log, to_tx)
         sqlserver_cdc.load(self.postgres.url, log, to_tx)
         qlik_tables.load(self.postgres.url, log, to_tx)
         return self._produce(log, 0, to_tx)
 
     def append(self, log: Log, from_tx: int, to_tx: int) -> int:
+        base_tables.append(self.postgres.url, log, from_tx, to_tx)
         sqlserver_cdc.append(self.postgres.url, log, from_tx, to_tx)
         qlik_tables.append(self.postgres.url, log, from_tx, to_tx)
         return self._produce(log, from_tx, to_tx)

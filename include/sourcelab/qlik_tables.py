@@ -56,7 +56,7 @@ def load(url: str, log: Log, to_tx: int | None = None, task: Task = _DEFAULT) ->
     """Make the change tables and write the transactions up to `to_tx` (exclusive; all when None)."""
     with psycopg.connect(plain_url(url)) as session:
         for schema in sorted({table.schema for table in log.tables}):
-            session.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
+            session.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
         for table in log.tables:
             kinds = task.columns | {c.name: postgres_type(c) for c in table.columns}
             columns = [sql.SQL("{} {}").format(sql.Identifier(n), sql.SQL(k)) for n, k in kinds.items()]

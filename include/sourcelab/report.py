@@ -29,6 +29,8 @@ _DISPOSITIONS = (
     change.QUARANTINED,
 )  # fmt: skip
 _OPERATIONS = (change.INSERT, change.UPDATE, change.DELETE, change.SNAPSHOT, change.TRUNCATE)
+# Of `changeledger.stages.verify`, which takes seconds to import.
+PROVEN = "proven"
 # Records that belong to no table, such as heartbeats.
 NO_TABLE = "(no table)"
 
@@ -55,6 +57,8 @@ class FeedReport:
     rules: int
     broken: list[str]
     docs: Path
+    # Of each table what came of holding it against the source.
+    proofs: Mapping[str, str]
 
     @property
     def accounted(self) -> int:
@@ -76,6 +80,7 @@ class Report:
             and all(self.equal.values())
             and all(f.rules and not f.broken and f.accounted == f.records for f in self.feeds)
             and all(f.tables[table].is_truth for f in self.feeds for table in self.equal)
+            and all(f.proofs.get(table) == PROVEN for f in self.feeds for table in self.equal)
         )
 
 
@@ -128,7 +133,9 @@ class _Reader:
         broken = [f"{audit.table}: {audit.rule}" for audit in audits if not audit.success]
         docs = docs_index(settings.data_docs, self.feed.feed, self.window)
         counts = release.counts["records"]
-        return FeedReport(self.feed.feed, counts, tables, len(audits), broken, docs), rows
+        proofs = self.control.last_proofs(self.feed.database).get(self.feed.feed, [])
+        outcomes = {row.table: row.outcome for row in proofs}
+        return FeedReport(self.feed.feed, counts, tables, len(audits), broken, docs, outcomes), rows
 
     def _count_ledgers(self, names: Mapping[str, TableNames], tables: dict[str, TableReport]) -> None:
         each = (
@@ -181,6 +188,9 @@ def show(
         console.print(_published(feed, report.equal))
         held = feed.rules - len(feed.broken)
         console.print(f"  Audit: {held} of {feed.rules} rules held", *feed.broken, sep="\n    not held: ")
+        wrong = [f"{table}: {outcome}" for table, outcome in feed.proofs.items() if outcome != PROVEN]
+        count = f"{len(feed.proofs) - len(wrong)} of {len(report.equal)}"
+        console.print(f"  Proof: {count} tables are what the source holds", *wrong, sep="\n    not proven: ")
     for name in report.missing:
         console.print(f"\n{name}: nothing was published", style="bold red")
     console.print("\n[bold]Seconds per Airflow task[/]")
@@ -224,6 +234,9 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
     console.print("\n[bold]Where to look next[/]")
     for feed in report.feeds:
         console.print(f"  Data Docs of {feed.feed}: {feed.docs}", soft_wrap=True, highlight=False)
+    pages = sorted(settings.data_docs.glob("verify_*/index.html"))
+    for page in pages:
+        console.print(f"  The proof: {page}", soft_wrap=True, highlight=False)
     namespace = report.feeds[0].feed
     query = (
         "SELECT id, credit, _operation, _valid_from, _valid_to "  # noqa: S608 - for a person to type

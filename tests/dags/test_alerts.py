@@ -111,6 +111,15 @@ def test_a_webhook_that_does_not_answer(
     assert "secret" not in caplog.text
 
 
+def test_what_is_done_for_a_database_has_failed(told: list[dict[str, Any]]) -> None:
+    alerts.on_job_failure("verify", database="shop")(context("verify"))
+    (message,) = told
+    assert {name: message[name] for name in ("event", "database", "stage", "error", "link")} == {
+        "event": "failed", "database": "shop", "stage": "verify", "error": "it broke",
+        "link": "http://airflow/logs",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(("run_type", "count"), [("scheduled", 1), ("manual", 1), ("backfill", 0)])
 def test_a_late_run(control: ControlStore, told: list[dict[str, Any]], run_type: str, count: int) -> None:
     """Runs of a backfill wait for each other."""

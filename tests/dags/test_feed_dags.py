@@ -7,17 +7,19 @@ import time
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models.serialized_dag import SerializedDagModel
 from airflow.serialization.serialized_objects import DagSerialization
+from airflow.utils.types import DagRunType
 
 from changeledger.config import PROJECT, Settings, load_feeds
 
 EXPECTED = {"shop_cdc", "shop_ces", "shop_debezium", "shop_qlik_messages", "shop_qlik_tables"}
-OTHERS = {"maintain", "compare_shop"}
+OTHERS = {"maintain", "compare_shop", "verify_shop"}
 STAGES = ["extract", "normalize", "reconcile", "audit", "publish"]
 
 
@@ -49,9 +51,47 @@ def test_the_feeds_of_a_database_are_compared_daily(dags: dict[str, Any]) -> Non
     (task,) = dag.tasks
     assert Path(task.application).name == "compare.py"
     assert task.application_args == ["--database", "shop", "--again", "{{ params.again | lower }}"]
-    assert dag.timetable.expression == "30 4 * * *"
-    assert [link.name for link in task.operator_extra_links] == ["Report"]
+    assert dag.timetable.timetable.expression == "30 4 * * *"
     assert all(name in dag.doc_md for name in EXPECTED)
+
+
+def test_the_feeds_of_a_database_are_verified_daily(dags: dict[str, Any]) -> None:
+    dag = dags["verify_shop"]
+    (task,) = dag.tasks
+    assert Path(task.application).name == "verify.py"
+    assert task.application_args[:3] == ["--database", "shop", "--take"]
+    # The source itself is read: its connection reaches the job.
+    assert task.source_connection == "shop_sqlserver"
+    assert dag.timetable.timetable.expression == "30 5 * * *"
+    assert all(text in dag.doc_md for text in (*EXPECTED, "shop_sqlserver", "PublishedDrifts", "0:15:00"))
+
+
+@pytest.mark.parametrize("name", ["compare_shop", "verify_shop"])
+def test_what_is_done_for_a_database(dags: dict[str, Any], name: str) -> None:
+    """Also when a feed has published: one table of each is enough, for a release updates all."""
+    dag = dags[name]
+    assert type(dag.timetable).__name__ == "AssetOrTimeSchedule"
+    assert {asset.name for asset in dag.timetable.asset_condition.objects} == {
+        f"lake.{feed}.dbo_customers" for feed in EXPECTED
+    }
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    (task,) = dag.tasks
+    assert [link.name for link in task.operator_extra_links] == ["Report"]
+    assert (task.retries, task.owner, task.pool) == (2, "data-engineering", "changeledger")
+    assert task.has_on_failure_callback
+
+
+@pytest.mark.parametrize(
+    ("run_type", "asked", "take"),
+    [("scheduled", "needed", "needed"), ("manual", "new", "new"), ("asset_triggered", "needed", "kept")],
+)
+def test_a_release_does_not_make_anybody_read_the_source(
+    dags: dict[str, Any], run_type: str, asked: str, take: str
+) -> None:
+    task = dags["verify_shop"].task_dict["verify"]
+    run = SimpleNamespace(run_type=DagRunType(run_type))
+    rendered = task.render_template(task.application_args, {"params": {"take": asked}, "dag_run": run})
+    assert rendered == ["--database", "shop", "--take", take]
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -124,7 +164,7 @@ def test_files_parsed_twice_give_the_same_dag_versions(dags: dict[str, Any]) -> 
 def test_parsing_loads_nothing_heavy(airflow_environment: dict[str, str]) -> None:
     code = (
         "import sys, runpy\n"
-        "for name in ('debezium', 'maintain', 'sqlserver_cdc'):\n"
+        "for name in ('debezium', 'maintain', 'sqlserver_cdc', 'compare', 'verify'):\n"
         f"    runpy.run_path(r'{PROJECT}/dags/' + name + '.py')\n"
         "heavy = {'pyspark', 'great_expectations', 'pandas', 'alembic', 'changeledger.storage.control',"
         " 'changeledger.stages', 'changeledger.job'}\n"

@@ -31,7 +31,13 @@ def good() -> Report:
     )
     beside = TableReport(records=Counter(control=4))
     feed = FeedReport(
-        "shop_cdc", 1225, {TABLE: customers, NO_TABLE: beside}, 12, [], Path("/docs/index.html")
+        "shop_cdc",
+        1225,
+        {TABLE: customers, NO_TABLE: beside},
+        12,
+        [],
+        Path("/docs/index.html"),
+        {TABLE: "proven"},
     )
     return Report([feed], [], {TABLE: True})
 
@@ -53,6 +59,7 @@ def test_all_that_matters_is_told() -> None:
         TABLE, "820", "200", "800", "1,030", "1,040", "yes", "yes",
     ]  # fmt: skip
     assert "12 of 12 rules held" in text
+    assert "1 of 1 tables are what the source holds" in text
     assert "2.5" in text
     assert "failed" in text
     assert "/docs/index.html" in text
@@ -80,6 +87,8 @@ def spoilt(**feed: object) -> Report:
         spoilt(records=1226),
         spoilt(broken=["dbo.customers: unique change ids"]),
         spoilt(rules=0),
+        spoilt(proofs={TABLE: "drift"}),
+        spoilt(proofs={}),
         spoilt(tables={TABLE: replace(good().feeds[0].tables[TABLE], is_truth=False)}, records=1221),
     ],
     ids=[
@@ -88,6 +97,8 @@ def spoilt(**feed: object) -> Report:
         "a lost record",
         "a rule",
         "no rule at all",
+        "drift",
+        "no proof",
         "not the truth",
     ],
 )

@@ -34,6 +34,7 @@ def test_whatever_there_is_to_say() -> None:
             quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
             breaks=(("dbo.t", "cells_differ", 5),),
             doubts={"order_ambiguous": 4}, compared=(("cdc", "shop", "differ", AT),),
+            verified=("drift", "dbo.t: 2 missing", AT),
         )
     )  # fmt: skip
     assert told == [
@@ -48,6 +49,7 @@ def test_whatever_there_is_to_say() -> None:
         "image chain 5 x cells_differ (dbo.t)",
         "in doubt 4 changes are order_ambiguous",
         "compared cdc and shop: differ, 2026-08-07 16:25 UTC",
+        "verified drift (dbo.t: 2 missing), as of 2026-08-07 16:25 UTC",
         "masks dbo.t: big, proved",
         "masks dbo.u: not proved, no record",
     ]

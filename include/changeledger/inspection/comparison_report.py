@@ -210,10 +210,10 @@ def write(report: Report, folder: Path) -> None:
     """`index.html` and `comparison.md` in the folder."""
     known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": compare.FAULTS}
     for template, name in (("comparison.html.j2", "index.html"), ("comparison.md.j2", "comparison.md")):
-        pages.write(_TEMPLATES / template, folder / name, known, place=_place)
+        pages.write(_TEMPLATES / template, folder / name, known, place=place)
 
 
-def _place(record: dict[str, Any] | None) -> str:
+def place(record: dict[str, Any] | None) -> str:
     """Where a raw record stands, for people."""
     if record is None:
         return "-"

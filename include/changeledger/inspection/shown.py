@@ -59,6 +59,9 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")
         for reference, other, outcome, at in feed.compared
     ]
+    if feed.verified is not None:
+        outcome, wrong, at = feed.verified
+        lines.append(("verified", f"{outcome}{wrong and f' ({wrong})'}, as of {at:%Y-%m-%d %H:%M} UTC"))
     lines += [
         ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
     ]

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
+from changeledger.stages import proofs
 from changeledger.stages.compare import worst
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
@@ -55,6 +56,8 @@ class FeedStatus:
     doubts: dict[str, int] = field(default_factory=dict)
     # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
     compared: tuple[tuple[str, str, str, datetime], ...] = ()
+    # (outcome, what is wrong in words, up to when the source was read) of the last proofs of its tables.
+    verified: tuple[str, str, datetime] | None = None
 
 
 def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus:
@@ -91,7 +94,19 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         breaks=_breaks(spark, feed),
         doubts=_doubts(spark, feed),
         compared=_compared(control, feed),
+        verified=_verified(control, feed),
     )
+
+
+def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
+    """The worst outcome among the last proofs of its tables."""
+    rows = proofs.last_proofs(control, feed.database).get(feed.feed, [])
+    if not rows:
+        return None
+    wrong = ", ".join(
+        f"{row.table}: {proofs.told(row.counts)}" for row in rows if row.outcome != proofs.PROVEN
+    )
+    return proofs.worst(row.outcome for row in rows), wrong, min(row.until for row in rows)
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:

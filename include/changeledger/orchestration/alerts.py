@@ -43,11 +43,12 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
     return failed
 
 
-def on_maintenance_failure(feed: Feed) -> Callable[[Context], None]:
+def on_job_failure(job: str, **whose: str) -> Callable[[Context], None]:
+    """The callback of what is done beside a feed's windows; `whose` names the feed or the database."""
+
     def failed(context: Context) -> None:
-        ti = context["ti"]
-        error, link = str(context.get("exception") or ""), getattr(ti, "log_url", None)
-        tell({"event": "failed", "feed": feed.feed, "stage": "maintain", "error": error, "link": link})
+        error, link = str(context.get("exception") or ""), getattr(context["ti"], "log_url", None)
+        tell({"event": "failed", **whose, "stage": job, "error": error, "link": link})
 
     return failed
 

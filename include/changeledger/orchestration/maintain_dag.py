@@ -46,6 +46,6 @@ def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str 
                 arguments=["--feed", feed.feed, "--run", "{{ run_id }}"],
                 name=f"changeledger-{feed.feed}-maintain",
                 spark_connection=feed.spark_connection,
-                on_failure_callback=alerts.on_maintenance_failure(feed),
+                on_failure_callback=alerts.on_job_failure("maintain", feed=feed.feed),
             )
     return dag

@@ -132,8 +132,8 @@ class Effect(NamedTuple):
 
 def effects(side: Side, columns: Columns, names: Sequence[str], by_position: bool) -> DataFrame:
     """What each change does to a key: `PLACE` and `_SIDE` but for `apart`."""
-    before, after = (F.expr(_hashes(s, columns, names)) for s in ("before", "after"))
-    texts = F.array(*(F.expr(_hashes(s, columns, names, texts=True)) for s in ("before", "after")))
+    before, after = (F.expr(hashes(s, columns, names)) for s in ("before", "after"))
+    texts = F.array(*(F.expr(hashes(s, columns, names, texts=True)) for s in ("before", "after")))
 
     def in_full(effect: Effect) -> list[Column]:
         return [
@@ -166,7 +166,7 @@ def on_keys(
 
     def touched(told: DataFrame, key: str, effect: Effect) -> DataFrame:
         common = [place.alias("place"), *map(F.col, _WHERE), no_op.alias("no_op")]
-        return told.select(*common, *_key(key, columns, names), *content(effect))
+        return told.select(*common, *key_hashes(key, columns, names), *content(effect))
 
     yes, no = F.lit(True), F.lit(False)
     own = touched(changes, "key", Effect(F.when(moves, F.lit("i")).otherwise(op), ~moves, yes))
@@ -177,12 +177,12 @@ def on_keys(
     return own.unionByName(touched(moved, "previous_key", Effect(F.lit("d"), yes, no)))
 
 
-def _key(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:
+def key_hashes(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:
     cells = ", ".join(columns.forms[i].value.format(f"{key}.{quoted(names[i])}") for i in columns.key)
     return [F.expr(f"xxhash64({n}, {cells})").alias(f"key_{n}") for n in (1, 2)]
 
 
-def _hashes(side: str, columns: Columns, names: Sequence[str], texts: bool = False) -> str:
+def hashes(side: str, columns: Columns, names: Sequence[str], texts: bool = False) -> str:
     """SQL text of array<bigint>: a hash of each cell, NULL where it is a gap; NULL without an image."""
     numbers = columns.with_texts if texts else range(len(names))
     each, known = [], []

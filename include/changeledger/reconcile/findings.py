@@ -79,11 +79,15 @@ def texts(image: str, columns: Sequence[ContractColumn]) -> Column:
     """array<string>: the cells for people to read; binaries as 0x and hex, gaps as the word in brackets."""
     cells = []
     for column in columns:
-        value = f"{image}.{quoted(column.name)}"
-        shown = f"concat('0x', hex({value}))" if column.spark_type == "binary" else f"CAST({value} AS STRING)"
         gap = f"concat('(', {image}_gaps[{literal(column.name)}], ')')"
-        cells.append(f"coalesce({shown}, {gap}, 'NULL')")
+        cells.append(f"coalesce({text_of(image, column)}, {gap}, 'NULL')")
     return F.expr(f"CASE WHEN {image} IS NOT NULL THEN array({', '.join(cells)}) END")
+
+
+def text_of(image: str, column: ContractColumn) -> str:
+    """SQL text of a cell as text, from which its value can be read again; NULL for none."""
+    value = f"{image}.{quoted(column.name)}"
+    return f"concat('0x', hex({value}))" if column.spark_type == "binary" else f"CAST({value} AS STRING)"
 
 
 def _cells(names: Sequence[str]) -> str:

@@ -24,12 +24,10 @@ from changeledger.reconcile.compare import Columns, Side
 from changeledger.reconcile.first_look import first_look
 from changeledger.reconcile.second_look import second_look
 from changeledger.reconcile.tally import Span, Tally, counted, counted_alike, tally, tally_alike
-from changeledger.stages.run import control_store, log
+from changeledger.stages.run import NAMESPACE, control_store, log
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
-# What belongs to no feed.
-NAMESPACE = "changeledger"
 FINDINGS = f"lake.{NAMESPACE}.findings"
 
 AGREE, WARN, DIFFER = "agree", "warn", "differ"

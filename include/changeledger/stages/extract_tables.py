@@ -55,7 +55,7 @@ class _Asked:
         return [row.asDict() for row in self.database.rows(self.this.spark, query)]
 
     def columns(self, query: Select[Any]) -> Sequence[str]:
-        return self.database.read(self.this.spark, [query]).columns
+        return self.database.columns(self.this.spark, query)
 
 
 @dataclass(frozen=True)

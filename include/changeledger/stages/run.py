@@ -23,6 +23,8 @@ from changeledger.storage.releases import complete_releases
 
 log = logging.getLogger("changeledger")
 
+# The lake's namespace of what belongs to no feed.
+NAMESPACE = "changeledger"
 # Tables worked on at the same time: their commits wait for the catalog, not for the processor.
 _TABLES_AT_ONCE = 4
 _IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"

@@ -9,13 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
-from sqlalchemy.engine import Dialect
+from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config import Connection
 from changeledger.errors import ConfigError, SourceUnavailable
 
 _FETCH_ROWS = "10000"
-_DIALECTS: dict[str, tuple[type[Dialect], str]] = {
+_DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
     "mssql": (mssql.dialect, "com.microsoft.sqlserver.jdbc.SQLServerDriver"),
     "postgres": (postgresql.dialect, "org.postgresql.Driver"),
     "sqlite": (sqlite.dialect, "org.sqlite.JDBC"),
@@ -34,11 +34,16 @@ class Database:
         self._conn_id = conn_id
         self._connection = connection
         dialect, self._driver = _DIALECTS[connection.conn_type]
-        self._dialect = dialect()
+        # A style without percent signs, which the compiler would double.
+        self._dialect = dialect(paramstyle="named")
 
     def rows(self, spark: SparkSession, query: Select[Any]) -> list[Row]:
         """The result of a small SELECT, on the driver. Raises SourceUnavailable."""
         return self._asked(lambda: self.read(spark, [query]).collect())
+
+    def columns(self, spark: SparkSession, query: Select[Any]) -> list[str]:
+        """The names of a result's columns. Raises SourceUnavailable."""
+        return self._asked(lambda: self.read(spark, [query]).columns)
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
@@ -81,7 +86,7 @@ class Database:
             else f"jdbc:postgresql://{at}/{place.schema_}"
         )
 
-    def _asked(self, ask: Any) -> list[Row]:
+    def _asked(self, ask: Any) -> list[Any]:
         try:
             return list(ask())
         except PySparkException as error:

@@ -86,10 +86,19 @@ def on_branch(table: str, branch: str) -> str:
     return f"{table}.branch_{branch}"
 
 
-def read(spark: SparkSession, table: str, branch: str | None = None, *, at: str | None = None) -> DataFrame:
-    """Main, a branch, or the table `at` a tag."""
+def read(
+    spark: SparkSession,
+    table: str,
+    branch: str | None = None,
+    *,
+    at: str | None = None,
+    snapshot: int | None = None,
+) -> DataFrame:
+    """Main, a branch, or the table `at` a tag or as of a snapshot."""
     if at is not None:
         return spark.table(f"{table}.tag_{at}")
+    if snapshot is not None:
+        return spark.read.option("snapshot-id", str(snapshot)).table(table)
     return spark.table(on_branch(table, branch) if branch else table)
 
 
@@ -126,6 +135,13 @@ def snapshot_of(spark: SparkSession, table: str, ref: str) -> int | None:
 
 def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
     rows.writeTo(on_branch(table, branch) if branch else table).append()
+
+
+def put(rows: DataFrame, table: str) -> int | None:
+    """The rows in place of the table, whatever its columns were; returns its snapshot, from which they can be
+    read until it is expired."""
+    rows.writeTo(table).using("iceberg").createOrReplace()
+    return snapshot_of(rows.sparkSession, table, "main")
 
 
 def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> None:

@@ -12,7 +12,9 @@ from changeledger.storage.control.models import (
     LeaseRow,
     MaskEvidenceRow,
     Position,
+    ProofRow,
     ReleaseRow,
+    SnapshotRow,
     WindowRow,
 )
 from changeledger.storage.control.store import ControlStore, Verdict, furthest
@@ -25,7 +27,9 @@ __all__ = [
     "LeaseRow",
     "MaskEvidenceRow",
     "Position",
+    "ProofRow",
     "ReleaseRow",
+    "SnapshotRow",
     "Verdict",
     "WindowRow",
     "furthest",

@@ -231,6 +231,52 @@ class ComparisonRow(ControlTable):
     at: Mapped[datetime]
 
 
+class SnapshotRow(ControlTable):
+    """Tables of a source as they were read between two moments, kept in the lake until all is proved."""
+
+    __tablename__ = "snapshots"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    database: Mapped[str]
+    # By the source's own clock, before the first table was read and after the last.
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    # The highest LSN that the source had captured then, 20 hex digits; NULL where it tells none.
+    since_lsn: Mapped[str | None]
+    until_lsn: Mapped[str | None]
+    # By table: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract}.
+    tables: Mapped[dict[str, Any]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
+class ProofRow(ControlTable):
+    """What came of holding one table of a feed against a snapshot of its source.
+
+    `against`: "source", whose rows were read, or "topic": the feed's own tells rows again.
+    """
+
+    __tablename__ = "proofs"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    against: Mapped[str]
+    # The SnapshotRow; of a topic, the release that has the rows.
+    snapshot_id: Mapped[str]
+    database: Mapped[str]
+    table: Mapped[str]
+    feed: Mapped[str]
+    # The release that was looked at.
+    release: Mapped[int] = mapped_column(Integer)
+    # proven, drift or waiting.
+    outcome: Mapped[str]
+    # The fence, as in the snapshot; of a topic, when the release was made.
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    since_lsn: Mapped[str | None]
+    until_lsn: Mapped[str | None]
+    counts: Mapped[dict[str, int]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
 class LeaseRow(ControlTable):
     """Who works on a feed: one writer per table is what the lake's MERGEs need to be right."""
 

@@ -26,8 +26,10 @@ from changeledger.storage.control.models import (
     MaskEvidenceRow,
     Position,
     PositionRow,
+    ProofRow,
     ReleaseRow,
     ShapeRow,
+    SnapshotRow,
     WindowRow,
     WriterSchemaRow,
 )
@@ -227,6 +229,37 @@ class ControlStore:
             pairs.setdefault((reference, feed), []).append(row)
         return pairs
 
+    # --- proofs
+
+    def save_snapshot(self, row: SnapshotRow) -> None:
+        with self._transaction() as session:
+            session.merge(row)
+
+    def last_snapshot(self, database: str) -> SnapshotRow | None:
+        """What was read of a database's source last."""
+        query = select(SnapshotRow).where(SnapshotRow.database == database)
+        with self._transaction() as session:
+            return session.scalar(query.order_by(SnapshotRow.at.desc()).limit(1))
+
+    def save_proof(self, row: ProofRow) -> None:
+        """Keep it in place of an earlier one of the same id."""
+        with self._transaction() as session:
+            session.merge(row)
+
+    def proofs(self, database: str) -> list[ProofRow]:
+        """Of a database, the oldest first."""
+        query = select(ProofRow).where(ProofRow.database == database)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
+
+    def last_proofs(self, database: str) -> dict[str, list[ProofRow]]:
+        """The last one of each table and of what it was held against, by feed."""
+        last = {(row.feed, row.table, row.against): row for row in self.proofs(database)}
+        feeds: dict[str, list[ProofRow]] = {}
+        for (feed, *_), row in sorted(last.items()):
+            feeds.setdefault(feed, []).append(row)
+        return feeds
+
     # --- masks
 
     def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
@@ -323,6 +356,14 @@ class ControlStore:
         """The one committed last, whatever its window."""
         with self._transaction() as session:
             return _latest_release(session, feed)
+
+    def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
+        """Completed ones that were committed later than that one; the oldest first."""
+        query = select(ReleaseRow).where(
+            ReleaseRow.feed == feed, ReleaseRow.id > release_id, ReleaseRow.status == "completed"
+        )
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ReleaseRow.id)))
 
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""

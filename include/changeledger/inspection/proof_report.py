@@ -1,0 +1,144 @@
+"""The page of a database's proofs, and the same as Markdown: the verdict first, then each wrong row."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as F
+
+from changeledger import pages
+from changeledger.inspection.comparison_report import place
+from changeledger.reconcile import proof
+from changeledger.stages import proofs
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore, ProofRow
+
+_TEMPLATES = Path(__file__).parent / "templates"
+# Rows shown of a table; the lake has all.
+_SAMPLES = 50
+
+_VERDICTS = {
+    proof.MISSING: "the source has the row, what is published has not",
+    proof.SURPLUS: "what is published has the row, the source has not",
+    proof.DIFFERS: "both have the row, with another value",
+}
+_AGAINST = {proofs.SOURCE: "rows read of the source", proofs.TOPIC: "rows that its topic tells again"}
+_COUNTS = {
+    "rows": "rows that it was held against",
+    proof.EQUAL: "rows that are the same",
+    proof.IN_FLIGHT: "keys changed since the reading began, and right at some moment of it",
+    **_VERDICTS,
+    "unknown": "cells that no change has told yet, in rows that are the same otherwise",
+    "buckets": "parts of the table that were compared by one hash",
+    "read_again": "of them those that differ, and were compared row by row",
+}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """The rows of one table of a feed that are wrong, and what would mend them; the first ones of many."""
+
+    row: ProofRow
+    drifts: Sequence[dict[str, Any]]
+    repairs: Sequence[dict[str, Any]]
+
+    @property
+    def more(self) -> int:
+        """Rows that are not shown."""
+        return sum(self.row.counts[verdict] for verdict in proof.DRIFTS) - len(self.drifts)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The last proof of each table of a feed."""
+
+    feed: str
+    outcome: str
+    rows: Sequence[ProofRow]
+    spoilt: Sequence[Spoilt]
+
+    @property
+    def says(self) -> str:
+        """The verdict as a sentence."""
+        read = [row for row in self.rows if row.against == proofs.SOURCE] or self.rows
+        tables = "1 table" if len(read) == 1 else f"{len(read)} tables"
+        count = f"{sum(row.counts['rows'] for row in read):,} rows of {tables}"
+        at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
+        if self.outcome == proofs.PROVEN:
+            return f"{self.feed} is proven: {count} are what the source held at {at}."
+        wrong = ", ".join(
+            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != proofs.PROVEN
+        )
+        if self.outcome == proofs.WAITING:
+            return (
+                f"{self.feed} waits: {wrong} of what was read at {at} it has not told, which it may still do."
+            )
+        return f"{self.feed} has drifted: {wrong} of {count} read at {at}."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page shows."""
+
+    database: str
+    written: datetime
+    feeds: Sequence[Feed]
+
+
+def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
+    """From the control store, and what the lake has of drifts and repairs."""
+    last = proofs.last_proofs(control, database)
+    wrong = [row.id for rows in last.values() for row in rows if row.outcome == proofs.DRIFTED]
+    drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
+    feeds = [
+        Feed(
+            feed,
+            proofs.worst(row.outcome for row in rows),
+            rows,
+            [Spoilt(row, drifts[row.id], repairs[row.id]) for row in rows if row.outcome == proofs.DRIFTED],
+        )
+        for feed, rows in last.items()
+    ]
+    return Report(database, datetime.now(UTC).replace(microsecond=0), feeds)
+
+
+def _by_proof(spark: SparkSession, table: str, wanted: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    if not wanted:
+        return found
+    first = Window.partitionBy("proof_id").orderBy("key")
+    rows = lake.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
+    for row in rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= _SAMPLES).collect():
+        found[row["proof_id"]].append(row.asDict(recursive=True))
+    for told in found.values():
+        told.sort(key=lambda one: one["n"])
+    return found
+
+
+def write(report: Report, folder: Path) -> None:
+    """`index.html` and `proof.md` in the folder."""
+    known = {
+        "report": report,
+        "verdicts": _VERDICTS,
+        "counts": _COUNTS,
+        "against": _AGAINST,
+        "drift_table": proofs.DRIFT,
+        "repair_table": proofs.REPAIRS,
+    }
+    for template, name in (("proof.html.j2", "index.html"), ("proof.md.j2", "proof.md")):
+        pages.write(_TEMPLATES / template, folder / name, known, place=place, assignments=_assignments)
+
+
+def _assignments(change: dict[str, Any]) -> str:
+    """A change that mends, in few words: the cells that it sets."""
+    before, after = change["before"] or {}, change["after"]
+    if after is None:
+        return "the row goes"
+    told = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in told.items())

@@ -1,0 +1,66 @@
+"""What the DAGs of a database share: one task with a page, daily and when one of its feeds has published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
+
+from changeledger.config import Feed
+from changeledger.databases import Database
+from changeledger.orchestration import alerts
+from changeledger.orchestration.feed_dag import POOL, RETRYING, assets
+from changeledger.orchestration.job_operator import JobOperator
+from changeledger.orchestration.links import ReportLink
+
+
+class Work(NamedTuple):
+    """One of the things done for a database: `job` is its script, its task and its tag."""
+
+    job: str
+    dag_id: str
+    description: str
+    doc_md: str
+    arguments: Sequence[str]
+    params: Mapping[str, Param]
+    # Cron, UTC.
+    daily: str
+    source_connection: str | None = None
+
+
+def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
+    """`feeds`: those that it looks at; the first one's Spark does the work."""
+    looked_at = list(feeds)
+    with DAG(
+        dag_id=work.dag_id,
+        description=work.description,
+        doc_md=work.doc_md,
+        schedule=AssetOrTimeSchedule(
+            timetable=CronTriggerTimetable(work.daily, timezone="UTC"),
+            # One of each feed: a release updates all of its tables.
+            assets=AssetAny(*(assets(feed)[0] for feed in looked_at)),
+        ),
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        tags=["changeledger", work.job, database.database],
+        default_args={
+            "owner": database.owner,
+            "pool": POOL,
+            "on_failure_callback": alerts.on_job_failure(work.job, database=database.database),
+            **RETRYING,
+        },
+        params=dict(work.params),
+    ) as dag:
+        task = JobOperator(
+            task_id=work.job,
+            job=work.job,
+            arguments=["--database", database.database, *work.arguments],
+            name=f"changeledger-{work.job}-{database.database}",
+            spark_connection=looked_at[0].spark_connection,
+            source_connection=work.source_connection,
+        )
+        task.operator_extra_links = (ReportLink(),)
+    return dag

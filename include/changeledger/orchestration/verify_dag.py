@@ -1,0 +1,77 @@
+"""The DAG of a database that holds what is published against the source: is it the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from airflow.sdk import DAG, Param
+
+from changeledger.config import Feed
+from changeledger.databases import Database
+from changeledger.orchestration.database_dag import Work, database_dag
+
+_DOC = """\
+### verify_{database}: is what is published what `{database}` holds?
+
+Once a day the tables of {feeds} are read from the source, while it goes on, and held against what each
+feed has published: hashes of many rows first, single rows where these differ. Changes that were made
+meanwhile are no faults. Connection: {connection}. Rows that a feed's topic tells again, by a snapshot
+taken anew, are held against what it had published before. The task's link leads to the page.
+
+A difference is believed once a feed's windows have ended {settle} after the reading. Until then the outcome
+is `waiting`, and the run is green: when a feed has published, this DAG goes on with what was read.
+
+**When it fails** with `PublishedDrifts`, nothing that is published is touched. The last lines of the log
+say which feed, which table and how many rows; the page says what each row is, what it should be, since
+which change, and which changes would mend it. Ask first whether the other feeds have the same rows wrong:
+
+| | |
+|---|---|
+| one feed has | its tool lost or changed something: `compare_{database}` says where; look into the feed's \
+quarantine; let it read the time again |
+| all have | somebody changed the rows where no capture sees it: a restore, a switched partition, a table \
+whose capture was off |
+| rows are `missing` that nobody has changed for long | the feed began without a snapshot |
+| a capture tool is further behind than `settle:` allows | raise it in the database's YAML |
+
+Then trigger this DAG with *take: new*, which reads the source again.
+"""
+
+_NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"
+
+_TAKES = {
+    "needed": "needed: where nothing waits any more to be proved",
+    "new": "new: now, whatever waits",
+    "kept": "kept: not at all, only go on with what was read",
+}
+
+
+def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5 * * *") -> DAG:
+    source, chosen = database.verified(feeds)
+    connection = None if source is None else source.connection
+    names = ", ".join(feed.feed for feed in chosen)
+    work = Work(
+        job="verify",
+        dag_id=database.verification,
+        description=f"{names} against rows of the source",
+        doc_md=_DOC.format(
+            database=database.database,
+            feeds=names,
+            connection=_NO_SOURCE if connection is None else f"`{connection}`",
+            settle="-" if source is None else source.settle,
+        ),
+        arguments=["--take", "{{ 'kept' if dag_run.run_type == 'asset_triggered' else params.take }}"],
+        params={
+            "take": Param(
+                "needed",
+                type="string",
+                title="Read the source",
+                enum=list(_TAKES),
+                values_display=_TAKES,
+                description="A run that a feed's release has begun never reads it.",
+            )
+        },
+        daily=daily,
+        source_connection=connection,
+    )
+    return database_dag(database, chosen, work)

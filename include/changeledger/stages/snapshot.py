@@ -1,0 +1,119 @@
+"""A snapshot of a source: its tables, read while it goes on, with the moments between which that was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from changeledger.config import Connection
+from changeledger.contract import Contract, TableNames
+from changeledger.databases import Verify
+from changeledger.dialects import source_sql as sql
+from changeledger.dialects import table_rows
+from changeledger.dialects.sqlserver_cdc_sql import CdcCatalog
+from changeledger.dialects.table_rows import Rows
+from changeledger.errors import ConfigError
+from changeledger.stages.run import NAMESPACE, log
+from changeledger.storage import lake
+from changeledger.storage.control import SnapshotRow
+from changeledger.storage.jdbc import Database as Jdbc
+
+_TABLES_AT_ONCE = 4
+
+
+class _Moment(NamedTuple):
+    """By the source's own clock; and the highest LSN that it had captured."""
+
+    at: datetime
+    lsn: bytes | None
+
+
+def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str, Contract]) -> SnapshotRow:
+    """Read the tables into the lake, in the columns of the contracts that the source has.
+
+    Raises SourceUnavailable, and ConfigError where a table there has not the key.
+    """
+    assert source.connection is not None, "Database.source has found it"
+    reading = _Reading(
+        spark, Jdbc(source.connection, Connection.named(source.connection)), source, f"snapshot_{database}"
+    )
+    since = reading.moment()
+    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
+        found = dict(pool.map(reading.table, tables.values()))
+    until = reading.moment()
+    return SnapshotRow(
+        id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
+        database=database,
+        since=since.at,
+        until=until.at,
+        since_lsn=None if since.lsn is None else since.lsn.hex().upper(),
+        until_lsn=None if until.lsn is None else until.lsn.hex().upper(),
+        tables=found,
+        at=datetime.now(UTC),
+    )
+
+
+class _Reading(NamedTuple):
+    spark: SparkSession
+    database: Jdbc
+    source: Verify
+    prefix: str
+
+    def moment(self) -> _Moment:
+        if self.source.cdc_schema is None:
+            (row,) = self.database.rows(self.spark, sql.clock())
+            return _Moment(_utc(row["at"]), None)
+        highest = CdcCatalog(self.source.cdc_schema).highest_lsn().add_columns(sql.UtcNow().label("at"))
+        (row,) = self.database.rows(self.spark, highest)
+        return _Moment(_utc(row["at"]), None if row["lsn"] is None else bytes(row["lsn"]))
+
+    def table(self, contract: Contract) -> tuple[str, dict[str, Any]]:
+        schema, _, name = contract.table.partition(".")
+        place = (self.source.schemas.get(schema, schema), name)
+        there = self.database.columns(self.spark, sql.header(sql.source_table(*place)))
+        contract = _present(contract, there)
+        source = sql.source_table(*place, contract.names)
+        raw = self.database.read(self.spark, sql.parts(source, contract, self._cuts(source, contract)))
+        rows = Rows.of(raw)
+        typed = table_rows.image(table_rows.cells(rows, contract), contract).alias("row")
+        base = TableNames.of(NAMESPACE, contract.table).current.removeprefix(f"lake.{NAMESPACE}.")
+        kept = f"lake.{NAMESPACE}.{self.prefix}__{base}"
+        is_old = lake.exists(self.spark, kept)
+        snapshot = lake.put(rows.frame.select(typed).select("row.*"), kept)
+        if is_old:
+            lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))
+        log.info("%s: read into %s", contract.table, kept)
+        told = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
+        return contract.table, told
+
+    def _cuts(self, source: Any, contract: Contract) -> list[Any]:
+        rows = self.source.partition_rows
+        (counted,) = self.database.rows(self.spark, sql.row_count(source))
+        if counted["rows"] <= rows:
+            return []
+        cuts = self.database.rows(self.spark, sql.cuts(source, contract, rows))
+        return [row["cut"] for row in sorted(cuts, key=lambda row: row["place"])]
+
+
+def _utc(told: datetime | str) -> datetime:
+    return datetime.fromisoformat(str(told)).replace(tzinfo=UTC)
+
+
+def _present(contract: Contract, there: list[str]) -> Contract:
+    """The contract's columns that the source has; it may have lost some."""
+    names = {name.lower() for name in there}
+    missing = [c.name for c in contract.columns if c.name.lower() not in names]
+    lost = [c.name for c in contract.key if c.name in missing]
+    if lost:
+        raise ConfigError(
+            f"{contract.table} has no column {lost[0]} in the source, which is of its key",
+            "name the connection to the right database under `verify:` in the database's YAML",
+        )
+    if missing:
+        log.warning("%s: not in the source, and not verified: %s", contract.table, ", ".join(missing))
+    kept = tuple(c for c in contract.columns if c.name not in missing)
+    return contract.model_copy(update={"columns": kept})

@@ -1,0 +1,185 @@
+"""What a feed has published against the tables of its source: a real PostgreSQL, the whole line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.databases import Database, Verify
+from changeledger.errors import PublishedDrifts
+from changeledger.inspection.verifying import verify_and_report
+from changeledger.stages import proofs, snapshot, verify
+from changeledger.stages.run import NAMESPACE
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore
+from sourcelab import base_tables, sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.postgres import plain_url
+from sourcelab.services import Postgres
+from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row
+from tests.integration.line import cdc_feed, plain, run, window
+from tests.ledgers import contract_of
+
+pytestmark = pytest.mark.integration
+
+TABLES = (CUSTOMERS, ORDERS)
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("postgres")) as service:
+        yield service
+
+
+def database(**verified: Any) -> Database:
+    return Database.model_validate({"database": "shop", "verify": {"settle": 0, **verified}})
+
+
+def told(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
+    (base_tables.append if first else _made)(postgres.url, log, first, last)
+    if captured:
+        (sqlserver_cdc.append if first else _captured)(postgres.url, log, first, last)
+
+
+def _made(url: str, log: Log, _first: int, last: int) -> None:
+    base_tables.load(url, log, last)
+
+
+def _captured(url: str, log: Log, _first: int, last: int) -> None:
+    sqlserver_cdc.load(url, log, last)
+
+
+def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = verify.NEEDED) -> dict[str, Any]:
+    return {row.table: row for row in verify.run(spark, of, {feed.feed: feed}, what)}
+
+
+def test_a_feed_is_proved_and_drift_is_found_exactly(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = simulate(31, 60, datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1))
+    feed = cdc_feed(
+        "verified", postgres, monkeypatch, tables=[{"table": table.full_name} for table in TABLES]
+    )
+    shop = database()
+    told(log, 0, 30, postgres)
+    copy_source(postgres)
+    run(spark, feed, window())
+
+    # Nothing goes on: proved at once, though no window has ended since.
+    proved = outcomes(spark, shop, feed)
+    assert {name: row.outcome for name, row in proved.items()} == {t.full_name: "proven" for t in TABLES}
+    for table in TABLES:
+        rows = len(Log(log.tables, log.transactions[:30]).final_rows(table))
+        counts = proved[table.full_name].counts
+        assert (counts["rows"], counts["equal"], counts["read_again"]) == (rows, rows, 0)
+    # The log's last LSN was captured on both sides of the reading.
+    (since, until) = {(row.since_lsn, row.until_lsn) for row in proved.values()}.pop()
+    assert since == until >= log.transactions[29].commit_lsn.hex().upper()
+    # The source is read where it is asked for, and not where nothing waits.
+    assert outcomes(spark, shop, feed, verify.KEPT) == {}
+    assert not verify.waits(shop, {feed.feed: feed}, verify.KEPT)
+
+    # The tables are further than the capture, and that further than the feed: not known yet.
+    told(log, 30, 45, postgres, captured=False)
+    waiting = outcomes(spark, shop, feed)
+    assert {row.outcome for row in waiting.values()} == {"waiting"}
+    assert verify.waits(shop, {feed.feed: feed}, verify.KEPT)
+    sqlserver_cdc.append(postgres.url, log, 30, 45)
+    told(log, 45, 61, postgres)
+    run(spark, feed, window())
+    # The feed has gone beyond what was read: all is proved by what was read then.
+    proved = outcomes(spark, shop, feed, verify.KEPT)
+    assert {row.outcome for row in proved.values()} == {"proven"}
+    assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
+    assert all(row.counts["in_flight"] > 0 for row in proved.values())
+
+    check_copy(spark, feed)
+    changed, lost, fresh = spoil(postgres, log)
+    # It may be a change that the feed has not told yet.
+    assert outcomes(spark, shop, feed, verify.NEW)["dbo.customers"].outcome == "waiting"
+    run(spark, feed, window())
+    with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
+        verify_and_report(spark, shop, {feed.feed: feed})
+    drift = spark.table(proofs.DRIFT).where("feed = 'verified'").collect()
+    assert {(row["verdict"], row["key"]) for row in drift} == {
+        ("differs", f'{{"id":{changed[0]}}}'),
+        ("surplus", f'{{"id":{lost[0]}}}'),
+        ("missing", f'{{"id":{fresh}}}'),
+    }
+    assert {row["table"] for row in drift} == {"dbo.customers"}
+    (cell,) = next(row["cells"] for row in drift if row["verdict"] == "differs")
+    assert (cell["name"], cell["source"]) == ("name", "somebody else")
+    assert cell["published"] == log.final_rows(CUSTOMERS)[changed]["name"]
+    repairs = spark.table(proofs.REPAIRS).where("feed = 'verified'").collect()
+    assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
+    check_page()
+    control = ControlStore(Settings().control_url)
+    last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
+    assert last == {"dbo.customers": "drift", "sales.orders": "proven"}
+
+
+def copy_source(postgres: Postgres) -> None:
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        session.execute("CREATE SCHEMA behind")
+        for table in TABLES:
+            session.execute(f"CREATE TABLE behind.{table.name} AS SELECT * FROM {table.full_name}")
+
+
+def check_copy(spark: SparkSession, feed: Feed) -> None:
+    """A copy of the source that is behind it: what it lacks is in flight, as far as it may be behind."""
+    for lag, outcome in ((timedelta(hours=2), "proven"), (timedelta(0), "waiting")):
+        behind = database(connection="verified", schemas={"dbo": "behind", "sales": "behind"}, lag=lag)
+        assert {row.outcome for row in outcomes(spark, behind, feed, verify.NEW).values()} == {outcome}
+
+
+def check_page() -> None:
+    folder = Settings().data_docs / "verify_shop"
+    page, text = ((folder / name).read_text("utf-8") for name in ("index.html", "proof.md"))
+    for one in (page, text):
+        assert "verified has drifted: dbo.customers (1 missing, 1 surplus, 1 differs)" in one
+        assert "somebody else" in one
+        assert "54321" in one
+    assert "<b>name</b>: <code>somebody else</code> | <code>" in page
+    assert '- delete `{"id":' in text
+
+
+def spoil(postgres: Postgres, log: Log) -> tuple[Key, Key, int]:
+    """Behind the log's back: a cell that is another, a row that is gone, and one that is new."""
+    rows = log.final_rows(CUSTOMERS)
+    changed, lost, model = sorted(rows)[:3]
+    new: Row = rows[model] | {"id": 54_321}
+    with psycopg.connect(plain_url(postgres.url)) as session:
+        session.execute("UPDATE dbo.customers SET name = 'somebody else' WHERE id = %s", changed)
+        base_tables.delete(session, CUSTOMERS, lost)
+        base_tables.insert(session, CUSTOMERS, [new])
+    return changed, lost, 54_321
+
+
+def test_a_large_table_is_read_in_parts(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each row once, whatever the type of the key's first column."""
+    log, tables = simulate(32, 20), (CUSTOMERS, ORDERS, PARTS)
+    lake.create_namespace(spark, NAMESPACE)
+    with Postgres(tmp_path) as own:
+        base_tables.load(own.url, log)
+        monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))
+        source = Verify(connection="in_parts", partition_rows=5)
+        taken = snapshot.take(spark, "parted", source, {t.full_name: contract_of(t) for t in tables})
+    assert (taken.since_lsn, taken.until_lsn) == (None, None)
+    assert timedelta(0) <= taken.until - taken.since < timedelta(minutes=5)
+    assert abs(datetime.now(UTC) - taken.until) < timedelta(minutes=5)
+    for table in tables:
+        kept = taken.tables[table.full_name]
+        rows = lake.read(spark, kept["name"], snapshot=kept["snapshot"]).collect()
+        told = [{name: plain(row[name]) for name in table.names} for row in rows]
+        assert len(told) == len(log.final_rows(table)) > 10
+        assert {table.key_of(row): row for row in told} == log.final_rows(table)
