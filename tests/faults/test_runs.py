@@ -178,8 +178,9 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         cursor = database.cursor(row_factory=dict_row)
         left = cursor.execute(f'SELECT * FROM {TABLE} {of_update} AND "__$operation" = 4', (lsn, seqval))
+        cells = {n: v for n, v in (left.fetchone() or {}).items() if not n.startswith("__$")}
         end = (int.from_bytes(log.transactions[-1].commit_lsn) + 1).to_bytes(10)
-        _copy_row(database, end, 1, {**(left.fetchone() or {}), "__$start_lsn": end, "__$operation": 1})
+        _copy_row(database, end, 1, {**cells, "__$start_lsn": end, "__$operation": 1})
         database.execute(
             "INSERT INTO cdc.lsn_time_mapping SELECT %s, tran_begin_time, tran_end_time + interval '1 s', "
             "tran_id, tran_begin_lsn FROM cdc.lsn_time_mapping ORDER BY start_lsn DESC LIMIT 1",

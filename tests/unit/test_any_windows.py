@@ -11,12 +11,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, count
-from random import Random
+from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
@@ -35,7 +33,9 @@ pytestmark = pytest.mark.usefixtures("interpreted")
 CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))
 # The first ones are told with faults, the others right: a truncate ends what came before it, whosever it is.
-LOGS, FAULTY = 6, 3
+FAULTY = 4
+# Where a part comes after what follows it, a break that was there till then is mended.
+ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any") * 2
 # What says in which run a row was written, and by which of several deliveries.
 OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
@@ -54,24 +54,29 @@ class Told(NamedTuple):
     parts: Sequence[Part]
 
 
-@st.composite
-def told_in_parts(draw: st.DrawFn) -> Told:
+def told_in_parts(rng: Random, how: str) -> Told:
     """Together the parts are all of it; some overlap, and one comes twice."""
-    ends = sorted(draw(st.sets(st.floats(0.05, 0.95), min_size=WINDOWS - 2, max_size=WINDOWS - 2)))
-    back = draw(st.lists(st.sampled_from([0.0, 0.0, 0.2]), min_size=len(ends) + 1, max_size=len(ends) + 1))
-    parts = [(max(0.0, a - b), e) for a, e, b in zip([0.0, *ends], [*ends, 1.0], back, strict=True)]
-    again = draw(st.sampled_from(parts))
-    how = draw(st.sampled_from(["forwards", "backwards", "in any order"]))
-    in_order = {"forwards": parts, "backwards": parts[::-1], "in any order": draw(st.permutations(parts))}
-    return Told(draw(st.integers(0, 10**6)), [*in_order[how], again])
+    ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
+    begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
+    parts = list(zip(begins, [*ends, 1.0], strict=True))
+    in_order = {
+        "forwards": parts,
+        "backwards": parts[::-1],
+        "the middle last": [parts[0], *parts[2:], parts[1]],
+        "any": rng.sample(parts, len(parts)),
+    }
+    return Told(rng.randrange(10**6), [*in_order[how], rng.choice(parts)])
 
 
-@settings(max_examples=1, deadline=None, phases=(Phase.generate,))
-@given(st.lists(told_in_parts(), min_size=LOGS, max_size=LOGS))
-def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession, told: list[Told]) -> None:
-    logs = [apart(simulate(one.seed, 25), number) for number, one in enumerate(told)]
+# Another one at each run, which its name tells. One is all that there is time for, and hypothesis would begin
+# with the simplest: all logs the same, cut at the same place.
+@pytest.mark.parametrize("seed", [SystemRandom().randrange(10**6)])
+def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession, seed: int) -> None:
+    rng = Random(seed)
+    told = [told_in_parts(rng, how) for how in ORDERS_OF_PARTS]
+    logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(told)]
     rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
-    spoil(rows[:FAULTY], Random(told[0].seed))
+    spoil(rows[:FAULTY], rng)
     at_once, in_parts = feed_of(next(NUMBERS)), feed_of(next(NUMBERS))
     carry(spark, at_once, list(chain(*rows)), 0)
     for number in range(WINDOWS):
