@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: setup-run ## two feeds from real services to published tables, with a report
+demo: setup-run ## five feeds from real services to published tables, with a report
 	@$(PYTHON) -m sourcelab.demo
 
 test: setup-test ## all tests

@@ -18,9 +18,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from changeledger.config import PROJECT, Feed
-from changeledger.config import Window as RunWindow
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage.session import spark_session
+from changeledger.window import Window as RunWindow
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, Transaction
 from sourcelab.services import KafkaBroker, Postgres

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from pydantic import ValidationError
 
 from changeledger import exit_codes
-from changeledger.config import Feed, Request, Settings, Window, load_feeds, readable_feeds
+from changeledger.config import Feed, Settings, load_feeds, readable_feeds
 from changeledger.databases import Database, named_database
 from changeledger.errors import ChangeledgerError, ConfigError
+from changeledger.window import Request, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,7 +157,7 @@ def _parser(stage: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--end", required=True, type=_moment, help="end of the window, not included")
     parser.add_argument(
-        "--request", default="{}", metavar="JSON", help="what else is asked of the run: config.Request"
+        "--request", default="{}", metavar="JSON", help="what else is asked of the run: window.Request"
     )
     return parser
 

@@ -17,7 +17,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from changeledger.config import PROJECT, Window, connection_variable
+from changeledger.config import PROJECT, connection_variable
+from changeledger.window import Window
 from sourcelab.children import Child, ChildFailed, require_running
 
 _POLICY = '''\

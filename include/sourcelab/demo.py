@@ -14,9 +14,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from changeledger.config import Feed, Settings, Window, connection_variable, load_feeds
+from changeledger.config import Feed, Settings, connection_variable, load_feeds
 from changeledger.databases import named_database
 from changeledger.errors import ChangeledgerError
+from changeledger.window import Window
 from sourcelab import report
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.children import ChildFailed

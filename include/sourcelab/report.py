@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from changeledger import change
-from changeledger.config import Feed, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.contract import TableNames, distinct_names
 from changeledger.storage.control import ControlStore
+from changeledger.window import Window
 from sourcelab.airflow_home import TaskRun
 from sourcelab.log import Log
 from sourcelab.tables import Key, Row, Table

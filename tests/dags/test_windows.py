@@ -11,9 +11,10 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, ParamValidationError
 from airflow.sdk.exceptions import AirflowFailException
 
-from changeledger.config import PROJECT, Request, Settings, Window, load_feeds
+from changeledger.config import PROJECT, Settings, load_feeds
 from changeledger.errors import ConfigError
 from changeledger.orchestration import form, resolve_window
+from changeledger.window import Request, Window
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

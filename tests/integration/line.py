@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage.session import INTERPRETED
+from changeledger.window import Window
 from sourcelab.services import KafkaBroker, Postgres
 
 STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Request, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.errors import LeaseHeld
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
+from changeledger.window import Request, Window
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

@@ -11,12 +11,13 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Request, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.errors import AuditFailed, ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
+from changeledger.window import Request, Window
 from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

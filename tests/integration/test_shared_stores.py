@@ -24,7 +24,8 @@ TABLE = "dbo.customers"
 STAGES = """
 import sys
 from datetime import datetime
-from changeledger.config import Settings, Window, load_feeds
+from changeledger.config import Settings, load_feeds
+from changeledger.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage.session import spark_session
 

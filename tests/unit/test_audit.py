@@ -17,9 +17,10 @@ from changeledger.audit.conservation import Balance, balance, feed_rules
 from changeledger.audit.counting import sample, tally
 from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
 from changeledger.audit.rules import Rule, ledger_rules, published_rules
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.contract import Column, Contract
 from changeledger.errors import AuditFailed
+from changeledger.window import Window
 
 CONTRACT = Contract(
     table="dbo.Order Lines",

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.dialects.base import ChangeTable, TableReader
 from changeledger.dialects.qlik_tables_sql import ChangeTables
 from changeledger.dialects.sqlserver_cdc_tables import CaptureTables
 from changeledger.errors import ConfigError, ContractError, GapError
+from changeledger.window import Window
 
 
 class Memory:

@@ -11,13 +11,13 @@ from pydantic import ValidationError
 from changeledger.config import (
     Connection,
     Settings,
-    Window,
     connection_variable,
     load_feed,
     load_feeds,
     readable_feeds,
 )
 from changeledger.errors import ConfigError
+from changeledger.window import Window
 
 GOOD = """\
 feed: shop_cdc

@@ -11,7 +11,6 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from changeledger.config import Window
 from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError, LeaseHeld, SourceUnavailable, StageOrderError
 from changeledger.mask_order import Evidence, Reading
@@ -19,6 +18,7 @@ from changeledger.storage.control import ControlStore, Verdict, upgrade
 from changeledger.storage.control.database import engine_for
 from changeledger.storage.control.models import ControlTable
 from changeledger.storage.control.store import furthest
+from changeledger.window import Window
 
 FEED = "shop_cdc"
 

@@ -12,10 +12,11 @@ import pytest
 import yaml
 
 from changeledger import exit_codes, job
-from changeledger.config import Request, Settings, Window
+from changeledger.config import Settings
 from changeledger.errors import AuditFailed, SourceUnavailable
 from changeledger.storage import session
 from changeledger.storage.control import ControlStore, kept, lease
+from changeledger.window import Request, Window
 
 FEED = "shop"
 HOUR = Window(

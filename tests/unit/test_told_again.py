@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger import change
-from changeledger.config import Feed, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.contract import Column, Contract, TableNames
 from changeledger.databases import Database
 from changeledger.errors import ConfigError, PublishedDrifts
@@ -17,6 +17,7 @@ from changeledger.reconcile import history, told_again
 from changeledger.stages import proofs, verify
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
+from changeledger.window import Window
 
 pytestmark = pytest.mark.usefixtures("interpreted")
 

@@ -11,8 +11,8 @@ from typing import Any
 from changeledger.audit import page, suites
 from changeledger.audit.counting import Tally, sample, tally
 from changeledger.audit.rules import Rule, Severity
-from changeledger.config import Window
 from changeledger.errors import AuditFailed
+from changeledger.window import Window
 
 # Offences that a verdict keeps, and how many of them the error's message prints.
 SAMPLES = 20

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from changeledger import pages
-from changeledger.config import Window
+from changeledger.window import Window
 
 if TYPE_CHECKING:
     from changeledger.audit.gate import Verdict

@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from changeledger import change, images
 from changeledger.calibration import MaskRules
 from changeledger.change import literal
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.window import Window
 
 if TYPE_CHECKING:
     from sqlalchemy import Select

@@ -31,12 +31,13 @@ from sqlalchemy import (
 )
 
 from changeledger import contract as contracts
-from changeledger.config import Feed, QlikTablesSource, TableConfig, Window
+from changeledger.config import Feed, QlikTablesSource, TableConfig
 from changeledger.contract import Contract
 from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.dialects.qlik_tables_types import type_text
 from changeledger.dialects.table_sql import as_read, key_positions, literal_time
 from changeledger.errors import ConfigError, ContractError, GapError
+from changeledger.window import Window
 
 SUFFIX = "__ct"
 CHANGE_SEQ = "change_seq"

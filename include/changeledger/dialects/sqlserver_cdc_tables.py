@@ -18,10 +18,11 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Select
 
 from changeledger import lsn
-from changeledger.config import CdcTablesSource, Feed, Window
+from changeledger.config import CdcTablesSource, Feed
 from changeledger.dialects import sqlserver_cdc_sql as sql
 from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.errors import ConfigError, GapError
+from changeledger.window import Window
 
 log = logging.getLogger("changeledger")
 

@@ -9,9 +9,10 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from changeledger.config import Feed, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.errors import ChangeledgerError
 from changeledger.orchestration.windows import resolve_window
+from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

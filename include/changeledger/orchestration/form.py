@@ -8,8 +8,9 @@ from typing import Any
 from airflow.sdk import Param
 from pydantic import ValidationError
 
-from changeledger.config import Feed, Request
+from changeledger.config import Feed
 from changeledger.errors import ConfigError
+from changeledger.window import Request
 
 _MODES = {
     "incremental": "incremental: what is new since the last release",

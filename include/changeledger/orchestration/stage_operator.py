@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
-from changeledger.config import Request, Settings, Window
+from changeledger.config import Settings
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import DataDocsLink
+from changeledger.window import Request, Window
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.errors import ConfigError
 from changeledger.orchestration.form import request
+from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol

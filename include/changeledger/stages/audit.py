@@ -7,13 +7,14 @@ from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.audit import conservation, gate, rules
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.reconcile import pairs
 from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 from changeledger.storage.control import Verdict
+from changeledger.window import Window
 
 # By the feed's `image_chain`.
 _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}

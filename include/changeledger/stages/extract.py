@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.dialects.base import MessageDialect
 from changeledger.stages import replaying
 from changeledger.stages.extract_messages import extract_messages
 from changeledger.stages.extract_tables import extract_tables
 from changeledger.stages.run import Run, log
 from changeledger.storage.releases import complete_releases
+from changeledger.window import Window
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> bool:

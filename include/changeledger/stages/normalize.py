@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.config import Feed, Window, readable_feeds
+from changeledger.config import Feed, readable_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
 from changeledger.plans import sealed
@@ -22,6 +22,7 @@ from changeledger.stages import mask_orders, reading
 from changeledger.stages.reading import Input, union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
+from changeledger.window import Window
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.contract import TableNames
 from changeledger.errors import StageOrderError
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 from changeledger.storage.control import Position, furthest
 from changeledger.storage.releases import complete, release_tag
+from changeledger.window import Window
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:

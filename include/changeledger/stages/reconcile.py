@@ -9,12 +9,13 @@ from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.change import quoted
-from changeledger.config import Feed, Window
+from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.reconcile import chain, duplicates, history, pairs
 from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
+from changeledger.window import Window
 
 
 def run(spark: SparkSession, feed: Feed, window: Window) -> None:

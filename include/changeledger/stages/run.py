@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Feed, Settings, Window
+from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames, distinct_names
 from changeledger.dialects.base import Dialect, message_record
 from changeledger.dialects.registry import DIALECTS
@@ -20,6 +20,7 @@ from changeledger.stages.reading import union
 from changeledger.storage import lake
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, furthest
 from changeledger.storage.releases import complete_releases
+from changeledger.window import Window
 
 log = logging.getLogger("changeledger")
 

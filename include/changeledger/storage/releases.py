@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from pyspark.sql import SparkSession
 
-from changeledger.config import branch_of
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ReleaseRow
+from changeledger.window import branch_of
 
 
 def release_tag(release_id: int) -> str:

@@ -10,8 +10,8 @@ from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, MetaData, S
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
-from changeledger.config import Request, Window
 from changeledger.mask_order import Evidence
+from changeledger.window import Request, Window
 
 # Where a feed's source stands: {"lsn": "<20 hex>"} or {"<topic>": {"<partition>": next offset}}.
 Position = dict[str, Any]
@@ -58,7 +58,7 @@ class WindowRow(ControlTable):
     # `open`, then `released`, or `empty`: it had nothing new, and the feed's position moved to its end.
     status: Mapped[str]
     opened_at: Mapped[datetime]
-    # What was asked of the run beside its time (config.Request), as far as it is not the default.
+    # What was asked of the run beside its time (window.Request), as far as it is not the default.
     asked: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     # The release on which the branch was begun, 0 for none; None once main may be another.
     built_on: Mapped[int | None] = mapped_column(Integer)

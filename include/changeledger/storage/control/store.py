@@ -12,7 +12,6 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from changeledger.config import Window
 from changeledger.contract import Contract
 from changeledger.errors import LeaseHeld, StageOrderError
 from changeledger.mask_order import Evidence, Reading
@@ -33,6 +32,7 @@ from changeledger.storage.control.models import (
     WindowRow,
     WriterSchemaRow,
 )
+from changeledger.window import Window
 
 # Migrations are looked at once per process and database.
 _upgraded = cache(upgrade)
