@@ -70,8 +70,10 @@ def told_in_parts(rng: Random, how: str) -> Told:
 
 
 def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
-    """Another seed at each run, which a failure shows. One is all that there is time for, and hypothesis would
-    begin with the simplest: all logs the same, cut at the same place.
+    """Another seed at each run, which a failure shows.
+
+    One is all that there is time for, and hypothesis would begin with the simplest: all logs the same, cut at
+    the same place.
     """
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
