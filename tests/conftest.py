@@ -30,13 +30,15 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def spark(home: Path) -> Iterator[SparkSession]:
-    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores and two partitions."""
+    """The product's own session (ANSI, UTC, the catalog `lake`), on two cores, and for small data."""
     # Seconds to import: not for the tests that need no Spark.
     from changeledger.storage import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
         return {
             **usual(settings),
+            # Compiling plans would take most of the tests' time: see `compiled`.
+            **session.INTERPRETED,
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
             "spark.sql.shuffle.partitions": "2",
@@ -51,13 +53,12 @@ def spark(home: Path) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="module")
-def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as `changeledger decode` has it: plans for a few records are not compiled."""
+def compiled(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session as users have it by default, whose plans become Java code."""
     from changeledger.storage.session import INTERPRETED  # noqa: PLC0415
 
-    before = {name: spark.conf.get(name) for name in INTERPRETED}
+    for name in INTERPRETED:
+        spark.conf.unset(name)
+    yield spark
     for name, value in INTERPRETED.items():
         spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, str(value))

@@ -14,7 +14,6 @@ from itertools import chain, count
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
-import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
@@ -28,8 +27,6 @@ from changeledger.storage.releases import complete
 from changeledger.window import Window
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
-
-pytestmark = pytest.mark.usefixtures("interpreted")
 
 CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))

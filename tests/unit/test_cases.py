@@ -42,6 +42,9 @@ from changeledger.dialects.table_rows import stored_names
 from changeledger.images import fitted
 from changeledger.reconcile.pairs import join_images
 
+# What decodes is Java code where people run it.
+pytestmark = pytest.mark.usefixtures("compiled")
+
 CASES = Path(__file__).parents[1] / "cases"
 MEMBERS = (
     "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed",

@@ -17,8 +17,6 @@ from sourcelab import faults
 from sourcelab.log import Change, Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Table
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 PLAIN_TABLES = (CUSTOMERS, ORDERS, PARTS)
 # With columns whose values every tool tells.
 VALUED = (CUSTOMERS, PARTS)

@@ -22,8 +22,6 @@ from sourcelab.faults import Fault
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 SEEDS = range(10)
 
 

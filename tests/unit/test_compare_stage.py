@@ -21,8 +21,6 @@ from sourcelab import faults
 from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 TABLES = (CUSTOMERS, ORDERS)
 
 

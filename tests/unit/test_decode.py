@@ -44,13 +44,13 @@ def cdc_row(operation: int, seqval: int = 1, **cells: Any) -> dict[str, Any]:
     return {"table": "cdc.dbo_items_CT", "row": {**header, **cells}}
 
 
-def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first(interpreted: SparkSession) -> None:
+def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first(spark: SparkSession) -> None:
     rows: list[Any] = [
         cdc_row(3, id=1, name="old", price="1.50"),
         cdc_row(1, 2, id=2, name=None, price="2.00"),
         cdc_row(4, id=1, name="new", price="1.50"),
     ]
-    update, delete = decode(interpreted, "sqlserver_cdc", rows)
+    update, delete = decode(spark, "sqlserver_cdc", rows)
     assert (update["record"], update["records"], update["operation"]) == (1, [1, 3], "update")
     assert update["before"] == {"id": "1", "name": "old", "price": "1.50"}
     assert update["changed"] == ["name"]
@@ -58,15 +58,13 @@ def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first(interpreted: Spa
     assert not {"records", "after"} & delete.keys()
 
 
-def test_a_contract_gives_types_key_and_the_tables_name(interpreted: SparkSession, tmp_path: Path) -> None:
+def test_a_contract_gives_types_key_and_the_tables_name(spark: SparkSession, tmp_path: Path) -> None:
     contract = tmp_path / "contract.yaml"
     contract.write_text(
         "table: dbo.items\nkey: [id]\ncolumns:\n- {name: id, type: int}\n"
         "- {name: name, type: nvarchar(20)}\n- {name: price, type: 'decimal(9,2)'}\n"
     )
-    (insert,) = decode(
-        interpreted, "sqlserver_cdc", [cdc_row(2, id=1, name="a", price="1.5")], contract=contract
-    )
+    (insert,) = decode(spark, "sqlserver_cdc", [cdc_row(2, id=1, name="a", price="1.5")], contract=contract)
     assert insert["table"] == "dbo.items"
     assert insert["key"] == {"id": 1}
     assert insert["after"] == {"id": 1, "name": "a", "price": "1.50"}
@@ -74,7 +72,7 @@ def test_a_contract_gives_types_key_and_the_tables_name(interpreted: SparkSessio
     assert insert["change_lsn"] == "0x0000002A000003B00001"
 
 
-def test_bits_beyond_the_header_are_those_of_the_columns(interpreted: SparkSession) -> None:
+def test_bits_beyond_the_header_are_those_of_the_columns(spark: SparkSession) -> None:
     """Three header columns: the mask of an update of the second column has bit 3 + 1."""
     header = {
         "header__change_seq": "20260807162500880000000000000000001",
@@ -82,20 +80,20 @@ def test_bits_beyond_the_header_are_those_of_the_columns(interpreted: SparkSessi
         "header__change_mask": "10",
     }
     (update,) = decode(
-        interpreted, "qlik_tables", [{"table": "items__ct", "row": {**header, "id": 1, "name": "x"}}]
+        spark, "qlik_tables", [{"table": "items__ct", "row": {**header, "id": 1, "name": "x"}}]
     )
     assert update["changed"] == ["name"]
     assert update["table"] == "items"
     assert update["flags"] == ["before_unknown"]
 
 
-def test_debezium_without_a_schema_is_text_with_the_key_of_the_message(interpreted: SparkSession) -> None:
+def test_debezium_without_a_schema_is_text_with_the_key_of_the_message(spark: SparkSession) -> None:
     source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
     source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
     value = {"before": None, "after": {"id": 9007199254740993, "v": None}, "op": "c", "source": source}
     tombstone = {"topic": "t", "key": '{"id":9007199254740993}', "value": None}
     insert, control = decode(
-        interpreted,
+        spark,
         "debezium",
         [{"topic": "t", "key": '{"id":9007199254740993}', "value": json.dumps(value)}, tombstone],
     )
@@ -121,7 +119,7 @@ def ces_event(segments: list[str], operation: str = "INS") -> list[dict[str, Any
     return [{"topic": "ces", "key": "k", "value": json.dumps(event)} for event in events]
 
 
-def test_segments_in_any_order_are_one_change(interpreted: SparkSession) -> None:
+def test_segments_in_any_order_are_one_change(spark: SparkSession) -> None:
     cols = [{"name": "id", "type": "int", "index": 0}, {"name": "v", "type": "varchar(9)", "index": 1}]
     source = {
         "db": "d",
@@ -132,27 +130,27 @@ def test_segments_in_any_order_are_one_change(interpreted: SparkSession) -> None
     }
     data = json.dumps({"eventsource": source, "eventrow": {"old": "{}", "current": '{"id":"1","v":"a"}'}})
     first, second, last = ces_event([data[:50], data[50:90], data[90:]])
-    (insert,) = decode(interpreted, "ces", [last, first, second])
+    (insert,) = decode(spark, "ces", [last, first, second])
     assert (insert["record"], insert["records"]) == (1, [1, 2, 3])
     assert insert["after"] == {"id": 1, "v": "a"}
-    waits = decode(interpreted, "ces", [last, first])
+    waits = decode(spark, "ces", [last, first])
     assert [(w["record"], w["disposition"], w["reason"]) for w in waits] == [
         (1, "pending", "split_incomplete"),
         (2, "pending", "split_incomplete"),
     ]
 
 
-def test_what_is_delivered_again_is_a_duplicate(interpreted: SparkSession) -> None:
+def test_what_is_delivered_again_is_a_duplicate(spark: SparkSession) -> None:
     row = cdc_row(2, id=1, name="a")
-    first, again = decode(interpreted, "sqlserver_cdc", [row, row])
+    first, again = decode(spark, "sqlserver_cdc", [row, row])
     assert first["disposition"] == "change"
     assert (again["record"], again["disposition"], again["reason"]) == (2, "duplicate", "delivered_again")
 
 
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages", "qlik_tables", "sqlserver_cdc"])
-def test_lines_that_are_no_records_are_told_in_their_place(interpreted: SparkSession, dialect: str) -> None:
+def test_lines_that_are_no_records_are_told_in_their_place(spark: SparkSession, dialect: str) -> None:
     lines: list[Any] = ["{", "[]", '"x"', '{"row": 1, "value": 1}', "[" * 5000]
-    found = decode(interpreted, dialect, lines)
+    found = decode(spark, dialect, lines)
     assert [(f["record"], f["disposition"], f["reason"]) for f in found] == [
         (n, "quarantined", "not_a_record") for n in range(1, 6)
     ]

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.contract import Column
 from changeledger.reconcile.forms import Form, form_of
-
-pytestmark = pytest.mark.usefixtures("interpreted")
 
 GUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
 

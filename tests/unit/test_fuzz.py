@@ -101,7 +101,7 @@ def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_spoilt_messages_are_accounted_for_and_hurt_nobody(
-    interpreted: SparkSession, dialect: str, seed: int
+    spark: SparkSession, dialect: str, seed: int
 ) -> None:
     rng = Random(f"{dialect} {seed}")
     good = told(dialect, simulate(seed, 12))
@@ -109,8 +109,8 @@ def test_spoilt_messages_are_accounted_for_and_hurt_nobody(
     again = told(dialect, simulate(seed, 12), split_at=700)
     data = [m for m in again if m.value and b'"schemaId"' not in m.value[:200]]
     bad = [m._replace(value=spoilt(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
-    alone = [of_the_table(r) for r in results(interpreted, dialect, good)]
-    mixed = results(interpreted, dialect, [*good, *bad])
+    alone = [of_the_table(r) for r in results(spark, dialect, good)]
+    mixed = results(spark, dialect, [*good, *bad])
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
     beside = [of_the_table(r) for r in mixed if r["record"] <= len(good)]

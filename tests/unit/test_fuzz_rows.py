@@ -81,14 +81,12 @@ def results(spark: SparkSession, dialect: str, lines: list[Line]) -> list[dict[s
 
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spoilt_rows_are_accounted_for_and_hurt_nobody(
-    interpreted: SparkSession, dialect: str, seed: int
-) -> None:
+def test_spoilt_rows_are_accounted_for_and_hurt_nobody(spark: SparkSession, dialect: str, seed: int) -> None:
     rng = Random(f"{dialect} {seed}")
     good = told(dialect, simulate(seed, 40))
     bad = [spoilt(rng, elsewhere(line)) for line in rng.choices(good, k=SPOILT)]
-    alone = results(interpreted, dialect, good)
-    mixed = results(interpreted, dialect, [*good, *bad])
+    alone = results(spark, dialect, good)
+    mixed = results(spark, dialect, [*good, *bad])
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
     assert [r for r in mixed if r["record"] <= len(good)] == alone

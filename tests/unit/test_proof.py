@@ -22,8 +22,6 @@ from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
 from sourcelab.values import other_value
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 # Of no commit: positions alone say what was meanwhile.
 LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
 

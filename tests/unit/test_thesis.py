@@ -262,10 +262,10 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
 # A failing log is small as it is: to look for a smaller one would take minutes.
 @settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(how=any_settings)
-def test_any_log_in_any_dialect_is_the_same_changes(interpreted: SparkSession, how: Settings) -> None:
+def test_any_log_in_any_dialect_is_the_same_changes(spark: SparkSession, how: Settings) -> None:
     log = simulate(how.seed, how.transactions)
     for one in tellings(log, how):
-        found = decoded(interpreted, log, one)
+        found = decoded(spark, log, one)
         numbers = sorted(n for f in found for n in f.get("records", [f["record"]]))
         assert numbers == list(range(1, len(one.lines) + 1)), "each record has one result"
         others = {f["disposition"] for f in found} - {"change"}
@@ -314,13 +314,13 @@ def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Mess
 
 
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages"])
-def test_a_log_in_avro_is_the_same_changes_as_in_json(interpreted: SparkSession, dialect: str) -> None:
+def test_a_log_in_avro_is_the_same_changes_as_in_json(spark: SparkSession, dialect: str) -> None:
     log, registry = simulate(11, 3), SchemaRegistry()
 
     def read(told: list[Message]) -> list[dict[str, Any]]:
         lines = records.messages([json.dumps(line) for line in binary_lines(told)])
         feed = reader.feed_of(dialect, lines)
-        return list(reader.results(interpreted, feed, lines, {}, lambda _: registry.schemas))
+        return list(reader.results(spark, feed, lines, {}, lambda _: registry.schemas))
 
     in_json, in_avro = map(read, in_both(dialect, log, registry))
     assert in_avro == in_json

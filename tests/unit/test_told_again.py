@@ -19,8 +19,6 @@ from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
 from changeledger.window import Window
 
-pytestmark = pytest.mark.usefixtures("interpreted")
-
 CONTRACT = Contract(
     table="dbo.t",
     columns=(
