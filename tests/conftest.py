@@ -14,6 +14,7 @@ from changeledger.config import Settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+SHUFFLES = "spark.sql.shuffle.partitions"
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "spark"
 
 
@@ -35,13 +36,14 @@ def spark(home: Path) -> Iterator[SparkSession]:
     from changeledger.storage import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
+        conf, options = usual(settings), "spark.driver.extraJavaOptions"
         return {
-            **usual(settings),
-            # Compiling plans would take most of the tests' time: see `compiled`.
-            **session.INTERPRETED,
+            **conf,
+            # Else preparing queries would take most of the tests' time: see `compiled`.
+            **session.SMALL_DATA,
+            options: f"{conf[options]} {session.SMALL_DATA_JVM}",
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
-            "spark.sql.shuffle.partitions": "2",
         }
 
     usual = session.local_conf
@@ -54,11 +56,12 @@ def spark(home: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def compiled(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session as users have it by default, whose plans become Java code."""
-    from changeledger.storage.session import INTERPRETED  # noqa: PLC0415
+    """The session with plans that become Java code, as users have it by default."""
+    from changeledger.storage.session import SMALL_DATA  # noqa: PLC0415
 
-    for name in INTERPRETED:
-        spark.conf.unset(name)
+    for name in SMALL_DATA:
+        if name != SHUFFLES:
+            spark.conf.unset(name)
     yield spark
-    for name, value in INTERPRETED.items():
+    for name, value in SMALL_DATA.items():
         spark.conf.set(name, value)

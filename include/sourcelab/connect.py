@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from changeledger.config import Settings
-from changeledger.storage.session import INTERPRETED, as_properties, local_conf, spark_conf
+from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties, local_conf, spark_conf
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
@@ -69,11 +69,8 @@ class SparkConnectServer(Service):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
-            # Small data, asked once: the thorough compiler's time does not come back (8 % of the demo's).
-            # Alone it would leave 48 MB for compiled code, which the plans of a day fill: the server ends.
-            _OPTIONS: f"{local[_OPTIONS]} -XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m",
-            # Nor does that of compiling each plan.
-            **INTERPRETED,
+            _OPTIONS: f"{local[_OPTIONS]} {SMALL_DATA_JVM}",
+            **SMALL_DATA,
         }
         return as_properties(conf)
 

@@ -13,7 +13,6 @@ from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage.session import INTERPRETED
 from changeledger.window import Window
 from sourcelab.services import KafkaBroker, Postgres
 
@@ -72,9 +71,6 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 
 
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
-    # A hundred rows: compiling the plans of a whole run would take half of its time. test_connect compiles.
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
     for stage in stages:
         stage.run(spark, feed, over)
 

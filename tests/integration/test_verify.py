@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config import Feed, Settings
-from changeledger.databases import Database, Verify
+from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
 from changeledger.errors import PublishedDrifts
 from changeledger.inspection.verifying import verify_and_report
 from changeledger.stages import proofs, snapshot, verify
@@ -57,7 +57,7 @@ def _captured(url: str, log: Log, _first: int, last: int) -> None:
     sqlserver_cdc.load(url, log, last)
 
 
-def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = verify.NEEDED) -> dict[str, Any]:
+def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = NEEDED) -> dict[str, Any]:
     return {row.table: row for row in verify.run(spark, of, {feed.feed: feed}, what)}
 
 
@@ -84,19 +84,19 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     (since, until) = {(row.since_lsn, row.until_lsn) for row in proved.values()}.pop()
     assert since == until >= log.transactions[29].commit_lsn.hex().upper()
     # The source is read where it is asked for, and not where nothing waits.
-    assert outcomes(spark, shop, feed, verify.KEPT) == {}
-    assert not verify.waits(shop, {feed.feed: feed}, verify.KEPT)
+    assert outcomes(spark, shop, feed, KEPT) == {}
+    assert not verify.waits(shop, {feed.feed: feed}, KEPT)
 
     # The tables are further than the capture, and that further than the feed: not known yet.
     told(log, 30, 45, postgres, captured=False)
     waiting = outcomes(spark, shop, feed)
     assert {row.outcome for row in waiting.values()} == {"waiting"}
-    assert verify.waits(shop, {feed.feed: feed}, verify.KEPT)
+    assert verify.waits(shop, {feed.feed: feed}, KEPT)
     sqlserver_cdc.append(postgres.url, log, 30, 45)
     told(log, 45, 61, postgres)
     run(spark, feed, window())
     # The feed has gone beyond what was read: all is proved by what was read then.
-    proved = outcomes(spark, shop, feed, verify.KEPT)
+    proved = outcomes(spark, shop, feed, KEPT)
     assert {row.outcome for row in proved.values()} == {"proven"}
     assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
     assert all(row.counts["in_flight"] > 0 for row in proved.values())
@@ -104,7 +104,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     check_copy(spark, feed)
     changed, lost, fresh = spoil(postgres, log)
     # It may be a change that the feed has not told yet.
-    assert outcomes(spark, shop, feed, verify.NEW)["dbo.customers"].outcome == "waiting"
+    assert outcomes(spark, shop, feed, NEW)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
@@ -137,7 +137,7 @@ def check_copy(spark: SparkSession, feed: Feed) -> None:
     """A copy of the source that is behind it: what it lacks is in flight, as far as it may be behind."""
     for lag, outcome in ((timedelta(hours=2), "proven"), (timedelta(0), "waiting")):
         behind = database(connection="verified", schemas={"dbo": "behind", "sales": "behind"}, lag=lag)
-        assert {row.outcome for row in outcomes(spark, behind, feed, verify.NEW).values()} == {outcome}
+        assert {row.outcome for row in outcomes(spark, behind, feed, NEW).values()} == {outcome}
 
 
 def check_page() -> None:

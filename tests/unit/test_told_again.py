@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.contract import Column, Contract, TableNames
-from changeledger.databases import Database
+from changeledger.databases import KEPT, NEEDED, Database
 from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.reconcile import history, told_again
 from changeledger.stages import proofs, verify
@@ -109,11 +109,11 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         }
     )  # fmt: skip
     feeds, database = {feed.feed: feed}, Database(database="told")
-    assert not verify.waits(database, feeds, verify.NEEDED)
+    assert not verify.waits(database, feeds, NEEDED)
     with pytest.raises(ConfigError, match="no feed 'other'"):
         verify.run(spark, database, feeds, only="other")
     publish(spark, feed, Window(start=AT, end=AT + timedelta(hours=1)))
-    assert verify.waits(database, feeds, verify.KEPT)
+    assert verify.waits(database, feeds, KEPT)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)
     (row,) = proofs.last_proofs(ControlStore(Settings().control_url), "told")["stream"]
@@ -126,4 +126,4 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     # The rows are published: nothing is left to mend, or to look at.
     assert spark.table(proofs.REPAIRS).where("feed = 'stream'").isEmpty()
     assert verify.run(spark, database, feeds) == []
-    assert not verify.waits(database, feeds, verify.NEEDED)
+    assert not verify.waits(database, feeds, NEEDED)

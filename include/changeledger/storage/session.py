@@ -67,11 +67,24 @@ _AVRO_LIMITS = " ".join(
     for what, most in (("string", 64 << 20), ("bytes", 64 << 20), ("collectionItems", 1_000_000))
 )
 
-# For small data: compiling a plan would take longer than running it uncompiled.
-INTERPRETED = {
+# For small data, where preparing a query takes longer than running it.
+SMALL_DATA = {
+    # Compiling a plan takes longer than running it uncompiled.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # Planned once: there is nothing to gain from looking at each shuffle's size.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    # Drawing plans for Spark's UI in full took a fifth of all processor time.
+    "spark.sql.ui.explainMode": "simple",
 }
+# And for a JVM that is asked little: the thorough compiler's time does not come back, and alone the quick one
+# would leave 48 MB for compiled code, which the plans of a day fill. Iceberg's pool for reading manifests is
+# polled every 10 ms, which is longer than reading those of small tables.
+SMALL_DATA_JVM = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC "
+    "-Diceberg.scan.plan-in-worker-pool=false"
+)
 # A driver of this machine alone.
 _LOOPBACK = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -161,10 +174,9 @@ def session_without_lake(app_name: str) -> SparkSession:
     conf = {
         **_SQL,
         **_LOOPBACK,
-        **INTERPRETED,
-        "spark.sql.shuffle.partitions": "2",
+        **SMALL_DATA,
         "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": _AVRO_LIMITS,
+        "spark.driver.extraJavaOptions": f"{_AVRO_LIMITS} {SMALL_DATA_JVM}",
         # Spark reads Avro by a jar beside its own.
         "spark.jars": ",".join(str(jar) for jar in Settings().jars.glob("spark-avro_*.jar")),
     }
