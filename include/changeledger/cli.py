@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, load_feeds
-from changeledger.databases import named_database
+from changeledger.databases import NEEDED, TAKES, named_database
 from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
 
@@ -72,8 +72,8 @@ def main(argv: list[str] | None = None) -> None:
     verify.add_argument("--feed", default="", help="only this one; all of the database when none is named")
     verify.add_argument(
         "--take",
-        choices=("needed", "new", "kept"),
-        default="needed",
+        choices=TAKES,
+        default=NEEDED,
         help="read the source: where nothing waits any more to be proved (the default), anew, or not at all",
     )
     verify.set_defaults(run=_verify)

@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from changeledger.errors import ConfigError
+from changeledger.strict import Strict
 
 # Of a change mask: which end of its bytes holds the first columns (see `masks`).
 ByteOrder = Literal["big", "little"]
@@ -110,11 +111,7 @@ def connection_variable(conn_id: str) -> str:
 _NAME = re.compile(r"^[a-z][a-z0-9_]{0,62}$")
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class ColumnConfig(_Strict):
+class ColumnConfig(Strict):
     """A column that the user states: `type` is a SQL Server type such as `decimal(18,4)`."""
 
     name: str
@@ -122,7 +119,7 @@ class ColumnConfig(_Strict):
     nullable: bool = True
 
 
-class TableConfig(_Strict):
+class TableConfig(Strict):
     """One source table. Key and columns are given only where the feed does not tell them itself."""
 
     table: str = Field(pattern=r"^[^.]+\.[^.]+$", description="schema.table, as the source writes it")
@@ -130,7 +127,7 @@ class TableConfig(_Strict):
     columns: tuple[ColumnConfig, ...] = ()
 
 
-class KafkaTopics(_Strict):
+class KafkaTopics(Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -158,7 +155,7 @@ class CesSource(KafkaTopics):
     binaries: Literal["any", "hex", "base64"] = "any"
 
 
-class CdcTablesSource(_Strict):
+class CdcTablesSource(Strict):
     """SQL Server CDC tables: the schema that holds `change_tables`, `lsn_time_mapping` and `*_CT`."""
 
     cdc_schema: str = "cdc"
@@ -166,7 +163,7 @@ class CdcTablesSource(_Strict):
     partition_rows: int = Field(default=200_000, ge=1)
 
 
-class QlikTablesSource(_Strict):
+class QlikTablesSource(Strict):
     """Qlik change tables `<table>__ct`, in the database that the task writes to."""
 
     # The schema that holds them, where it is not the source table's own.
@@ -179,7 +176,7 @@ class QlikTablesSource(_Strict):
     partition_rows: int = Field(default=200_000, ge=1)
 
 
-class Feed(_Strict):
+class Feed(Strict):
     """One dialect from one connection, for the tables of one database."""
 
     feed: str
@@ -270,7 +267,7 @@ class Feed(_Strict):
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)
 
 
-SOURCE_MODELS: dict[str, type[_Strict]] = {
+SOURCE_MODELS: dict[str, type[Strict]] = {
     "debezium": KafkaSource,
     "qlik_tables": QlikTablesSource,
     "qlik_messages": KafkaTopics,

@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from changeledger.config import ByteOrder
 from changeledger.errors import ConfigError, ContractError
+from changeledger.strict import Strict
 
 _TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*$")
 
@@ -116,10 +117,8 @@ class SqlType(NamedTuple):
         return self.base in _MAX_TYPES and self.length == -1
 
 
-class Column(BaseModel):
+class Column(Strict):
     """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     type: str
@@ -137,10 +136,8 @@ class Column(BaseModel):
         return self.sql_type.spark
 
 
-class Contract(BaseModel):
+class Contract(Strict):
     """The columns of one source table, in capture order. `table` is `schema.table`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: str
     columns: tuple[Column, ...]

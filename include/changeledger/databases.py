@@ -7,28 +7,28 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from changeledger.config import CdcTablesSource, Feed, Settings, read_yaml
 from changeledger.errors import ConfigError
+from changeledger.strict import Strict
 
 # Verdicts on a change of which there may be too many; `reconcile.compare` says what they mean.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
 
+# Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.
+NEEDED, NEW, KEPT = TAKES = ("needed", "new", "kept")
 
-class Tolerance(BaseModel):
+
+class Tolerance(Strict):
     """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     fail_above: Mapping[Counted, int] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
     warn_above: Mapping[Counted, int] = {"representation": 0}
 
 
-class Verify(BaseModel):
+class Verify(Strict):
     """The source itself, from which rows are read to hold what is published against them."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     # An Airflow connection, to the source or to a copy of it; that of the feed which reads SQL Server's own
     # CDC tables where none is named.
@@ -48,10 +48,8 @@ class Verify(BaseModel):
     partition_rows: int = Field(default=1_000_000, ge=1)
 
 
-class Database(BaseModel):
+class Database(Strict):
     """A database: how its feeds are compared and verified. Without a file of its own, these defaults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     database: str
     # The feed that the others are compared with; the primary one where none is named, else the first.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from changeledger.config import ByteOrder
+from changeledger.strict import Strict
 
 ORDERS: tuple[ByteOrder, ...] = get_args(ByteOrder)
 
@@ -17,10 +18,8 @@ ORDERS: tuple[ByteOrder, ...] = get_args(ByteOrder)
 COUNTS = ("big", "little", "either", "undecided", "neither", "untested")
 
 
-class Evidence(BaseModel):
+class Evidence(Strict):
     """Records with a mask, counted by what they say; each is in one of the counts."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     # They obey the rules in this order only.
     big: int = Field(default=0, ge=0)

@@ -6,14 +6,12 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import model_validator
+
+from changeledger.strict import Strict
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Request(_Strict):
+class Request(Strict):
     """What was asked of a run beside its time; the defaults are what a schedule asks.
 
     `incremental` and `window` read all tables up to the window's end; a `window` of chosen tables only reads
@@ -64,7 +62,7 @@ class Request(_Strict):
         return self.model_dump_json(exclude_defaults=True)
 
 
-class Window(_Strict):
+class Window(Strict):
     """What one run covers: `[start, end)` in time; its source positions live in the control store."""
 
     start: datetime

@@ -6,23 +6,21 @@ agreement over time, then what differs, with samples.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger import pages
+from changeledger.inspection import reports
 from changeledger.reconcile import compare
 from changeledger.stages.compare import FINDINGS, worst
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
-_TEMPLATES = Path(__file__).parent / "templates"
 # Samples of each verdict of a table.
 _SAMPLES = 5
 
@@ -186,11 +184,7 @@ def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
         .orderBy(*by)
         .collect()
     )
-    first = Window.partitionBy(*by).orderBy("commit_lsn", "key")
-    rows = found.withColumn("n", F.row_number().over(first)).where(F.col("n") <= _SAMPLES).collect()
-    samples: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        samples[row["table"], row["verdict"]].append(row.asDict(recursive=True))
+    samples = reports.samples(found, by, ["commit_lsn", "key"], _SAMPLES)
     return [
         Spoilt(
             row["table"],
@@ -209,14 +203,4 @@ def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
 def write(report: Report, folder: Path) -> None:
     """`index.html` and `comparison.md` in the folder."""
     known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": compare.FAULTS}
-    for template, name in (("comparison.html.j2", "index.html"), ("comparison.md.j2", "comparison.md")):
-        pages.write(_TEMPLATES / template, folder / name, known, place=place)
-
-
-def place(record: dict[str, Any] | None) -> str:
-    """Where a raw record stands, for people."""
-    if record is None:
-        return "-"
-    if record["row"] is not None:
-        return f"{record['source']} {bytes(record['row']).hex()}"
-    return f"{record['source']}[{record['partition']}] {record['offset']}"
+    reports.write("comparison", folder, known)

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import SparkSession, Window
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger import pages
-from changeledger.inspection.comparison_report import place
+from changeledger.inspection import reports
 from changeledger.reconcile import proof
 from changeledger.stages import proofs
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow
 
-_TEMPLATES = Path(__file__).parent / "templates"
 # Rows shown of a table; the lake has all.
 _SAMPLES = 50
 
@@ -101,24 +98,20 @@ def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
             feed,
             proofs.worst(row.outcome for row in rows),
             rows,
-            [Spoilt(row, drifts[row.id], repairs[row.id]) for row in rows if row.outcome == proofs.DRIFTED],
+            [Spoilt(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == proofs.DRIFTED],
         )
         for feed, rows in last.items()
     ]
     return Report(database, datetime.now(UTC).replace(microsecond=0), feeds)
 
 
-def _by_proof(spark: SparkSession, table: str, wanted: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_proof(
+    spark: SparkSession, table: str, wanted: Sequence[str]
+) -> Mapping[tuple[str], list[dict[str, Any]]]:
     if not wanted:
-        return found
-    first = Window.partitionBy("proof_id").orderBy("key")
+        return {}
     rows = lake.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
-    for row in rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= _SAMPLES).collect():
-        found[row["proof_id"]].append(row.asDict(recursive=True))
-    for told in found.values():
-        told.sort(key=lambda one: one["n"])
-    return found
+    return reports.samples(rows, ["proof_id"], ["key"], _SAMPLES)
 
 
 def write(report: Report, folder: Path) -> None:
@@ -131,8 +124,7 @@ def write(report: Report, folder: Path) -> None:
         "drift_table": proofs.DRIFT,
         "repair_table": proofs.REPAIRS,
     }
-    for template, name in (("proof.html.j2", "index.html"), ("proof.md.j2", "proof.md")):
-        pages.write(_TEMPLATES / template, folder / name, known, place=place, assignments=_assignments)
+    reports.write("proof", folder, known, assignments=_assignments)
 
 
 def _assignments(change: dict[str, Any]) -> str:

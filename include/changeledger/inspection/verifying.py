@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from rich.table import Table
 
 from changeledger.config import Feed, Settings
-from changeledger.databases import Database
+from changeledger.databases import NEEDED, Database
 from changeledger.inspection import proof_report
 from changeledger.stages import proofs, verify
 from changeledger.storage.control import ControlStore
@@ -18,7 +18,7 @@ def verify_and_report(
     spark: SparkSession,
     database: Database,
     feeds: Mapping[str, Feed],
-    what: str = verify.NEEDED,
+    what: str = NEEDED,
     only: str = "",
 ) -> None:
     """Raises PublishedDrifts, with the page written."""

@@ -229,10 +229,8 @@ class _Pair(NamedTuple):
 
     def _keep(self, found: DataFrame, comparison_id: str, named: Mapping[str, str]) -> None:
         """The findings in the lake, in place of those of the same comparison before."""
-        of_all = {**named, "comparison_id": comparison_id}
-        told = found.withColumns({name: F.lit(value) for name, value in of_all.items()})
-        rows = told.select(*(F.col(name).cast(kind) for name, kind in findings.FINDING_COLUMNS))
-        lake.replace_partition(rows, FINDINGS, "comparison_id", comparison_id)
+        of_all = {"comparison_id": comparison_id, **named}
+        lake.replace_named(found, FINDINGS, findings.FINDING_COLUMNS, of_all)
 
     def _outcome(self, result: Tally) -> str:
         def too_many(limits: Mapping[Counted, int]) -> bool:

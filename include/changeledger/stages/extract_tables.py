@@ -39,7 +39,7 @@ def extract_tables(this: Run) -> None:
             this.require_released(end, released)
         stored = this.control.open_window(feed.feed, this.window, dict(start), dict(end))
     reading = _Reading(this, database, reader, dialect, stored.from_position or {}, stored.to_position)
-    this.each(reading.extract, list(this.names))
+    lake.each(reading.extract, list(this.names))
     for told in reader.tables:
         this.control.save_shape(feed.feed, told.instance, told.shape, this.id)
 

@@ -6,7 +6,6 @@ move main, and the branch could not be published any more, so a feed with such a
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -19,7 +18,6 @@ from changeledger.storage.releases import complete_releases, release_tag
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
-_TABLES_AT_ONCE = 4
 
 
 def run(spark: SparkSession, feed: Feed, holder: str) -> None:
@@ -49,6 +47,5 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
         lake.expire(spark, table, oldest)
         lake.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
-    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-        list(pool.map(maintain, tables))
+    lake.each(maintain, tables)
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), len(tags), oldest)

@@ -33,7 +33,7 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     this.opened("normalize")
     inputs = _message_inputs(this) if isinstance(this.dialect, MessageDialect) else _table_inputs(this)
     _prepare(this, {i.contract.table: i.contract for i in inputs if i.contract is not None})
-    left = [left for left in this.each(lambda one: _write(this, one), inputs) if left is not None]
+    left = [left for left in lake.each(lambda one: _write(this, one), inputs) if left is not None]
     if left:
         _write_dispositions(this, left)
     if isinstance(this.dialect, MessageDialect):
@@ -125,7 +125,7 @@ def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
         if table in built:
             lake.fresh_branch(this.spark, table, this.branch)
 
-    this.each(prepare, shapes)
+    lake.each(prepare, shapes)
 
 
 @dataclass(frozen=True)

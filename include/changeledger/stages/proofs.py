@@ -7,7 +7,6 @@ from threading import Lock
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.reconcile import drift, proof
 from changeledger.stages.run import NAMESPACE, log
@@ -78,7 +77,5 @@ class Keeper:
 
     def _keep(self, rows: DataFrame, table: str, columns: lake.Columns, row: ProofRow) -> None:
         named = {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
-        whole = rows.withColumns({name: F.lit(value) for name, value in named.items()})
         with self._writing:
-            typed = whole.select(*(F.col(name).cast(kind) for name, kind in columns))
-            lake.replace_partition(typed, table, "proof_id", row.id)
+            lake.replace_named(rows, table, columns, named)

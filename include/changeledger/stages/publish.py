@@ -62,7 +62,7 @@ def _tables(this: Run) -> dict[str, int]:
     for table in {t.table for t in this.whole.tables} - set(this.names):
         names = TableNames.of(this.feed.namespace, table)
         branches |= {name: "main" for name in names if lake.exists(this.spark, name)}
-    found = this.each(lambda one: (one[0], lake.snapshot_of(this.spark, *one)), branches.items())
+    found = lake.each(lambda one: (one[0], lake.snapshot_of(this.spark, *one)), branches.items())
     return {table: snapshot for table, snapshot in found if snapshot is not None}
 
 
@@ -82,7 +82,7 @@ def _counts(this: Run) -> dict[str, Any]:
     others = dispositions.groupBy("disposition", "reason").count().collect()
     tolerated = [a for a in this.control.audits(this.feed.feed, this.window) if a.detail["tolerated"]]
     return {
-        "tables": dict(this.each(count, this.contracts())),
+        "tables": dict(lake.each(count, this.contracts())),
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
         "dispositions": [[row["disposition"], row["reason"], row["count"]] for row in others],
         "records": this.raw_records().count(),

@@ -24,7 +24,7 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
         return
     this.begin_from("normalize")
     contracts = this.contracts().values()
-    repeated = this.each(lambda contract: _table(this, contract), contracts)
+    repeated = lake.each(lambda contract: _table(this, contract), contracts)
     _note_duplicates(this, [records for records in repeated if records is not None])
     _note_breaks(this, contracts)
     this.mark_done("reconcile")
@@ -50,7 +50,7 @@ def _note_breaks(this: Run, contracts: Iterable[Contract]) -> None:
 
     One that was found before keeps the run that found it; one that is none any more goes.
     """
-    told = this.each(lambda contract: _breaks(this, contract), contracts)
+    told = lake.each(lambda contract: _breaks(this, contract), contracts)
     found = [rows for rows in told if rows is not None]
     known = lake.exists(this.spark, this.breaks)
     if not found and not known:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,12 +25,7 @@ log = logging.getLogger("changeledger")
 
 # The lake's namespace of what belongs to no feed.
 NAMESPACE = "changeledger"
-# Tables worked on at the same time: their commits wait for the catalog, not for the processor.
-_TABLES_AT_ONCE = 4
 _IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def control_store(settings: Settings) -> ControlStore:
@@ -154,7 +148,7 @@ class Run:
 
     def mark_done(self, stage: str) -> None:
         """Tag the branch as the stage leaves it: the next one starts there, however often it is tried."""
-        self.each(lambda table: lake.tag_branch(self.spark, table, self.mark(stage), self.branch), self.built)
+        lake.each(lambda table: lake.tag_branch(self.spark, table, self.mark(stage), self.branch), self.built)
 
     def mark(self, stage: str) -> str:
         return f"{stage}_{self.id}"
@@ -162,7 +156,7 @@ class Run:
     def begin_from(self, stage: str) -> None:
         """Put the branch back to where `stage` left it. Raises StageOrderError when it is not done."""
         self.require_done(stage)
-        self.each(lambda table: lake.branch_at(self.spark, table, self.branch, self.mark(stage)), self.built)
+        lake.each(lambda table: lake.branch_at(self.spark, table, self.branch, self.mark(stage)), self.built)
 
     def require_done(self, stage: str) -> None:
         """Raises StageOrderError when `stage` has not been run to its end on this window."""
@@ -245,11 +239,6 @@ class Run:
         raws = [self.raw_messages, *map(self.raw_table, self.names)]
         there = [lake.read(self.spark, raw) for raw in raws if lake.exists(self.spark, raw)]
         return all(rows.where(F.col("run_id") == self.id).isEmpty() for rows in there)
-
-    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        """`work` on each item, some at once; the first error ends it."""
-        with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-            return list(pool.map(work, items))
 
 
 def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:

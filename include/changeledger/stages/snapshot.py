@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -21,8 +20,6 @@ from changeledger.stages.run import NAMESPACE, log
 from changeledger.storage import lake
 from changeledger.storage.control import SnapshotRow
 from changeledger.storage.jdbc import Database as Jdbc
-
-_TABLES_AT_ONCE = 4
 
 
 class _Moment(NamedTuple):
@@ -42,8 +39,7 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
         spark, Jdbc(source.connection, Connection.named(source.connection)), source, f"snapshot_{database}"
     )
     since = reading.moment()
-    with ThreadPoolExecutor(_TABLES_AT_ONCE) as pool:
-        found = dict(pool.map(reading.table, tables.values()))
+    found = dict(lake.each(reading.table, tables.values()))
     until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
@@ -80,8 +76,7 @@ class _Reading(NamedTuple):
         raw = self.database.read(self.spark, sql.parts(source, contract, self._cuts(source, contract)))
         rows = Rows.of(raw)
         typed = table_rows.image(table_rows.cells(rows, contract), contract).alias("row")
-        base = TableNames.of(NAMESPACE, contract.table).current.removeprefix(f"lake.{NAMESPACE}.")
-        kept = f"lake.{NAMESPACE}.{self.prefix}__{base}"
+        kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
         is_old = lake.exists(self.spark, kept)
         snapshot = lake.put(rows.frame.select(typed).select("row.*"), kept)
         if is_old:

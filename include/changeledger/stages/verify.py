@@ -7,7 +7,6 @@ all that was read: until then the proof waits, and the next call goes on with wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
@@ -17,7 +16,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames
-from changeledger.databases import Database, Verify
+from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
 from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.reconcile import drift, proof
 from changeledger.reconcile.proof import Fence, Proof, Published
@@ -29,13 +28,8 @@ from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.storage.releases import release_tag
 
-# Whether to read the source: where nothing waits any more; in any case; or not at all.
-NEEDED, NEW, KEPT = "needed", "new", "kept"
-TAKES: Final = (NEEDED, NEW, KEPT)
-
 # Commit times are rounded by some tools, to a second at most; and clocks are set right.
 _SLACK: Final = timedelta(seconds=5)
-_AT_ONCE = 4
 
 
 class _Table(NamedTuple):
@@ -52,7 +46,7 @@ class _Table(NamedTuple):
 def run(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = NEEDED, only: str = ""
 ) -> list[ProofRow]:
-    """Prove every table of the database's feeds, or of the feed `only`; `what` is one of TAKES.
+    """Prove every table of the database's feeds, or of the feed `only`; `what` is one of `databases.TAKES`.
 
     Raises PublishedDrifts where one is not what the source holds, with what was found kept before, and
     ConfigError where there is no such feed.
@@ -151,8 +145,7 @@ class _Reading:
             self.control.save_snapshot(snapshot)
             todo = [*tables]
         proving = _Proving(self.spark, keeper, self.source, snapshot)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            return list(pool.map(proving.table, todo))
+        return lake.each(proving.table, todo)
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +15,11 @@ from pyspark.sql.types import StructType
 from changeledger.change import quoted
 
 Columns = Sequence[tuple[str, str]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Tables worked on at the same time: their commits wait for the catalog, not for the processor.
+_AT_ONCE = 4
 
 _PROPERTIES = {
     "format-version": "2",
@@ -25,6 +32,12 @@ _PROPERTIES = {
     "write.spark.fanout.enabled": "true",
     "write.metadata.delete-after-commit.enabled": "true",
 }
+
+
+def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`work` on each item, such as a table, some at once; the first error ends it."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, items))
 
 
 def exists(spark: SparkSession, table: str) -> bool:
@@ -147,6 +160,13 @@ def put(rows: DataFrame, table: str) -> int | None:
 def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> None:
     """Write the rows of one partition in place of those that are there: twice is as good as once."""
     rows.writeTo(table).overwrite(F.col(column) == value)
+
+
+def replace_named(rows: DataFrame, table: str, columns: Columns, named: Mapping[str, str]) -> None:
+    """`replace_partition` with rows that get the columns `named`, whose first one is the partition."""
+    whole = rows.withColumns({name: F.lit(value) for name, value in named.items()})
+    typed = whole.select(*(F.col(name).cast(kind) for name, kind in columns))
+    replace_partition(typed, table, *next(iter(named.items())))
 
 
 def replace(rows: DataFrame, table: str, branch: str) -> None:

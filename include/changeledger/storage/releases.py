@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 from pyspark.sql import SparkSession
 
 from changeledger.storage import lake
@@ -25,10 +23,9 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow) ->
         lake.move_main(spark, table, branch, release.tables[table])
         lake.tag(spark, table, release_tag(release.id), release.tables[table])
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(move, release.tables))
-        control.complete_release(release.id)
-        list(pool.map(lambda table: lake.drop_run(spark, table, branch, stages), release.tables))
+    lake.each(move, release.tables)
+    control.complete_release(release.id)
+    lake.each(lambda table: lake.drop_run(spark, table, branch, stages), release.tables)
 
 
 def complete_releases(spark: SparkSession, control: ControlStore, feed: str) -> None:
