@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from changeledger.config import Settings
+from sourcelab.services import KafkaBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,6 +53,13 @@ def spark(home: Path) -> Iterator[SparkSession]:
         built = session.spark_session("changeledger tests")
     yield built
     built.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker for all tests of this process: each has topics of its own."""
+    with KafkaBroker(JARS.with_name("kafka"), tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="module")

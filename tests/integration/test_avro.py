@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,12 +27,6 @@ TABLES = ("sales.orders", "dbo.parts")
 LOGIN = "reader:s3cret"
 # What says in which run a row was written.
 OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 def told(log: Log, prefix: str, **part: int) -> list[Message]:

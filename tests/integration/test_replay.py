@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +30,6 @@ OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
 @pytest.fixture(scope="module")
 def log() -> Log:
     return simulate(11, 30)
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:

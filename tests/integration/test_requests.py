@@ -106,19 +106,18 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
 
 
 def test_a_table_that_the_feed_got_later(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, log: Log, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All tables are in one topic: its records were read when the feed did not have the table yet."""
-    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path) as kafka:
-        early = message_feed("later", "ces", kafka, ["later"], monkeypatch, tables=BOTH[:1])
-        produce(kafka.bootstrap, ces.messages(log, topic="later"))
-        over = asked()
-        run(spark, early, over)
-        feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
-        run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
-        assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
-        assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
-        assert extract.run(spark, feed, idle()) is False, "nothing of the topic is left"
+    early = message_feed("later", "ces", kafka, ["later"], monkeypatch, tables=BOTH[:1])
+    produce(kafka.bootstrap, ces.messages(log, topic="later"))
+    over = asked()
+    run(spark, early, over)
+    feed = Feed.model_validate({**early.model_dump(), "tables": BOTH})
+    run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
+    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
+    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+    assert extract.run(spark, feed, idle()) is False, "nothing of the topic is left"
 
 
 def test_a_window_with_nothing_new_ends_after_extract(

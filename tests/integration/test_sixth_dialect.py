@@ -5,9 +5,6 @@ Its messages are lines of text, `<commit LSN as 20 hex digits>,<I, U or D>,<id>,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -99,12 +96,6 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
 def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
     nothing = F.lit(None).cast("string")
     return base.without_change(raw, F.lit(change.TOMBSTONE), nothing, nothing)
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 def test_a_sixth_dialect_goes_through_the_whole_line(

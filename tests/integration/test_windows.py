@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,12 +20,6 @@ pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
 # What says in which run a row was written.
 OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
-
-
-@pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with KafkaBroker(Path(".jars/kafka").absolute(), tmp_path_factory.mktemp("kafka")) as broker:
-        yield broker
 
 
 def told(prefix: str) -> list[Message]:

@@ -32,8 +32,6 @@ _COUNTS = {
     proof.IN_FLIGHT: "keys changed since the reading began, and right at some moment of it",
     **_VERDICTS,
     "unknown": "cells that no change has told yet, in rows that are the same otherwise",
-    "buckets": "parts of the table that were compared by one hash",
-    "read_again": "of them those that differ, and were compared row by row",
 }
 
 

@@ -191,7 +191,8 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
     if retold is not None:
         lake.delete_intervals(retold.select("change_id"), names.history, this.branch)
     count = late.count()
-    touched = new.join(late, "key", "left_anti").unionByName(seeds.join(late, "key", "left_anti"))
+    goes_on = seeds.drop("first").join(late, "key", "left_anti")
+    touched = new.join(late, "key", "left_anti").unionByName(goes_on)
     if count:
         again = history.effects(ledger, contract).join(late, "key", "left_semi")
         touched = touched.unionByName(again)
@@ -206,13 +207,15 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
         same_row,
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
     )
+    seeds.unpersist()
     return f"{count} keys with late changes"
 
 
 def _continued(
     this: Run, contract: Contract, new: DataFrame, emptyings: DataFrame | None, retold: DataFrame | None
 ) -> tuple[DataFrame, DataFrame]:
-    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation."""
+    """The open intervals of the keys touched, as effects, kept at hand; and the keys whose history is no
+    continuation."""
     published = lake.read(this.spark, this.names[contract.table].history)
     places = new.select("key", "sort_key")
     rebuilt = [] if retold is None else [retold.select("key")]
@@ -223,9 +226,10 @@ def _continued(
         rebuilt.append(ended.where(~F.col("is_open")).select("key"))
     first = places.groupBy("key").agg(F.min("sort_key").alias("first"))
     opened = history.seeds(published.where(F.col("_valid_to").isNull()), contract)
-    seeds = opened.join(first, "key", "inner")
+    # Asked three times, of which one is enough to search the whole history.
+    seeds = opened.join(first, "key", "inner").persist()
     late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
-    return seeds.drop("first"), union([late, *rebuilt]).distinct()
+    return seeds, union([late, *rebuilt]).distinct()
 
 
 def _intervals(this: Run, touched: DataFrame, emptyings: DataFrame | None, contract: Contract) -> DataFrame:
