@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
+from tests.injected import VERDICT, effects, with_faults
 from tests.ledgers import PLAIN, Manner, apart, changes, contract_of, joined, ledger
 
 from changeledger.reconcile import compare
 from changeledger.reconcile.compare import Columns, Side
 from changeledger.reconcile.first_look import first_look
 from changeledger.reconcile.second_look import second_look
-from sourcelab import faults
-from sourcelab.faults import Fault
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
 
@@ -75,27 +73,6 @@ def verdicts(
         for row in looked
         if row["verdict"] in compare.FAULTS
     )
-
-
-def effects(told_changes: Iterable[tuple[Transaction, Change]], table: Table) -> list[tuple[bytes, int]]:
-    """Place and change of each effect: one for each key, but for a delete that an insert follows."""
-    told: dict[tuple[bytes, Any], list[tuple[str, int]]] = {}
-    for transaction, change in told_changes:
-        if change.table is not table:
-            continue
-        steps = []
-        if change.operation in {"delete", "key_update"}:
-            assert change.before is not None
-            steps.append((change.before, "d"))
-        if change.after is not None:
-            steps.append((change.after, "u" if change.operation == "update" else "i"))
-        for row, step in steps:
-            at = told.setdefault((transaction.commit_lsn, table.key_of(row)), [])
-            if step == "i" and at and at[-1][0] == "d":
-                at[-1] = "u", change.serial
-            else:
-                at.append((step, change.serial))
-    return sorted((place, serial) for (place, _), steps in told.items() for _, serial in steps)
 
 
 def _all(log: Log) -> list[tuple[Transaction, Change]]:
@@ -159,15 +136,11 @@ def test_without_lsns_keys_and_their_order_match(spark: SparkSession) -> None:
     assert (set(counts), found) == ({"equal"}, [])
 
 
-# What a fault is found as.
-VERDICT = {"lost": "missing", "changed": "differs", "doubled": "extra", "swapped": "order"}
-
-
 @pytest.mark.parametrize("kinds", [*([kind] for kind in VERDICT), list(VERDICT)], ids="-".join)
 def test_every_fault_is_found_where_it_is_and_nothing_else(spark: SparkSession, kinds: list[str]) -> None:
     """One by one and all together, in the logs of many seeds."""
     logs = [apart(simulate(seed, 25), seed) for seed in SEEDS]
-    spoilt = [_with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
+    spoilt = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
     one, other = joined(logs), joined([told for told, _ in spoilt])
     injected = [fault for _, found in spoilt for fault in found]
     assert Counter(fault.kind for fault in injected) == dict.fromkeys(kinds, len(SEEDS))
@@ -184,45 +157,3 @@ def test_every_fault_is_found_where_it_is_and_nothing_else(spark: SparkSession, 
             # The other way round the same changes are more than the reference has.
             _, found = verdicts(spark, other, one, table)
             assert found == sorted(fault._replace(verdict="extra") for fault in expected)
-
-
-def _with_faults(log: Log, kinds: Sequence[str], rng: Random) -> tuple[Log, list[Fault]]:
-    """The log with a fault of each kind, no two of which touch the same key or the same transactions."""
-    free = {n: faults.keys_of(t) for n, t in enumerate(log.transactions) if n}
-    injected = []
-    # A transaction that is lost moves the numbers of those behind it.
-    for kind in sorted(kinds, key=["changed", "doubled", "swapped", "lost"].index):
-        numbers = [n for n in free if _fits(log, n, kind) and (kind != "swapped" or n + 1 in free)]
-        number = rng.choice(numbers)
-        touched = free.pop(number) | (free.pop(number + 1) if kind == "swapped" else set())
-        free = {n: keys for n, keys in free.items() if not keys & touched}
-        log, fault = _INJECT[kind](log, number, rng)
-        injected.append(fault)
-    return log, injected
-
-
-_INJECT: dict[str, Callable[[Log, int, Random], tuple[Log, Fault]]] = {
-    "lost": lambda log, number, _: faults.lose(log, number),
-    "changed": faults.change_value,
-    "doubled": faults.double,
-    "swapped": lambda log, number, _: faults.swap(log, number),
-}
-
-
-def _fits(log: Log, number: int, kind: str) -> bool:
-    """Can the transaction have such a fault, and is it plain then what must be found?"""
-    told = log.transactions[number].changes
-    if kind == "changed":
-        # Every row that it leaves has a column whose value every tool tells.
-        kept = [c.table.free_columns for c in told if c.after is not None]
-        valued = {"int", "decimal", "date", "bigint"}
-        return bool(kept) and all(any(c.base in valued for c in columns) for columns in kept)
-    if kind == "doubled":
-        keys = Counter(
-            (c.table.name, c.table.key_of(row)) for c in told for row in (c.before or c.after,) if row
-        )
-        return max(keys.values()) == 1 and any(c.operation in {"insert", "update"} for c in told)
-    if kind == "swapped":
-        following = log.transactions[number + 1 : number + 2]
-        return all(not faults.keys_of(log.transactions[number]) & faults.keys_of(t) for t in following)
-    return True

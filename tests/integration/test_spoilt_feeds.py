@@ -1,0 +1,75 @@
+"""Capture tools with faults, through the whole line: the comparison finds each where it is, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.databases import Database
+from changeledger.errors import FeedsDisagree
+from changeledger.stages import compare
+from sourcelab import ces, debezium, sqlserver_cdc
+from sourcelab.faults import Fault
+from sourcelab.log import Log, simulate
+from sourcelab.messages import produce
+from sourcelab.services import KafkaBroker, Postgres
+from tests.injected import VERDICT, effects, with_faults
+from tests.integration.line import cdc_feed, debezium_feed, message_feed, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+TABLES = ("dbo.customers", "sales.orders", "dbo.parts")
+# table, verdict, commit LSN, columns
+Found = tuple[str, str, bytes, tuple[str, ...]]
+
+
+def test_all_faults_of_two_feeds_together(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = simulate(8, 30)
+    tables = [{"table": table} for table in TABLES]
+    (to_debezium, in_debezium), (to_ces, in_ces) = (
+        with_faults(log, list(VERDICT), Random(seed), last=len(log.transactions) - 1) for seed in (1, 2)
+    )
+    produce(kafka.bootstrap, debezium.messages(to_debezium, schemas=True, snapshot=False, prefix="spoilt"))
+    produce(kafka.bootstrap, ces.messages(to_ces, topic="spoilt_ces"))
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        feeds = [
+            cdc_feed("right", postgres, monkeypatch, tables=tables),
+            debezium_feed("spoilt", kafka, "spoilt", monkeypatch, tables=tables),
+            message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
+        ]
+        for feed in feeds:
+            run(spark, feed, window())
+    database = Database(database="shop", reference="right", verify=None)
+    with pytest.raises(FeedsDisagree):
+        compare.run(spark, database, {feed.feed: feed for feed in feeds})
+    assert found(spark, "spoilt") == expected(log, in_debezium)
+    assert found(spark, "spoilt_ces") == expected(log, in_ces)
+
+
+def found(spark: SparkSession, feed: str) -> list[Found]:
+    return sorted(
+        (
+            row["table"],
+            row["verdict"],
+            bytes(row["commit_lsn"]),
+            tuple(cell["name"] for cell in row["cells"] or []),
+        )
+        for row in rows(spark, compare.FINDINGS)
+        if row["feed"] == feed
+    )
+
+
+def expected(log: Log, injected: list[Fault]) -> list[Found]:
+    return sorted(
+        (table.full_name, VERDICT[fault.kind], place, (fault.column,) if fault.column else ())
+        for fault in injected
+        for table in log.tables
+        if table.full_name in TABLES
+        for place, _ in effects(fault.changes, table)
+    )
