@@ -22,8 +22,8 @@ RUN_ID = "scheduled__2026-01-31T11:00:00+00:00"
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
     spark(monkeypatch, conn_type="spark", host="spark://master", port=7077)
     dags = DagBag(str(PROJECT / "dags")).dags
-    tasks = [*dags["shop_cdc"].tasks, dags["maintain"].get_task("shop_cdc")]
-    for task in tasks:
+    of_database = [task for dag in ("compare_shop", "verify_shop") for task in dags[dag].tasks]
+    for task in [*dags["shop_cdc"].tasks, dags["maintain"].get_task("shop_cdc"), *of_database]:
         execute(task)
     shown = [" ".join(job.command).replace(str(PROJECT), "<project>") for job in started]
     assert [line.replace(f"{tmp_path}/", "") for line in shown] == GOLDEN.read_text().splitlines()
@@ -37,6 +37,6 @@ def execute(task: Any) -> None:
         data_interval_end=NOON,
         run_after=NOON,
     )
-    context = {"params": {}, "dag_run": run, "run_id": RUN_ID, "dag": task.dag}
+    context = {"params": task.dag.params.dump(), "dag_run": run, "run_id": RUN_ID, "dag": task.dag}
     task.render_template_fields(context)
     task.execute(context)
