@@ -13,6 +13,7 @@ import psycopg
 import pytest
 import yaml
 
+from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import Postgres
@@ -50,8 +51,12 @@ def test_a_line_on_postgresql(tmp_path: Path) -> None:
             "source": {}, "tables": [{"table": TABLE}],
         }  # fmt: skip
         (feeds / "shared.yaml").write_text(yaml.safe_dump(feed), "utf-8")
+        # As an installation of small data would be configured.
+        (tmp_path / "spark-defaults.conf").write_text(as_properties(SMALL_DATA))
         environment = {
             "PATH": os.environ["PATH"],
+            "SPARK_CONF_DIR": str(tmp_path),
+            "JAVA_TOOL_OPTIONS": SMALL_DATA_JVM,
             "PYTHONPATH": str(PROJECT / "include"),
             "CHANGELEDGER_HOME": str(tmp_path / "home"),
             "CHANGELEDGER_FEEDS": str(feeds),

@@ -20,6 +20,8 @@ from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import Table
 from tests.integration.line import (
+    KEYS,
+    TABLES,
     cdc_feed,
     debezium_feed,
     lake_name,
@@ -65,12 +67,15 @@ def test_five_dialects_tell_one_truth(
     """Debezium begins with a snapshot; the windows overlap."""
     log = simulate(2, 40)
     cuts = (0, 20, len(log.transactions))
+    # A hundred columns take most of the time: two dialects tell that table, with masks of two kinds.
+    narrow = [{"table": table} for table in TABLES if table != "dbo.wide"]
+    keyed = [{**told, "key": KEYS[told["table"]]} for told in narrow]
     with Postgres(tmp_path) as postgres:
         feeds = [
             cdc_feed("cdc", postgres, monkeypatch),
-            qlik_tables_feed("qlik_tables", postgres, monkeypatch),
-            debezium_feed("debezium", kafka, "shop", monkeypatch),
-            message_feed("ces", "ces", kafka, ["ces"], monkeypatch),
+            qlik_tables_feed("qlik_tables", postgres, monkeypatch, tables=keyed),
+            debezium_feed("debezium", kafka, "shop", monkeypatch, tables=narrow),
+            message_feed("ces", "ces", kafka, ["ces"], monkeypatch, tables=narrow),
             message_feed("qlik", "qlik_messages", kafka, ["qlik.*"], monkeypatch),
         ]
         for first, last in pairwise(cuts):
@@ -88,17 +93,21 @@ def test_five_dialects_tell_one_truth(
                 run(spark, feed, over)
         _verify(spark, feeds, log)
     for feed in feeds:
-        for table in log.tables:
+        for table in _tables(feed, log):
             _check(spark, feed, log, table)
         assert not lake.exists(spark, f"lake.{feed.feed}.breaks"), "no change contradicts the one before it"
     _compare(spark, feeds, log)
+
+
+def _tables(feed: Feed, log: Log) -> list[Table]:
+    return [log.table(told.table) for told in feed.tables]
 
 
 def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
     """Every feed agrees with SQL Server's own CDC tables, as the comparison of ledgers finds by itself."""
     compared = compare.run(spark, Database(database="shop", reference="cdc"), {f.feed: f for f in feeds})
     assert {(row.feed, row.table) for row in compared} == {
-        (feed.feed, table.full_name) for feed in feeds[1:] for table in log.tables
+        (feed.feed, table.full_name) for feed in feeds[1:] for table in _tables(feed, log)
     }
     assert {row.outcome for row in compared} == {"agree"}
     assert all(row.counts["equal"] + row.counts["legitimate"] > 0 for row in compared)
@@ -108,7 +117,7 @@ def _verify(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
     """Every feed is what the tables themselves hold, each in the types that its tool tells."""
     proved = verify.run(spark, Database(database="shop"), {f.feed: f for f in feeds})
     assert {(row.feed, row.table): row.outcome for row in proved if row.against == "source"} == {
-        (feed.feed, table.full_name): "proven" for feed in feeds for table in log.tables
+        (feed.feed, table.full_name): "proven" for feed in feeds for table in _tables(feed, log)
     }
     for row in proved:
         told = row.counts["rows"] - row.counts["equal"] - row.counts["in_flight"]
