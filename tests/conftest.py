@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,14 +63,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
         yield broker
 
 
-@pytest.fixture(scope="module")
-def compiled(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with plans that become Java code, as users have it by default."""
-    from changeledger.storage.session import SMALL_DATA  # noqa: PLC0415
+@contextmanager
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Plans become Java code meanwhile, as users have it by default."""
+    from changeledger.storage.session import SMALL_DATA  # noqa: PLC0415 - see `spark`
 
     for name in SMALL_DATA:
         if name != SHUFFLES:
             spark.conf.unset(name)
-    yield spark
-    for name, value in SMALL_DATA.items():
-        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in SMALL_DATA.items():
+            spark.conf.set(name, value)

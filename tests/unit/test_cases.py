@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -32,6 +33,7 @@ import yaml
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from tests.conftest import compiled
 
 from changeledger.change import quoted
 from changeledger.config import Feed
@@ -41,9 +43,6 @@ from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.table_rows import stored_names
 from changeledger.images import fitted
 from changeledger.reconcile.pairs import join_images
-
-# What decodes is Java code where people run it.
-pytestmark = pytest.mark.usefixtures("compiled")
 
 CASES = Path(__file__).parents[1] / "cases"
 MEMBERS = (
@@ -201,7 +200,9 @@ class Outcomes:
     def _decode_together(self, case: Case) -> None:
         alike = self._alike(case)
         try:
-            self._decode_messages([case] if self._broken & set(alike) else alike)
+            # Compiling is worth its time where a plan reads many cases.
+            with compiled(self._spark) if len(alike) > 1 else nullcontext():
+                self._decode_messages([case] if self._broken & set(alike) else alike)
         except PySparkException:
             # One message that stops the job is the fault of its own case alone.
             self._broken.update(alike)
