@@ -13,7 +13,8 @@ Source: the page on the JSON message format, and the wire notes on the three gen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -58,20 +59,21 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
             of_table.setdefault(row["table_name"].lower(), set()).add(variant)
     readable = events.where(F.col("fault").isNull())
     found: list[base.Told] = []
-    unread: dict[str, str] = {}
+    unread: list[_Unread] = []
     for name, its_variants in of_table.items():
         table = feed.table(name)
         assert table is not None, "looked up above"
         its_shapes = shapes(table, its_variants, known.contracts.get(table.table))
-        missing = next((m for m in map(_missing, its_shapes) if m), None)
-        if missing is not None:
-            unread[name] = missing
-            continue
-        of_name = readable.where(F.lower("table_name") == name)
         for shape in its_shapes:
-            records = of_name if len(its_shapes) == 1 else of_name.where(_is_told_by(shape))
-            found.append(base.Told(table.table, shape.contract, records))
-    others = _others(events, [n for n in of_table if n not in unread], unread)
+            of_shape = F.lower("table_name") == name
+            if len(its_shapes) > 1:
+                of_shape = of_shape & _is_told_by(shape)
+            missing = _missing(shape)
+            if missing is None:
+                found.append(base.Told(table.table, shape.contract, readable.where(of_shape)))
+            else:
+                unread.append(_Unread(of_shape, missing))
+    others = _others(events, list(of_table), unread)
     return base.Survey(found, others if left is None else others.unionByName(left))
 
 
@@ -90,20 +92,27 @@ def _is_told_by(shape: Shape) -> Column:
     return variant_mark().isin([variant.mark for variant in shape.variants])
 
 
-def _others(events: DataFrame, told: list[str], unread: Mapping[str, str]) -> DataFrame:
+class _Unread(NamedTuple):
+    """Messages of which no change can be made, and why."""
+
+    which: Column
+    reason: str
+
+
+def _others(events: DataFrame, tables: list[str], unread: Sequence[_Unread]) -> DataFrame:
     """What is no change of a table that can be published, with disposition, reason and detail."""
     name = F.lower("table_name")
     fault = F.col("fault")
     missing = F.lit(None).cast("string")
-    for table, reason in unread.items():
-        missing = F.when(name == table, F.lit(reason)).otherwise(missing)
+    for which, reason in unread:
+        missing = F.when(which, F.lit(reason)).otherwise(missing)
     is_bad = (fault.isNotNull() & (fault != "tombstone")) | missing.isNotNull()
     disposition = (
         F.when(fault == "tombstone", F.lit(change.TOMBSTONE))
         .when(is_bad, F.lit(change.QUARANTINED))
         .otherwise(F.lit(change.CONTROL))
     )
-    rows = events.where(fault.isNotNull() | ~name.isin(told)).withColumns(
+    rows = events.where(fault.isNotNull() | ~name.isin(tables) | missing.isNotNull()).withColumns(
         {
             "disposition": disposition,
             "reason": F.coalesce(fault, missing, F.lit("table_not_in_feed")),

@@ -8,7 +8,7 @@ column, or two keys.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config import TableConfig
@@ -52,7 +52,7 @@ def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | No
     in_order = sorted(variants, key=lambda v: v.first)
     if table.columns:
         stated = [_Told(c.name, c.type, at) for at, c in enumerate(table.columns)]
-        key = table.key or next((v.key for v in in_order if v.key), ()) or _key_names(known)
+        key = table.key or _first_key(in_order, {c.name.lower() for c in stated}) or _key_names(known)
         return [Shape(_contract(table.table, stated, key), in_order)]
     columns = {v: _columns(v.cols) for v in in_order}
     apart = _contradicting(columns.values())
@@ -71,10 +71,15 @@ def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | No
         if not own and known is not None:
             result.append(Shape(known, group))
             continue
-        told_key = next((v.key for v in group if v.key), ()) or next((v.key for v in in_order if v.key), ())
+        told_key = next((v.key for v in group if v.key), ()) or _first_key(in_order, own.keys())
         key = table.key or told_key or _key_names(known)
         result.append(Shape(_contract(table.table, own.values(), key), group))
     return result
+
+
+def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[str, ...]:
+    """What a message that tells no key borrows from others: not a key of columns that nobody tells."""
+    return next((v.key for v in variants if v.key and all(n.lower() in columns for n in v.key)), ())
 
 
 def _columns(cols: str | None) -> dict[str, _Told]:

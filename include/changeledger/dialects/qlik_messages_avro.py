@@ -102,6 +102,8 @@ def _opened(raw: DataFrame) -> DataFrame:
     read = read.withColumn("avro_body", _ENVELOPE.body(F.col("avro_marked"), value))
     names = {"kind": "f1", "schema_id": "f3", "own_schema": "f4", "message": "f5"}
     opened = {f"avro_{name}": F.col("avro_body")[field] for name, field in names.items()}
+    # Each message is found again by these, from here, where text is valid: bytes that are none stay no name.
+    opened |= {name: F.make_valid_utf8(opened[name]) for name in _LABEL}
     return read.withColumns(opened).drop("avro_marked", "avro_body")
 
 
