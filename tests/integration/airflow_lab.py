@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
@@ -50,12 +50,18 @@ def spread(log: Log) -> Log:
 
 
 class Lab:
-    """A real Airflow on one source. Its metadata database is SQLite, and read for how things stand."""
+    """A real Airflow on one source. Its metadata database is read for how things stand."""
 
     def __init__(
-        self, airflow: AirflowHome, settings: Settings, parts: Sequence[Child], stack: ExitStack
+        self,
+        airflow: AirflowHome,
+        metadata: str,
+        settings: Settings,
+        parts: Sequence[Child],
+        stack: ExitStack,
     ) -> None:
-        self.airflow, self.settings, self.parts, self._stack = airflow, settings, parts, stack
+        self.airflow, self.settings, self.parts = airflow, settings, parts
+        self._metadata, self._stack = metadata, stack
 
     def lose_the_scheduler(self) -> None:
         """It dies with all that it has started; after a while another one is there."""
@@ -80,7 +86,7 @@ class Lab:
         return not self.asked("SELECT 1 FROM backfill WHERE completed_at IS NULL")
 
     def asked(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with closing(sqlite3.connect(f"file:{self.airflow.home}/airflow.db?mode=ro", uri=True)) as database:
+        with psycopg.connect(self._metadata) as database:
             return database.execute(query, values).fetchall()
 
     def await_that(self, what: Callable[[], bool], seconds: float = 480) -> None:
@@ -99,7 +105,7 @@ class Lab:
         return lambda: self.asked(count) == [(runs,)]
 
     def has_ended(self, dag: str, task: str) -> bool:
-        count = "SELECT count(*) FROM task_instance WHERE dag_id = ? AND task_id = ? AND state = 'success'"
+        count = "SELECT count(*) FROM task_instance WHERE dag_id = %s AND task_id = %s AND state = 'success'"
         return self.asked(count, dag, task) != [(0,)]
 
 
@@ -122,8 +128,6 @@ def running(
     policy.parent.mkdir(parents=True)
     policy.write_text(_POLICY)
     airflow.environment |= {
-        # Scheduler, tasks and commands write one SQLite file: they wait for each other a minute, not 5 s.
-        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{airflow.home}/airflow.db?timeout=60",
         # Only what the test asks for.
         "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
         # A lost scheduler is missed soon.
@@ -134,16 +138,24 @@ def running(
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "4",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "3",
     }
-    with (
-        airflow.migrate() as migration,
-        Postgres(tmp_path) as postgres,
-        SparkConnectServer(settings, tmp_path) as server,
-        ExitStack() as stack,
-    ):
+    with Postgres(tmp_path) as postgres, ExitStack() as stack:
+        metadata = _metadata(postgres)
+        # Scheduler, tasks and commands write at once: SQLite would refuse some of them.
+        airflow.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = metadata.replace("://", "+psycopg2://")
+        migration = stack.enter_context(airflow.migrate())
+        server = stack.enter_context(SparkConnectServer(settings, tmp_path))
         sqlserver_cdc.load(postgres.url, log)
         airflow.connect({"shop_sqlserver": postgres.connection, "changeledger_spark": server.connection})
         airflow.serve_at(free_port())
         migration.wait()
         parts = [stack.enter_context(part) for part in airflow.components()]
         airflow.await_ui(parts)
-        yield Lab(airflow, settings, parts, stack)
+        yield Lab(airflow, metadata, settings, parts, stack)
+
+
+def _metadata(postgres: Postgres) -> str:
+    """The address of a new database beside the source's."""
+    server = postgres.url.replace("+psycopg", "")
+    with psycopg.connect(server, autocommit=True) as session:
+        session.execute("CREATE DATABASE airflow")
+    return f"{server.rpartition('/')[0]}/airflow"

@@ -45,8 +45,7 @@ def _watch(page: Browser, lab: Lab) -> None:
     ask(page)
     lab.await_that(lambda: lab.asked("SELECT count(*) FROM dag_run") == [(2,)], 60)
 
-    ((run_id, conf),) = lab.asked("SELECT run_id, conf FROM dag_run ORDER BY id DESC LIMIT 1")
-    asked = json.loads(conf)
+    ((run_id, asked),) = lab.asked("SELECT run_id, conf FROM dag_run ORDER BY id DESC LIMIT 1")
     assert (asked["mode"], asked["tables"]) == ("window", [TABLE])
     page.go(f"{lab.airflow.url}/dags/{FEED}/runs/{run_id}")
     until(lambda: "Success" in page.text and "Running" not in page.text, 240, lambda: page.text[:3000])
