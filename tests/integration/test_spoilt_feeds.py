@@ -21,7 +21,7 @@ from tests.integration.line import cdc_feed, debezium_feed, message_feed, rows, 
 
 pytestmark = pytest.mark.integration
 
-TABLES = ("dbo.customers", "sales.orders")
+TABLES = ("dbo.customers", "sales.orders", "dbo.parts")
 # table, verdict, commit LSN, columns
 Found = tuple[str, str, bytes, tuple[str, ...]]
 
