@@ -37,6 +37,8 @@ MASK_DISAGREES: Final = "mask_disagrees"
 POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
+# No source has told it: a person had the run make right what a proof had found wrong.
+REPAIRED: Final = "repaired"
 
 # The reason of a quarantined before row whose after row is not in the window.
 BEFORE_WITHOUT_AFTER: Final = "before_without_after"

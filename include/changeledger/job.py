@@ -6,7 +6,8 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -47,10 +48,9 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
     arguments = parser.parse_args(argv)
 
     def work() -> int:
-        from changeledger.storage.session import spark_session  # noqa: PLC0415 - as below
-
         feed = _feed(arguments.feed)
-        run(spark_session(f"changeledger-{feed.feed}-{stage}"), feed, f"{stage} ({arguments.run})")
+        with _spark(f"{feed.feed}-{stage}") as spark:
+            run(spark, feed, f"{stage} ({arguments.run})")
         return 0
 
     _end(work)
@@ -83,18 +83,35 @@ def main_of_database(
     arguments = parser.parse_args(argv)
 
     def work() -> int:
-        from changeledger.storage.session import spark_session  # noqa: PLC0415 - as below
-
         settings = Settings()
         feeds = load_feeds(settings.feeds)
         database, asked = named_database(settings, feeds, arguments.database), choice.words[arguments.word]
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        run(spark_session(f"changeledger-{name}"), database, feeds, asked)
+        with _spark(name) as spark:
+            run(spark, database, feeds, asked)
         return 0
 
     _end(work)
+
+
+@contextmanager
+def _spark(name: str) -> Iterator[SparkSession]:
+    """A session that is let go at the end: a server that stays would keep it, with its plans, for an hour.
+
+    Not after a fault that is not ours: the server may be what has gone, and letting go would wait for it.
+    """
+    # Not at the top: `--help` and a wrong argument answer at once.
+    from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+    spark = spark_session(f"changeledger-{name}")
+    try:
+        yield spark
+    except ChangeledgerError:
+        spark.stop()
+        raise
+    spark.stop()
 
 
 def _end(work: Callable[[], int]) -> NoReturn:
@@ -133,12 +150,10 @@ def _run(
 def _with_spark(
     run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, feed: Feed, window: Window
 ) -> int:
-    from changeledger.storage.session import spark_session  # noqa: PLC0415 - as above
-
     started = time.monotonic()
-    spark = spark_session(f"changeledger-{feed.feed}-{stage}")
-    attached = time.monotonic()
-    found = run(spark, feed, window)
+    with _spark(f"{feed.feed}-{stage}") as spark:
+        attached = time.monotonic()
+        found = run(spark, feed, window)
     log.info(
         "%s %s done in %.1f s, after %.1f s for the Spark session",
         stage,

@@ -1,11 +1,15 @@
-"""Keeping Spark's optimizer from making a plan larger than it can think through."""
+"""What Spark is told of a plan: where filters stop, and which rows it keeps at hand."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+
+Keep = Callable[[DataFrame], DataFrame]
 
 
 def sealed(frame: DataFrame) -> DataFrame:
@@ -15,3 +19,24 @@ def sealed(frame: DataFrame) -> DataFrame:
     with it: minutes of planning for a wide table. Spark moves no filter past what is observed.
     """
     return frame.observe(f"sealed {uuid.uuid4()}", F.count(F.lit(1)).alias("rows"))
+
+
+def asked_once(rows: DataFrame) -> DataFrame:
+    """The `Keep` of rows that nobody needs to keep."""
+    return rows
+
+
+@contextmanager
+def at_hand() -> Iterator[Keep]:
+    """Gives a function that keeps rows which are asked several times; they are let go when the block ends.
+
+    A server that stays warm would keep them on after an error, and a second try would read them in place
+    of what the lake has by then.
+    """
+    with ExitStack() as kept:
+
+        def keep(rows: DataFrame) -> DataFrame:
+            kept.callback(rows.unpersist)
+            return rows.persist()
+
+        yield keep

@@ -15,10 +15,11 @@ class Request(Strict):
     """What was asked of a run beside its time; the defaults are what a schedule asks.
 
     `incremental` and `window` read all tables up to the window's end; a `window` of chosen tables only reads
-    again what was released; `replay` reads quarantined records again (ADR 0007).
+    again what was released; `replay` reads quarantined records again (ADR 0007); `repair` applies what the
+    last proofs have planned (ADR 0013). The last two read nothing new of the source.
     """
 
-    mode: Literal["incremental", "window", "replay"] = "incremental"
+    mode: Literal["incremental", "window", "replay", "repair"] = "incremental"
     # Empty: all tables of the feed.
     tables: tuple[str, ...] = ()
     # Everything but publish.
@@ -33,7 +34,8 @@ class Request(Strict):
     def _fits_together(self) -> Request:
         if self.tables and self.mode == "incremental":
             raise ValueError(
-                "tables are chosen with the mode `window` (a released window is read again) or `replay`; "
+                "tables are chosen with the mode `window` (a released window is read again), `replay` or "
+                "`repair`; "
                 "an incremental run accounts for the records of all tables"
             )
         if self.mode == "replay" and self.dry_run:
@@ -48,9 +50,14 @@ class Request(Strict):
         return self
 
     @property
+    def reads_nothing_new(self) -> bool:
+        """Does it leave the source alone?"""
+        return self.mode in {"replay", "repair"}
+
+    @property
     def reads_again(self) -> bool:
         """Is it a run of its own over a time that other runs have covered?"""
-        return self.mode == "replay" or bool(self.tables)
+        return self.reads_nothing_new or bool(self.tables)
 
     @property
     def partial(self) -> bool:

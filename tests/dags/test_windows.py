@@ -92,6 +92,7 @@ def test_the_answers_reach_the_request() -> None:
         ({"tables": ["dbo.parts"]}, "accounts for the records of all tables"),
         ({**WEEK, "tables": ["dbo.nothing"]}, "has no table dbo.nothing.*choose from dbo.customers"),
         ({"mode": "replay", "dry_run": True}, "no dry run"),
+        ({"mode": "repair", "start": "2026-01-01T00:00:00Z"}, "choose the mode `window`"),
         ({"tolerate": "error"}, "needs a `reason`"),
         ({"tolerate": "error", "reason": "  "}, "needs a `reason`"),
         ({"reason": "because"}, "leave the reason empty"),
@@ -140,6 +141,8 @@ class TestWindowId:
             self.id(run="b", **again),
             self.id(run="a", mode="replay"),
             self.id(run="b", mode="replay"),
+            self.id(run="a", mode="repair"),
+            self.id(run="a", mode="repair", tables=("dbo.parts",)),
         ]
         assert len(set(ids)) == len(ids)
         assert self.id(run="a", **again) == ids[1], "of a retry, too"

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
+from changeledger import change
 from changeledger.config import Feed, Settings
+from changeledger.contract import TableNames
 from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
-from changeledger.errors import PublishedDrifts
+from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.inspection.verifying import verify_and_report
 from changeledger.stages import proofs, snapshot, verify
 from changeledger.stages.run import NAMESPACE
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
+from changeledger.window import Request, Window
 from sourcelab import base_tables, sqlserver_cdc
-from sourcelab.log import Log, simulate
+from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row
@@ -124,6 +130,65 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     control = ControlStore(Settings().control_url)
     last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
     assert last == {"dbo.customers": "drift", "sales.orders": "proven"}
+
+    # The source goes on with one of the rows, before anybody decides to repair.
+    credit = tell_later(postgres, log, changed)
+    run(spark, feed, window())
+    check_repair(spark, feed, {"differs": changed, "surplus": lost, "missing": (fresh,)}, credit)
+    assert {row.outcome for row in outcomes(spark, shop, feed, NEW).values()} == {"proven"}
+    with pytest.raises(ConfigError, match="there is nothing to repair"):
+        run(spark, feed, repair("again"))
+
+
+def repair(who: str) -> Window:
+    return window().model_copy(update={"request": Request(mode="repair", run=who)})
+
+
+def tell_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
+    """An update in the source, of a row that was changed behind the log's back; returns the new credit."""
+    last = log.transactions[-1]
+    before = log.final_rows(CUSTOMERS)[key] | {"name": "somebody else"}
+    after = before | {"credit": Decimal("1234.50")}
+    lsn = (int.from_bytes(last.commit_lsn) + 1).to_bytes(10)
+    now = datetime.now(UTC).replace(microsecond=0)
+    update = Change(CUSTOMERS, "update", before, after, lsn, 1, ("credit",), 1)
+    further = replace(log, transactions=(*log.transactions, Transaction(now, now, lsn, lsn, (update,))))
+    told(further, len(log.transactions), len(further.transactions), postgres)
+    return Decimal("1234.50")
+
+
+def check_repair(spark: SparkSession, feed: Feed, wrong: dict[str, Key], credit: Decimal) -> None:
+    """Each repair stands in the ledger with its proof; what the source did later is not undone."""
+    names = TableNames.of(feed.namespace, CUSTOMERS.full_name)
+    (shown,) = broken(spark, feed)
+    run(spark, feed, repair("first"))
+    # The same plan by another run adds nothing.
+    run(spark, feed, repair("second"))
+    ledger = spark.table(names.changes).where(f"array_contains(flags, '{change.REPAIRED}')").collect()
+    by_key = {(row["key"]["id"],): row for row in ledger}
+    operations = {"differs": "update", "surplus": "delete", "missing": "insert"}
+    assert {key: row["operation"] for key, row in by_key.items()} == {
+        wrong[verdict]: operation for verdict, operation in operations.items()
+    }
+    assert by_key[wrong["differs"]]["changed"] == ["name"]
+    assert {row["transaction_id"] for row in ledger} == {row["record"]["source"] for row in ledger}
+    assert len(ledger) == 3
+    # The later update had not found its row as the ledger knew it; now it does.
+    assert shown["columns"] == ["name"]
+    assert broken(spark, feed) == []
+    id_ = wrong["differs"][0]
+    versions = spark.table(names.history).where(f"id = {id_}").orderBy("_sort_key").collect()
+    assert [(row["name"], row["credit"]) for row in versions[-2:]] == [
+        ("somebody else", by_key[wrong["differs"]]["before"]["credit"]),
+        ("somebody else", credit),
+    ]
+    assert versions[-3]["_valid_to"] == versions[-2]["_valid_from"]
+
+
+def broken(spark: SparkSession, feed: Feed) -> list[SparkRow]:
+    if not spark.catalog.tableExists(f"lake.{feed.namespace}.breaks"):
+        return []
+    return spark.table(f"lake.{feed.namespace}.breaks").collect()
 
 
 def copy_source(postgres: Postgres) -> None:

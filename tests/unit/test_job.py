@@ -146,6 +146,40 @@ class TestLease:
         raise AssertionError("not renewed")
 
 
+class _Session:
+    stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_let_go"),
+    # After a fault of ours the server itself may be gone.
+    [(None, True), (SourceUnavailable("away", "wait"), True), (RuntimeError("a fault of ours"), False)],
+)
+def test_a_session_is_let_go(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch, raised: Exception | None, is_let_go: bool
+) -> None:
+    one = _Session()
+    monkeypatch.setattr(session, "spark_session", lambda _: one)
+
+    def stage(spark: Any, *_: Any) -> None:
+        assert spark is one
+        assert not one.stopped
+        if raised is not None:
+            raise raised
+
+    if isinstance(raised, RuntimeError):
+        with pytest.raises(RuntimeError, match="a fault of ours"):
+            job.main(
+                stage, ["--feed", FEED, "--start", HOUR.start.isoformat(), "--end", HOUR.end.isoformat()]
+            )
+    else:
+        ended(run=stage)
+    assert one.stopped is is_let_go
+
+
 def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
     asked = Request(mode="window", dry_run=True, run="manual__1")
     trial = HOUR.model_copy(update={"request": asked})

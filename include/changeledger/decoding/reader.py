@@ -26,12 +26,15 @@ from changeledger.dialects.avro_frames import schema_ids
 from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, samples
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.table_rows import stored_names
+from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import duplicates
 from changeledger.stages import mask_orders, reading
 from changeledger.storage.schema_registry import SchemaRegistry
 
 Result = dict[str, Any]
 Schemas = Callable[[Iterable[str]], Mapping[str, str]]
+# What was read, and the number of each record by the place that the decoded rows have of it.
+_Read = tuple[list[reading.Input], Mapping[Any, int]]
 
 _MESSAGE = (
     "line int, topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
@@ -105,12 +108,14 @@ def results(
         if isinstance(record, Unreadable)
     ]
     if len(found) < len(records):
-        told = (
+        inputs, number = (
             _messages(spark, feed, records, contracts, schemas)
             if isinstance(dialect, MessageDialect)
             else _rows(spark, dialect, feed, records, contracts)
         )
-        found += told
+        with at_hand() as keep:
+            for one in inputs:
+                found += _of_input(dialect, feed, one, number, keep)
     return iter(sorted(found, key=lambda result: result["record"]))
 
 
@@ -120,10 +125,11 @@ def _messages(
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
     schemas: Schemas,
-) -> list[Result]:
+) -> _Read:
     dialect = DIALECTS[feed.dialect]
     assert isinstance(dialect, MessageDialect), "asked only of these"
-    rows, number = [], {}
+    rows: list[tuple[Any, ...]] = []
+    number: dict[Any, int] = {}
     messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
     # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
@@ -142,7 +148,7 @@ def _messages(
     told = [_with_named_columns(dialect, one, contracts) for one in survey.told]
     inputs = _inputs(dialect, feed, told, contracts)
     others = reading.Input(None, None, dialect.decode_other(survey.others, feed))
-    return [result for one in (*inputs, others) for result in _of_input(dialect, feed, one, number)]
+    return [*inputs, others], number
 
 
 def _with_named_columns(dialect: MessageDialect, told: Told, contracts: Mapping[str, Contract]) -> Told:
@@ -157,7 +163,7 @@ def _rows(
     feed: Feed,
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
-) -> list[Result]:
+) -> _Read:
     by_table: dict[str, list[tuple[int, Row]]] = defaultdict(list)
     for n, row in enumerate(records, 1):
         if isinstance(row, Row):
@@ -168,8 +174,8 @@ def _rows(
         told.append(Told(shape.table, shape, _frame(spark, shape, of_table)))
     stated = {one.table: contracts.get(one.table, one.shape) for one in told}
     inputs = _inputs(dialect, feed, told, {t: c for t, c in stated.items() if c is not None})
-    number = {n: n for n in range(1, len(records) + 1)}
-    return [result for one in inputs for result in _of_input(dialect, feed, one, number)]
+    number: dict[Any, int] = {n: n for n in range(1, len(records) + 1)}
+    return inputs, number
 
 
 def _shape(
@@ -240,7 +246,9 @@ def _inputs(
     return reading.inputs(dialect, feed, told, reading.Known(contracts, settled))
 
 
-def _of_input(dialect: Dialect, feed: Feed, one: reading.Input, number: Mapping[Any, int]) -> list[Result]:
+def _of_input(
+    dialect: Dialect, feed: Feed, one: reading.Input, number: Mapping[Any, int], keep: Keep
+) -> list[Result]:
     if one.contract is None:
         kept = [c for c in _COLUMNS if c in one.decoded.columns]
         return [_no_change(row, one.table, number) for row in one.decoded.select(*kept).collect()]
@@ -249,11 +257,10 @@ def _of_input(dialect: Dialect, feed: Feed, one: reading.Input, number: Mapping[
     rows = reading.ledger_columns(paired, one.contract, feed).withColumns(
         {"committed_at": in_utc, "run_id": F.lit("decode")}
     )
-    told = rows.select(*_COLUMNS, "operation", *_SAID, "change_id", "run_id").persist()
+    told = keep(rows.select(*_COLUMNS, "operation", *_SAID, "change_id", "run_id"))
     changes = told.where(F.col("disposition") == change.CHANGE)
     again = {row["record"] for row in duplicates.repeated(changes, None).collect()}
     collected = told.collect()
-    told.unpersist()
     return _results_of(collected, told.schema, one.table, again, number)
 
 

@@ -22,6 +22,7 @@ from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.plans import Keep, asked_once
 from changeledger.window import Window
 
 if TYPE_CHECKING:
@@ -85,11 +86,15 @@ class Survey:
 
 
 class Known(NamedTuple):
-    """What earlier windows have told: contracts by table, shapes by id; Avro schemas (JSON) by their id."""
+    """What earlier windows have told: contracts by table, shapes by id; Avro schemas (JSON) by their id.
+
+    `keep` keeps messages at hand that a survey has read, until they are decoded.
+    """
 
     contracts: Mapping[str, Contract]
     shapes: Mapping[str, Contract]
     schemas: Mapping[str, str] = MappingProxyType({})
+    keep: Keep = asked_once
 
 
 @dataclass(frozen=True)

@@ -43,13 +43,13 @@ _RANKS = {"DEL": b"\1", "INS": b"\2", "UPD": b"\4"}
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """Tables and shapes as the messages tell them; split events joined."""
     with_avro = ces_avro.is_there(raw)
-    messages = parsed(raw, with_avro).persist()
+    messages = known.keep(parsed(raw, with_avro))
     told = _variants(messages)
     events = messages.where("NOT is_segment")
     left = None
     if any(row["segments"] for row in told):
-        whole, left = joined(messages, with_avro)
-        whole = whole.persist()
+        segments, left = joined(messages, with_avro)
+        whole = known.keep(segments)
         told += _variants(whole)
         events = with_no_parts(events).unionByName(whole.select(*events.columns, PARTS))
     of_table: dict[str, set[Variant]] = {}

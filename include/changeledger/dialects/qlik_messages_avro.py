@@ -20,6 +20,7 @@ from changeledger.dialects import avro_frames
 from changeledger.dialects.avro import MEMBERS, TEXT, Node, Schema, UnusableSchema, Wanted
 from changeledger.dialects.debezium_values import decimal_of_bytes
 from changeledger.dialects.qlik_messages_metadata import MAGIC
+from changeledger.plans import Keep
 
 # A column of the records: the message as JSON, of one that came in JSON the message itself.
 JSON = "json"
@@ -71,7 +72,7 @@ def _is_avro() -> Column:
     return is_enveloped() | avro_frames.is_framed()
 
 
-def read(raw: DataFrame, schemas: Mapping[str, str]) -> Told | None:
+def read(raw: DataFrame, schemas: Mapping[str, str], keep: Keep) -> Told | None:
     """None where all is JSON; the lake's own statistics of `value` answer that for whole files."""
     framed = avro_frames.framed(raw)
     value = F.col("value")
@@ -84,11 +85,11 @@ def read(raw: DataFrame, schemas: Mapping[str, str]) -> Told | None:
     for schema_id, frame in by_frame.items():
         of_frame = raw.where(value.startswith(F.lit(frame)))
         parts.append(_of_schema(of_frame, avro_frames.record(), schema_id, schemas))
-    enveloped = _opened(raw.where(is_enveloped())).persist()
+    enveloped = keep(_opened(raw.where(is_enveloped())))
     in_json = raw.where(~_is_avro() & F.contains(value, F.lit(b'"dataSchema"'))).withColumn(JSON, value)
     found = _metadata_and_data(enveloped, in_json, schemas)
     together = reduce(lambda one, other: one.unionByName(other), [*parts, *found.messages])
-    return Told(together.persist(), found.schemas)
+    return Told(keep(together), found.schemas)
 
 
 class _Enveloped(NamedTuple):

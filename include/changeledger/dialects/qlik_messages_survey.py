@@ -25,7 +25,7 @@ _EXCLUDED_BY_OFFSET = 200
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """One pass over the messages: their labels, and the metadata among them, come to the driver."""
     shapes = Shapes(feed, known)
-    in_avro = avro.read(raw, known.schemas)
+    in_avro = avro.read(raw, known.schemas, known.keep)
     if in_avro is not None:
         raw = in_avro.messages
     rows = _labels(raw)

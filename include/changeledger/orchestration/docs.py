@@ -53,6 +53,7 @@ error, which names file and member (shown above the list of DAGs).
 | a time again, or long ago | mode `window` with start and end |
 | some tables again, over what is released | mode `window`, and the tables |
 | quarantined records, after a fix | mode `replay` |
+| rows that a verification found wrong | read its page, then mode `repair` |
 | to see whether it would pass | `dry run` |
 | to publish in spite of a violated rule | mode `window` over the same times, `tolerate` and a reason |
 | many hours | a backfill, or one wide `window`, which is quicker |

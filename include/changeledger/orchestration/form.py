@@ -16,6 +16,7 @@ _MODES = {
     "incremental": "incremental: what is new since the last release",
     "window": "window: from start to end",
     "replay": "replay: quarantined records, after a fix",
+    "repair": "repair: what the last verification has found wrong, as it has planned",
 }
 _TOLERATE = {"nothing": "nothing: a violated rule stops the run", "error": "errors, for the reason below"}
 
@@ -43,7 +44,7 @@ def params(feed: Feed) -> dict[str, Param]:
             examples=tables,
             uniqueItems=True,
             description="None: all. With the mode window: read these tables again, over a window that is "
-            "released. With replay: the quarantined records of these tables.",
+            "released. With replay or repair: the quarantined records, or the drift, of these tables.",
         ),
         "dry_run": Param(
             False, type="boolean", title="Dry run", description="Everything but publish; the branch stays."

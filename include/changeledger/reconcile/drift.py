@@ -12,10 +12,10 @@ from changeledger import change
 from changeledger.change import RECORD_TYPE, literal, quoted
 from changeledger.contract import Column as ContractColumn
 from changeledger.reconcile.findings import text_of, texts
-from changeledger.reconcile.proof import DIFFERS, KEY, MISSING, SURPLUS, Proof
+from changeledger.reconcile.proof import DIFFERS, KEY, MISSING, SURPLUS, Proof, moment
 
 CELLS: Final = "array<struct<name:string,source:string,published:string>>"
-_IMAGE: Final = "map<string,string>"
+IMAGE: Final = "map<string,string>"
 
 _WHAT: Final[tuple[tuple[str, str], ...]] = (
     ("proof_id", "string"),
@@ -41,13 +41,16 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("record", RECORD_TYPE),
 )
 
-# The changes that would make both equal, one a key. Images are texts by column, binaries as 0x and hex; a
-# column that is not there is not known.
+# The changes that would make both equal, one a key. Images are texts by the feed's columns, binaries as 0x
+# and hex; a column that is not there is not known.
 REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     *_WHAT,
     ("operation", "string"),
-    ("before", _IMAGE),
-    ("after", _IMAGE),
+    ("before", IMAGE),
+    ("after", IMAGE),
+    # The place in the order of the change behind which it belongs, NULL where there is none; and its time.
+    ("follows", "binary"),
+    ("since", "timestamp"),
 )
 
 _OPERATIONS: Final = {MISSING: change.INSERT, SURPLUS: change.DELETE, DIFFERS: change.UPDATE}
@@ -58,15 +61,15 @@ def explained(proof: Proof, drifts: DataFrame, ledger: DataFrame) -> DataFrame:
 
     The operation of the change that mends is `repair`. `ledger`: the changes of the feed's table.
     """
-    names = proof.columns.names
+    names, own = proof.columns.names, proof.columns.other
     ours = _by_name(proof.snapshot_contract.columns, names)
-    theirs = _by_name(proof.published.contract.columns, proof.columns.other)
+    theirs = _by_name(proof.published.contract.columns, own)
     wanted = F.broadcast(drifts.select(*KEY, F.col("change_id").alias("version")))
-    source = _shown(proof.source(), ours, names, "source").join(wanted.select(*KEY), [*KEY], "left_semi")
+    source = _shown(proof.source(), ours, own, "source").join(wanted.select(*KEY), [*KEY], "left_semi")
     told = drifts.withColumnRenamed("change_id", "version").join(source, [*KEY], "left")
     # The current row where that is what was compared; else the version in history.
     for name, rows in (("current", proof.current), ("past", proof.history)):
-        versions = _shown(rows(F.col("_change_id").alias("version")), theirs, names, name, "version")
+        versions = _shown(rows(F.col("_change_id").alias("version")), theirs, own, name, "version")
         at = [*KEY, "version"]
         told = told.join(versions.join(wanted, at, "left_semi"), at, "left")
     told = told.join(_last_changes(proof, wanted.select(*KEY), ledger), [*KEY], "left")
@@ -83,6 +86,9 @@ def explained(proof: Proof, drifts: DataFrame, ledger: DataFrame) -> DataFrame:
         mending.alias("repair"),
         published["image"].alias("before"),
         F.when(verdict != SURPLUS, F.col("source")["image"]).alias("after"),
+        F.col("sort_key").alias("follows"),
+        # What was read was right when the reading began, but for what has changed since.
+        F.greatest(moment(proof.fence.since), F.col("committed_at")).alias("since"),
     ).withColumn("cells", F.expr(_cells(names)))
 
 
@@ -107,7 +113,7 @@ def _shown(
 
 
 def _image(columns: Sequence[ContractColumn], names: Sequence[str]) -> Column:
-    """The cells that are known as texts, by the names of the source."""
+    """The cells that are known as texts, by `names`."""
     entries = []
     for name, column in zip(names, columns, strict=True):
         cell = f"struct({literal(name)} AS name, {text_of('image', column)} AS value)"
@@ -123,7 +129,7 @@ def _last_changes(proof: Proof, keys: DataFrame, ledger: DataFrame) -> DataFrame
     )
     begun = versions.where("is_begun").join(F.broadcast(keys), [*KEY], "left_semi")
     last = begun.groupBy(*KEY).agg(F.max_by("_change_id", "_sort_key").alias("change_id"))
-    names = ("change_id", "operation", "commit_lsn", "committed_at", "record")
+    names = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "record")
     return ledger.select(*names).join(F.broadcast(last), "change_id")
 
 

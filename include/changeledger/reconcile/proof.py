@@ -63,10 +63,13 @@ class Fence(NamedTuple):
         return in_time | ~_beyond("_commit_lsn", self.until_lsn) & F.col("_commit_lsn").isNotNull()
 
 
-def _later(name: str, moment: datetime) -> Column:
-    # As a count: a literal of a Python datetime would go by the machine's own zone.
-    micros = (moment - _EPOCH) // timedelta(microseconds=1)
-    return F.col(name) > F.timestamp_micros(F.lit(micros))
+def moment(at: datetime) -> Column:
+    """As a count: a literal of a Python datetime would go by the machine's own zone."""
+    return F.timestamp_micros(F.lit((at - _EPOCH) // timedelta(microseconds=1)))
+
+
+def _later(name: str, at: datetime) -> Column:
+    return F.col(name) > moment(at)
 
 
 def _beyond(name: str, lsn: bytes | None) -> Column:

@@ -19,6 +19,7 @@ from changeledger.config import Feed, Settings
 from changeledger.contract import distinct_names
 from changeledger.databases import Counted, Database
 from changeledger.errors import FeedsDisagree
+from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import compare, findings
 from changeledger.reconcile.compare import Columns, Side
 from changeledger.reconcile.first_look import first_look
@@ -168,13 +169,15 @@ class _Pair(NamedTuple):
     def _side(self, told: Told, table: str, reach: Reach) -> Side:
         contract = self.control.contract(told.feed.feed, table)
         assert contract is not None, "its ledger is published"
-        return Side(lake.read(self.spark, told.ledgers[table.lower()]).where(_within(reach)), contract)
+        # A repair is of no feed's telling.
+        is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
+        ledger = lake.read(self.spark, told.ledgers[table.lower()]).where(~is_repair & _within(reach))
+        return Side(ledger, contract)
 
     def _table(self, table: str, reach: Reach) -> ComparisonRow:
         one, other = (self._side(told, table, reach) for told in (self.one, self.other))
         columns = Columns.of(one.contract, other.contract)
         span = _span(one, other)
-        faulty, result = self._matched(one, other, columns, span)
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in reach)
         reference, feed = self.one.feed.feed, self.other.feed.feed
         comparison_id = f"{reference}.{feed}.{table}.{from_lsn}.{to_lsn}"
@@ -184,15 +187,15 @@ class _Pair(NamedTuple):
             "reference": reference,
             "feed": feed,
         }
-        if faulty is not None:
-            looked = second_look(faulty, columns).persist()
-            rest = looked.where(F.col("verdict").isin(*compare.FAULTS))
-            self._keep(findings.detailed(rest, one, other, columns), comparison_id, named)
-            result = _looked_again(result, looked, columns)
-            looked.unpersist()
-            faulty.unpersist()
-        elif self.again:
-            self._keep(self.spark.table(FINDINGS).limit(0), comparison_id, named)
+        with at_hand() as keep:
+            faulty, result = self._matched(one, other, columns, span, keep)
+            if faulty is not None:
+                looked = keep(second_look(faulty, columns))
+                rest = looked.where(F.col("verdict").isin(*compare.FAULTS))
+                self._keep(findings.detailed(rest, one, other, columns), comparison_id, named)
+                result = _looked_again(result, looked, columns)
+            elif self.again:
+                self._keep(self.spark.table(FINDINGS).limit(0), comparison_id, named)
         row = ComparisonRow(
             id=comparison_id,
             **named,
@@ -211,26 +214,26 @@ class _Pair(NamedTuple):
         return row
 
     def _matched(
-        self, one: Side, other: Side, columns: Columns, span: Span
+        self, one: Side, other: Side, columns: Columns, span: Span, keep: Keep
     ) -> tuple[DataFrame | None, Tally]:
         """The effects with a fault, kept at hand, where there are any; and what all of them count."""
         if not self.by_position:
-            return _faulty(compare.matched(one, other, columns, by_position=False), columns, span)
+            return _faulty(compare.matched(one, other, columns, by_position=False), columns, span, keep)
         looked, seen = counted_alike(first_look(one, other, columns), span)
-        rest = looked.where(~F.col("alike")).select(*compare.PLACE).persist()
+        rest = keep(looked.where(~F.col("alike")).select(*compare.PLACE))
         left = rest.count()
         alike = tally_alike(seen.get)
         if not left:
             return None, alike
         within = F.broadcast(rest) if left <= _BROADCAST else rest
-        faulty, result = _faulty(compare.matched(one, other, columns, True, within), columns, span)
-        rest.unpersist()
+        found = compare.matched(one, other, columns, True, within)
+        faulty, result = _faulty(found, columns, span, keep)
         return faulty, alike.plus(result)
 
     def _keep(self, found: DataFrame, comparison_id: str, named: Mapping[str, str]) -> None:
         """The findings in the lake, in place of those of the same comparison before."""
         of_all = {"comparison_id": comparison_id, **named}
-        lake.replace_named(found, FINDINGS, findings.FINDING_COLUMNS, of_all)
+        lake.replace_named(found, FINDINGS, findings.FINDING_COLUMNS, "comparison_id", of_all)
 
     def _outcome(self, result: Tally) -> str:
         def too_many(limits: Mapping[Counted, int]) -> bool:
@@ -240,9 +243,9 @@ class _Pair(NamedTuple):
         return DIFFER if too_many(tolerance.fail_above) else WARN if too_many(tolerance.warn_above) else AGREE
 
 
-def _faulty(matched: DataFrame, columns: Columns, span: Span) -> tuple[DataFrame | None, Tally]:
+def _faulty(matched: DataFrame, columns: Columns, span: Span, keep: Keep) -> tuple[DataFrame | None, Tally]:
     told, seen = counted(matched, columns, span)
-    faulty = told.where(F.col("verdict").isin(*compare.FAULTS)).persist()
+    faulty = keep(told.where(F.col("verdict").isin(*compare.FAULTS)))
     return faulty if faulty.count() else None, tally(seen.get, columns)
 
 

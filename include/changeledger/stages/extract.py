@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config import Feed
 from changeledger.dialects.base import MessageDialect
-from changeledger.stages import replaying
+from changeledger.stages import repairing, replaying
 from changeledger.stages.extract_messages import extract_messages
 from changeledger.stages.extract_tables import extract_tables
 from changeledger.stages.run import Run, log
@@ -31,6 +31,8 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> bool:
     this.control.keep_request(feed.feed, window)
     if window.request.mode == "replay":
         replaying.ask_for_all(this)
+    if window.request.mode == "repair":
+        repairing.take(this)
     if isinstance(this.dialect, MessageDialect):
         extract_messages(this)
     else:

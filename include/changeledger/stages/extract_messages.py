@@ -79,7 +79,7 @@ def _resolve(this: Run, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Off
     earliest, end = kafka.earliest(topics), kafka.at(topics, this.window.end)
     latest, request = kafka.latest(topics), this.window.request
     check_continuity(feed.feed, released, earliest, latest)
-    if request.mode == "replay":
+    if request.reads_nothing_new:
         return released, released
     begin = kafka.at(topics, this.window.start)
     if request.mode == "window":

@@ -33,9 +33,11 @@ def extract_tables(this: Run) -> None:
     reader.check(released)
     stored = this.control.window(feed.feed, this.window)
     if stored is None:
-        is_replay = this.window.request.mode == "replay"
-        start, end = (released, released) if is_replay else reader.bounds(this.window, released)
-        if this.window.request.partial:
+        request = this.window.request
+        start, end = (
+            (released, released) if request.reads_nothing_new else reader.bounds(this.window, released)
+        )
+        if request.partial:
             this.require_released(end, released)
         stored = this.control.open_window(feed.feed, this.window, dict(start), dict(end))
     reading = _Reading(this, database, reader, dialect, stored.from_position or {}, stored.to_position)

@@ -17,8 +17,8 @@ from changeledger import change
 from changeledger.config import Feed, readable_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
-from changeledger.plans import sealed
-from changeledger.stages import mask_orders, reading
+from changeledger.plans import Keep, at_hand, sealed
+from changeledger.stages import mask_orders, reading, repairing
 from changeledger.stages.reading import Input, union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
@@ -31,12 +31,15 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
     if this is None:
         return
     this.opened("normalize")
-    inputs = _message_inputs(this) if isinstance(this.dialect, MessageDialect) else _table_inputs(this)
-    _prepare(this, {i.contract.table: i.contract for i in inputs if i.contract is not None})
-    left = [left for left in lake.each(lambda one: _write(this, one), inputs) if left is not None]
-    if left:
-        _write_dispositions(this, left)
-    if isinstance(this.dialect, MessageDialect):
+    is_told_by_messages = isinstance(this.dialect, MessageDialect)
+    with at_hand() as keep:
+        inputs = _message_inputs(this, keep) if is_told_by_messages else _table_inputs(this)
+        inputs += repairing.inputs(this)
+        _prepare(this, {i.contract.table: i.contract for i in inputs if i.contract is not None})
+        left = [left for left in lake.each(lambda one: _write(this, one), inputs) if left is not None]
+        if left:
+            _write_dispositions(this, left)
+    if is_told_by_messages:
         _write_pending(this)
     _forget_replayed(this)
     this.mark_done("normalize")
@@ -54,11 +57,11 @@ def _table_inputs(this: Run) -> list[Input]:
     return _decoded(this, told)
 
 
-def _message_inputs(this: Run) -> list[Input]:
+def _message_inputs(this: Run, keep: Keep) -> list[Input]:
     dialect, control = this.dialect, this.control
     assert isinstance(dialect, MessageDialect)
     name = this.feed.feed
-    known = Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
+    known = Known(control.contracts(name), control.shapes(name), control.writer_schemas(name), keep)
     survey = dialect.survey(_messages(this), this.feed, known)
     for shape_id, shape in survey.shapes.items():
         control.save_shape(name, shape_id, shape, this.id)

@@ -59,6 +59,7 @@ class Keeper:
         lake.create_namespace(spark, NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
             lake.create(spark, name, columns, ["proof_id"])
+            lake.widen(spark, name, columns)
         self._control = control
         # One writer at a time of the tables that all proofs share.
         self._writing = Lock()
@@ -78,4 +79,4 @@ class Keeper:
     def _keep(self, rows: DataFrame, table: str, columns: lake.Columns, row: ProofRow) -> None:
         named = {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
         with self._writing:
-            lake.replace_named(rows, table, columns, named)
+            lake.replace_named(rows, table, columns, "proof_id", named)

@@ -11,6 +11,7 @@ from changeledger import change
 from changeledger.change import quoted
 from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import chain, duplicates, history, pairs
 from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log
@@ -39,7 +40,8 @@ def _table(this: Run, contract: Contract) -> DataFrame | None:
     near = _published_near(this, contract)
     repeated = _drop_duplicates(this, contract, near)
     moved, retold = _join_key_updates(this, contract, near)
-    rows = _build_history(this, contract, retold)
+    with at_hand() as keep:
+        rows = _build_history(this, contract, retold, keep)
     _build_current(this, contract)
     log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
     return repeated
@@ -168,7 +170,7 @@ def _join_key_updates(this: Run, contract: Contract, near: DataFrame | None) -> 
     return count, None if retold.isEmpty() else retold
 
 
-def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> str:
+def _build_history(this: Run, contract: Contract, retold: DataFrame | None, keep: Keep) -> str:
     """Extend the history of the keys touched; rebuild it for those with changes older than it has.
 
     `retold`: published changes that are told differently now; the history of their keys is rebuilt.
@@ -184,6 +186,8 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
         lake.append(_intervals(this, new, emptyings, contract), names.history, this.branch)
         return "all keys"
     seeds, late = _continued(this, contract, new, emptyings, retold)
+    # Asked three times, of which one is enough to search the whole history.
+    keep(seeds)
     same_row = " AND ".join(
         [f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key]
         + ["t._sort_key = s._sort_key", "t._change_id = s._change_id"]
@@ -207,15 +211,13 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None) -> s
         same_row,
         "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
     )
-    seeds.unpersist()
     return f"{count} keys with late changes"
 
 
 def _continued(
     this: Run, contract: Contract, new: DataFrame, emptyings: DataFrame | None, retold: DataFrame | None
 ) -> tuple[DataFrame, DataFrame]:
-    """The open intervals of the keys touched, as effects, kept at hand; and the keys whose history is no
-    continuation."""
+    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation."""
     published = lake.read(this.spark, this.names[contract.table].history)
     places = new.select("key", "sort_key")
     rebuilt = [] if retold is None else [retold.select("key")]
@@ -226,8 +228,7 @@ def _continued(
         rebuilt.append(ended.where(~F.col("is_open")).select("key"))
     first = places.groupBy("key").agg(F.min("sort_key").alias("first"))
     opened = history.seeds(published.where(F.col("_valid_to").isNull()), contract)
-    # Asked three times, of which one is enough to search the whole history.
-    seeds = opened.join(first, "key", "inner").persist()
+    seeds = opened.join(first, "key", "inner")
     late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
     return seeds, union([late, *rebuilt]).distinct()
 

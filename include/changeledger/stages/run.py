@@ -114,6 +114,11 @@ class Run:
         return f"lake.{self.feed.namespace}.replay"
 
     @property
+    def repairs(self) -> str:
+        """Repairs as they were planned, by the run that applies them; there only once some were."""
+        return f"lake.{self.feed.namespace}.repairs"
+
+    @property
     def raw_messages(self) -> str:
         return f"lake.{self.feed.namespace}.raw"
 
@@ -181,13 +186,11 @@ class Run:
         return lake.read(self.spark, self.names[table].changes, self.branch).where(F.col("run_id") == self.id)
 
     def raw_records(self) -> DataFrame:
-        """`record` of everything that the run accounts for: new, asked for again, and pending."""
-        if lake.exists(self.spark, self.raw_messages):
-            records = self.raw(self.raw_messages).select("record")
-            waiting = self.waiting()
-            return records if waiting is None else records.unionByName(waiting.select("record"))
-        raws = [self.raw_table(t) for t in self.names if lake.exists(self.spark, self.raw_table(t))]
-        return union([self.raw(raw).select("record") for raw in raws])
+        """`record` of everything that the run accounts for: new, asked for again, pending, and repairs."""
+        raws = [self.raw_messages, *map(self.raw_table, self.names)]
+        found = [self.raw(raw) for raw in raws if lake.exists(self.spark, raw)]
+        found += [more for more in (self.waiting(), self.planned()) if more is not None]
+        return union([rows.select("record") for rows in found])
 
     def raw(self, table: str) -> DataFrame:
         """The raw records that the run reads, with `record`: of its window, and those asked for again."""
@@ -221,6 +224,12 @@ class Run:
         asked = lake.read(self.spark, self.replay)
         return None if asked.isEmpty() else asked
 
+    def planned(self) -> DataFrame | None:
+        """The repairs that the run applies; None where it is a run of another kind."""
+        if self.window.request.mode != "repair":
+            return None
+        return lake.read(self.spark, self.repairs).where(F.col("run_id") == self.id)
+
     def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Raises ConfigError where a run over some tables would read what no release has: it would be theirs
         alone, and the records of the other tables would have no run."""
@@ -235,6 +244,8 @@ class Run:
         """Has the window no record of its own, does nothing wait, and is nothing asked for again?"""
         waiting = self.waiting()
         if (waiting is not None and not waiting.isEmpty()) or self.replayed() is not None:
+            return False
+        if self.planned() is not None:
             return False
         raws = [self.raw_messages, *map(self.raw_table, self.names)]
         there = [lake.read(self.spark, raw) for raw in raws if lake.exists(self.spark, raw)]

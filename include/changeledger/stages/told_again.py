@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import Contract, TableNames
+from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import proof, told_again
 from changeledger.stages.proofs import COUNTED, DRIFTED, PROVEN, TOPIC, Keeper
 from changeledger.storage import lake
@@ -27,11 +28,12 @@ def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed
         for table in (t.table for t in feed.tables)
     }
     contracts = control.contracts(feed.feed)
-    return [
-        _table(spark, keeper, _Told(feed, contracts[table], releases[-1], brought))
-        for table, brought in runs.items()
-        if brought
-    ]
+    with at_hand() as keep:
+        return [
+            _table(spark, keeper, _Told(feed, contracts[table], releases[-1], brought), keep)
+            for table, brought in runs.items()
+            if brought
+        ]
 
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
@@ -57,11 +59,11 @@ class _Told(NamedTuple):
     runs: Sequence[str]
 
 
-def _table(spark: SparkSession, keeper: Keeper, told: _Told) -> ProofRow:
+def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> ProofRow:
     feed, release, table = told.feed, told.release, told.contract.table
     names, tag = TableNames.of(feed.namespace, table), release_tag(release.id)
     history = lake.read(spark, names.history, at=tag)
-    judged = told_again.judged(history, told.contract, told.runs).persist()
+    judged = keep(told_again.judged(history, told.contract, told.runs))
     counts = dict.fromkeys(COUNTED, 0)
     for row in judged.groupBy("verdict").count().collect():
         counts[row["verdict"]] += row["count"]
@@ -84,7 +86,6 @@ def _table(spark: SparkSession, keeper: Keeper, told: _Told) -> ProofRow:
     if is_wrong:
         wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
         keeper.drifts(_with_change(wrong, lake.read(spark, names.changes, at=tag)), made)
-    judged.unpersist()
     keeper.save(made)
     return made
 

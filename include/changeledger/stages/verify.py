@@ -18,6 +18,7 @@ from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames
 from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
 from changeledger.errors import ConfigError, PublishedDrifts
+from changeledger.plans import at_hand
 from changeledger.reconcile import drift, proof
 from changeledger.reconcile.proof import Fence, Proof, Published
 from changeledger.stages import told_again
@@ -70,7 +71,8 @@ def run(
         raise PublishedDrifts(
             "; ".join(f"{row.feed} {row.table}: {told(row.counts)}" for row in drifted),
             f"open the page {database.proofs(settings)}, or query {DRIFT}: what each row is, what it should "
-            f"be, and since which change; {REPAIRS} has the changes that would mend it",
+            f"be, and since which change; {REPAIRS} has the changes that would mend it, which a run of the "
+            "feed's DAG with the mode `repair` applies",
         )
     return rows
 
@@ -166,15 +168,15 @@ class _Proving:
         }
         row = self._row(one, counts)
         if first["differing"] or first["apart"]:
-            judged = proof.judged(asked, first["differing"]).persist()
-            for verdict, n in _counted(judged).items():
-                counts[verdict] += n
-            if any(counts[verdict] for verdict in proof.DRIFTS):
-                row.outcome = DRIFTED if self._is_settled(one) else WAITING
-            if row.outcome == DRIFTED:
-                wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
-                self._keep(drift.explained(asked, wrong, self._ledger(one)), row)
-            judged.unpersist()
+            with at_hand() as keep:
+                judged = keep(proof.judged(asked, first["differing"]))
+                for verdict, n in _counted(judged).items():
+                    counts[verdict] += n
+                if any(counts[verdict] for verdict in proof.DRIFTS):
+                    row.outcome = DRIFTED if self._is_settled(one) else WAITING
+                if row.outcome == DRIFTED:
+                    wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
+                    self._keep(keep(drift.explained(asked, wrong, self._ledger(one))), row)
         self.keeper.save(row)
         return row
 
@@ -222,10 +224,8 @@ class _Proving:
 
     def _keep(self, explained: DataFrame, row: ProofRow) -> None:
         """The rows that are wrong, and the changes that would mend them, in the lake."""
-        told = explained.persist()
-        self.keeper.drifts(told, row)
-        self.keeper.repairs(told.drop("operation").withColumnRenamed("repair", "operation"), row)
-        told.unpersist()
+        self.keeper.drifts(explained, row)
+        self.keeper.repairs(explained.drop("operation").withColumnRenamed("repair", "operation"), row)
 
 
 def _counted(judged: DataFrame) -> dict[str, int]:

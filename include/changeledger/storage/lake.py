@@ -162,11 +162,13 @@ def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> N
     rows.writeTo(table).overwrite(F.col(column) == value)
 
 
-def replace_named(rows: DataFrame, table: str, columns: Columns, named: Mapping[str, str]) -> None:
-    """`replace_partition` with rows that get the columns `named`, whose first one is the partition."""
+def replace_named(
+    rows: DataFrame, table: str, columns: Columns, column: str, named: Mapping[str, str]
+) -> None:
+    """`replace_partition` of `column` with rows that get the columns `named`, that one among them."""
     whole = rows.withColumns({name: F.lit(value) for name, value in named.items()})
     typed = whole.select(*(F.col(name).cast(kind) for name, kind in columns))
-    replace_partition(typed, table, *next(iter(named.items())))
+    replace_partition(typed, table, column, named[column])
 
 
 def replace(rows: DataFrame, table: str, branch: str) -> None:
