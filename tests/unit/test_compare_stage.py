@@ -7,8 +7,10 @@ from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from tests.ledgers import contract_of, ledger
 
+from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.contract import TableNames
 from changeledger.databases import Database
@@ -81,13 +83,13 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     assert {row.outcome for row in compare.run(spark, database, feeds)} == {"agree"}
     assert compare.run(spark, database, feeds) == []
     told, fault = faults.change_value(log, 30, Random(1))
-    ((transaction, change),) = fault.changes
+    ((transaction, spoilt),) = fault.changes
     publish(spark, feeds["one"], log)
     publish(spark, feeds["two"], told)
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds)
     (found,) = spark.table(compare.FINDINGS).where("database = 'stock'").collect()
-    assert (found["table"], bytes(found["commit_lsn"])) == (change.table.full_name, transaction.commit_lsn)
+    assert (found["table"], bytes(found["commit_lsn"])) == (spoilt.table.full_name, transaction.commit_lsn)
     (cell,) = found["cells"]
     assert cell["name"] == fault.column
     assert cell["after"] != cell["after_other"]
@@ -96,6 +98,29 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     # Corrected, and all of it compared again: what was found is gone.
     publish(spark, feeds["two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, again=True)} == {"agree"}
+
+
+def test_repairs_are_not_compared(spark: SparkSession) -> None:
+    """They are of no tool's telling; and that they have no LSN does not leave the others without one."""
+    log = simulate(13, 30)
+    feeds = {name: feed_of(name, "mended") for name in ("right", "repaired")}
+    for feed in feeds.values():
+        publish(spark, feed, log)
+    changes = TableNames.of(feeds["repaired"].namespace, CUSTOMERS.full_name).changes
+    some = spark.table(changes).where("operation = 'update'").limit(3)
+    repairs = some.withColumns(
+        {
+            "flags": F.array(F.lit(change.REPAIRED)),
+            "commit_lsn": F.lit(None).cast("binary"),
+            "change_id": F.concat(F.lit("repair of "), "change_id"),
+        }
+    )
+    repairs.writeTo(changes).append()
+    assert spark.table(changes).where("commit_lsn IS NULL").count() == 3
+    rows = compare.run(spark, Database(database="mended"), feeds)
+    assert {(row.table, row.outcome, row.to_lsn) for row in rows} == {
+        (table.full_name, "agree", log.transactions[-1].commit_lsn.hex().upper()) for table in TABLES
+    }
 
 
 def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:

@@ -93,7 +93,7 @@ def _told_by(spark: SparkSession, feed: Feed) -> Told:
     streamed = F.col("operation") != change.SNAPSHOT
     lsn = F.col("commit_lsn")
     ends = [
-        lake.read(spark, ledger).agg(
+        _told(spark, ledger).agg(
             F.min(F.when(streamed, lsn)).alias("first"),
             F.max(lsn).alias("last"),
             F.min(F.when(~streamed, lsn)).alias("loaded"),
@@ -114,6 +114,12 @@ def _told_by(spark: SparkSession, feed: Feed) -> Told:
     if loaded is not None and (first is None or loaded < first):
         first = _behind(bytes(loaded))
     return Told(feed, ledgers, _bytes(first), _bytes(row["last"]), row["unplaced"])
+
+
+def _told(spark: SparkSession, ledger: str) -> DataFrame:
+    """What the feed's tool has told: all but repairs."""
+    is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
+    return lake.read(spark, ledger).where(~is_repair)
 
 
 def _bytes(value: bytearray | bytes | None) -> bytes | None:
@@ -169,10 +175,7 @@ class _Pair(NamedTuple):
     def _side(self, told: Told, table: str, reach: Reach) -> Side:
         contract = self.control.contract(told.feed.feed, table)
         assert contract is not None, "its ledger is published"
-        # A repair is of no feed's telling.
-        is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
-        ledger = lake.read(self.spark, told.ledgers[table.lower()]).where(~is_repair & _within(reach))
-        return Side(ledger, contract)
+        return Side(_told(self.spark, told.ledgers[table.lower()]).where(_within(reach)), contract)
 
     def _table(self, table: str, reach: Reach) -> ComparisonRow:
         one, other = (self._side(told, table, reach) for told in (self.one, self.other))
