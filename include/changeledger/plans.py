@@ -21,11 +21,6 @@ def sealed(frame: DataFrame) -> DataFrame:
     return frame.observe(f"sealed {uuid.uuid4()}", F.count(F.lit(1)).alias("rows"))
 
 
-def asked_once(rows: DataFrame) -> DataFrame:
-    """The `Keep` of rows that nobody needs to keep."""
-    return rows
-
-
 @contextmanager
 def at_hand() -> Iterator[Keep]:
     """Gives a function that keeps rows which are asked several times; they are let go when the block ends.

@@ -22,7 +22,7 @@ from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
-from changeledger.plans import Keep, asked_once
+from changeledger.plans import Keep
 from changeledger.window import Window
 
 if TYPE_CHECKING:
@@ -88,13 +88,14 @@ class Survey:
 class Known(NamedTuple):
     """What earlier windows have told: contracts by table, shapes by id; Avro schemas (JSON) by their id.
 
-    `keep` keeps messages at hand that a survey has read, until they are decoded.
+    `keep` keeps messages at hand that a survey has read, until they are decoded: planned again for every
+    table, their parsing outgrows the memory. By default until the session ends.
     """
 
     contracts: Mapping[str, Contract]
     shapes: Mapping[str, Contract]
     schemas: Mapping[str, str] = MappingProxyType({})
-    keep: Keep = asked_once
+    keep: Keep = lambda messages: messages.persist()
 
 
 @dataclass(frozen=True)

@@ -233,8 +233,11 @@ def tables(spark: SparkSession, namespace: str) -> list[str]:
 
 def compact(spark: SparkSession, table: str) -> None:
     """Few large files on main for many small ones; deleted rows are taken out of them."""
-    options = "map('delete-file-threshold', '1', 'remove-dangling-deletes', 'true')"
-    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {options})")
+    files = "map('delete-file-threshold', '1')"
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {files})")
+    # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
+    deletes = "map('rewrite-all', 'true')"
+    spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => '{table}', options => {deletes})")
 
 
 def expire(spark: SparkSession, table: str, before: datetime) -> None:
