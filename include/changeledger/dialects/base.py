@@ -391,5 +391,15 @@ def message_record(message: Callable[[str], Column] = F.col) -> Column:
     )
 
 
+def row_record(source: Column, row: Column) -> Column:
+    """Where a raw row of a table stands; `row` are the bytes that tell it from the others of `source`."""
+    return F.struct(
+        source.alias("source"),
+        F.lit(None).cast("int").alias("partition"),
+        F.lit(None).cast("bigint").alias("offset"),
+        row.alias("row"),
+    )
+
+
 def quarantined_if(reason: Column, otherwise: Column) -> Column:
     return F.when(reason.isNotNull(), F.lit(change.QUARANTINED)).otherwise(otherwise)

@@ -61,12 +61,7 @@ def record(raw: DataFrame, instance: str, feed: Feed) -> Column:
     names = ", ".join(quoted(name) for name in raw.columns if name not in table_rows.OWN)
     content = F.expr(f"sha2(to_json(struct({names})), 256)")
     at = F.coalesce(F.concat(header.text(CHANGE_SEQ), F.coalesce(header.letter(), F.lit("?"))), content)
-    return F.struct(
-        F.lit(instance).alias("source"),
-        F.lit(None).cast("int").alias("partition"),
-        F.lit(None).cast("bigint").alias("offset"),
-        F.encode(at, "UTF-8").alias("row"),
-    )
+    return base.row_record(F.lit(instance), F.encode(at, "UTF-8"))
 
 
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:

@@ -58,12 +58,7 @@ def record(raw: DataFrame, instance: str, _feed: Feed) -> Column:
         F.coalesce(_lsn(rows, SEQVAL), nothing),
         lsn.big_endian(_number(rows, OPERATION), 1),
     )
-    return F.struct(
-        F.lit(f"{instance}_CT").alias("source"),
-        F.lit(None).cast("int").alias("partition"),
-        F.lit(None).cast("bigint").alias("offset"),
-        row.alias("row"),
-    )
+    return base.row_record(F.lit(f"{instance}_CT"), row)
 
 
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:

@@ -46,8 +46,13 @@ _FIRST: Final = b"\x00"
 def take(this: Run) -> None:
     """What the last proofs against the source have planned, for the request's tables.
 
+    Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError where none of them has found drift.
     """
+    lake.create(this.spark, this.repairs, _COLUMNS, ("run_id",))
+    taken = this.planned()
+    if taken is not None and not taken.isEmpty():
+        return
     feed, tables = this.feed, {t.table for t in this.whole.only(this.window.request.tables).tables}
     proofs = [
         row.id
@@ -59,16 +64,9 @@ def take(this: Run) -> None:
             f"there is nothing to repair: no last proof of {feed.feed!r} against its source has found drift",
             f"`changeledger verify {feed.database} --take new` looks, and plans what would mend it",
         )
-    key = F.encode("key", "UTF-8")
-    record = F.struct(
-        F.col("proof_id").alias("source"),
-        F.lit(None).cast("int").alias("partition"),
-        F.lit(None).cast("bigint").alias("offset"),
-        key.alias("row"),
-    )
+    record = base.row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
     plans = lake.read(this.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
     told = plans.withColumns({"run_id": F.lit(this.id), "record": record})
-    lake.create(this.spark, this.repairs, _COLUMNS, ("run_id",))
     typed = told.select(*(F.col(name).cast(kind) for name, kind in _COLUMNS))
     lake.replace_partition(typed, this.repairs, "run_id", this.id)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
@@ -101,7 +99,16 @@ def decoded(planned: DataFrame, contract: Contract) -> DataFrame:
     known = [f"coalesce({new}, {old})" for new, old in zip(after, before, strict=True)]
     gaps = {f"{side}_gaps": images.gaps(f"{side}_members", side, contract, ()) for side in _SIDES}
     keyed = cells.withColumns({"key": images.key_of(known, contract), **gaps})
-    judged = _problems(contract).told(keyed)
+    # Of the two images, the one that has something wrong.
+    wrong = {
+        "unknown": F.coalesce(
+            *(images.unknown_members(F.col(f"{side}_members"), contract) for side in _SIDES)
+        ),
+        "misfits": F.coalesce(*(images.misfits(side, contract, ()) for side in _SIDES)),
+    }
+    found = base.Problems()
+    base.add_image_problems(found, contract)
+    judged = found.told(keyed.withColumns(wrong))
     is_update = F.col("operation") == change.UPDATE
     differing = images.differing(before, after, contract.names)
     shown = images.without_gaps(differing, F.col("before_gaps"), F.col("after_gaps"))
@@ -141,20 +148,3 @@ def _value(text: str, column: ContractColumn) -> str:
     if column.spark_type == "binary":
         return f"try_to_binary(substring({text}, 3), 'hex')"
     return f"try_cast({text} AS {column.spark_type})"
-
-
-def _problems(contract: Contract) -> base.Problems:
-    found = base.Problems()
-    for side in _SIDES:
-        unknown = images.unknown_members(F.col(f"{side}_members"), contract)
-        found.add(
-            unknown.isNotNull(),
-            "unknown_column",
-            F.concat(F.lit("the table has no "), F.concat_ws(", ", unknown)),
-        )
-        unfit = images.misfits(side, contract, ())
-        found.add(
-            F.size(unfit) > 0, "value_does_not_fit", F.concat(F.lit("no value of "), F.concat_ws(", ", unfit))
-        )
-    found.add(images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
-    return found
