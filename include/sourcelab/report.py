@@ -211,9 +211,9 @@ def _records(feed: FeedReport) -> Grid:
 
 def _published(feed: FeedReport, equal: Mapping[str, bool]) -> Grid:
     operations = [o for o in _OPERATIONS if any(t.operations[o] for t in feed.tables.values())]
-    columns = ("current", "history", "ledger", "= log", "= feeds")
+    columns = ("current", "history", "ledger", "=log", "=feeds")
     grid = _grid("published", *operations, *columns)
-    grid.caption = "= log: the current rows are the source's; = feeds: and equal in all feeds"
+    grid.caption = "=log: the current rows are the source's; =feeds: and equal in all feeds"
     for name, table in feed.tables.items():
         if name in equal:
             counts = [*(table.operations[o] for o in operations), table.current, table.history, table.ledger]

@@ -59,7 +59,7 @@ def test_verdicts_as_sentences(tmp_path: Path) -> None:
             in page
         )
         assert "two waits: dbo.t (2 missing) of what was read at 2026-08-07 16:25:42 UTC" in page
-        assert "rows that its topic tells again" in page
+        assert "its topic, told again" in page
 
 
 def test_drift_row_by_row(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ _VERDICTS = {
     proof.SURPLUS: "what is published has the row, the source has not",
     proof.DIFFERS: "both have the row, with another value",
 }
-_AGAINST = {proofs.SOURCE: "rows read of the source", proofs.TOPIC: "rows that its topic tells again"}
+_AGAINST = {proofs.SOURCE: "the source", proofs.TOPIC: "its topic, told again"}
 _COUNTS = {
     "rows": "rows that it was held against",
     proof.EQUAL: "rows that are the same",
