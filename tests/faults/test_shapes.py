@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.config import Feed
 from changeledger.errors import AuditFailed
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import ces
-from sourcelab.log import simulate
+from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import lake_name, message_feed, rows, run, window
@@ -22,14 +23,21 @@ TABLE = "sales.orders"
 LOG = simulate(4, 16)
 
 
-def told(topic: str, first: int, last: int, **types: str) -> list[Message]:
-    """Messages of one table, in which columns have other types than in the log."""
+def told(topic: str, first: int, last: int, without: str = "", **types: str) -> list[Message]:
+    """Messages of one table, which has not the column `without` yet, or has columns of other types."""
 
     def as_told(message: Message) -> Message:
         envelope: dict[str, Any] = json.loads(message.value or b"{}")
         data = json.loads(envelope["data"])
-        for column in data["eventsource"]["cols"]:
-            column["type"] = types.get(column["name"], column["type"])
+        source, row = data["eventsource"], data["eventrow"]
+        source["cols"] = [
+            {**column, "type": types.get(column["name"], column["type"])}
+            for column in source["cols"]
+            if column["name"] != without
+        ]
+        for side, image in row.items():
+            cells = json.loads(image)
+            row[side] = json.dumps({name: cell for name, cell in cells.items() if name != without})
         return message._replace(value=json.dumps({**envelope, "data": json.dumps(data)}).encode())
 
     streamed = ces.messages(LOG, topic=topic, from_tx=first, to_tx=last)
@@ -49,6 +57,55 @@ def test_a_type_that_grows_is_widened(
     found = {(row["region"], row["order_no"]): row["stock"] for row in table.collect()}
     wanted = {key: row["stock"] for key, row in LOG.final_rows(LOG.table(TABLE)).items()}
     assert found == wanted
+
+
+def test_a_column_that_is_added(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it holds in rows that were told before is not known, whether they are published then or not."""
+    found = {}
+    for name, cuts in (("adds", (8, 17)), ("adds_once", (17,))):
+        feed = message_feed(name, "ces", kafka, [name], monkeypatch, tables=[{"table": TABLE}])
+        for cut in cuts:
+            late = told(name, 8, 17) if cut == 17 else []
+            early = told(name, 0, 8, without="stock") if cut == cuts[0] else []
+            produce(kafka.bootstrap, early + late, partitions=1)
+            over = window()
+            # A try that came to grief has added the column.
+            run(spark, feed, over, (extract, normalize))
+            run(spark, feed, over)
+        # An update that finds a value where none was told breaks no chain.
+        assert not spark.catalog.tableExists(f"lake.{feed.namespace}.breaks")
+        found[name] = {kind: _content(spark, feed, kind) for kind in _KINDS}
+    assert found["adds"] == found["adds_once"]
+    table = LOG.table(TABLE)
+    final, early_final = LOG.final_rows(table), Log(LOG.tables, LOG.transactions[:8]).final_rows(table)
+    untold = {key for key, row in final.items() if early_final.get(key) == row}
+    current = spark.table(lake_name(feed, TABLE)).collect()
+    assert 0 < len(untold) < len(current)
+    for row in current:
+        key = (row["region"], row["order_no"])
+        if row["_gaps"]:
+            assert row["_gaps"] == {"stock": "not captured"}
+            assert row["stock"] is None
+            assert key in untold
+        else:
+            assert row["stock"] == final[key]["stock"]
+
+
+_KINDS = {
+    "": ("_operation", "_sort_key"),
+    "_history": ("_operation", "_sort_key", "_valid_from", "_valid_to", "_is_deleted", "_break"),
+    "_changes": ("operation", "key", "before", "after", "before_gaps", "after_gaps", "sort_key"),
+}
+
+
+def _content(spark: SparkSession, feed: Feed, kind: str) -> list[str]:
+    cells = [] if kind == "_changes" else [*LOG.table(TABLE).names, "_gaps"]
+    told = spark.table(lake_name(feed, TABLE, kind)).select(*cells, *_KINDS[kind]).collect()
+    rows = (row.asDict(recursive=True) for row in told)
+    # Whatever the order of columns is: an added one is the last.
+    return sorted(json.dumps(row, sort_keys=True, default=repr) for row in rows)
 
 
 def test_a_type_that_turns_into_another_stops_the_run(

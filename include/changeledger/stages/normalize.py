@@ -18,7 +18,7 @@ from changeledger.config import Feed, readable_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
 from changeledger.plans import Keep, at_hand, sealed
-from changeledger.stages import mask_orders, reading, repairing
+from changeledger.stages import branches, mask_orders, reading, repairing
 from changeledger.stages.reading import Input, union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
@@ -112,21 +112,21 @@ def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
     this.control.build_on(this.feed.feed, this.window)
     lake.create(this.spark, this.dispositions, change.DISPOSITION_COLUMNS)
     lake.create(this.spark, this.quarantine, change.QUARANTINE_COLUMNS)
-    shapes: dict[str, lake.Columns] = {this.dispositions: (), this.quarantine: ()}
+    for table in (this.dispositions, this.quarantine):
+        lake.fresh_branch(this.spark, table, this.branch)
+    shapes: dict[str, tuple[Contract, lake.Columns]] = {}
     for contract in contracts.values():
         names = this.names[contract.table]
-        shapes[names.changes] = change.ledger_columns(contract)
-        shapes[names.history] = change.history_columns(contract)
-        shapes[names.current] = change.current_columns(contract)
-
-    built = {this.dispositions, this.quarantine, *(this.names[c.table].changes for c in contracts.values())}
+        shapes[names.changes] = contract, change.ledger_columns(contract)
+        shapes[names.history] = contract, change.history_columns(contract)
+        shapes[names.current] = contract, change.current_columns(contract)
 
     def prepare(table: str) -> None:
-        if shapes[table]:
-            lake.create(this.spark, table, shapes[table])
-            lake.widen(this.spark, table, shapes[table])
-        if table in built:
-            lake.fresh_branch(this.spark, table, this.branch)
+        contract, columns = shapes[table]
+        lake.create(this.spark, table, columns)
+        lake.widen(this.spark, table, columns)
+        if table == this.names[contract.table].changes:
+            branches.begin(this, table, contract)
 
     lake.each(prepare, shapes)
 

@@ -13,6 +13,7 @@ from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import chain, duplicates, history, pairs
+from changeledger.stages import branches
 from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
@@ -33,15 +34,16 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
 
 def _table(this: Run, contract: Contract) -> DataFrame | None:
     """Build one table; return the dispositions of records that told a change again, if there are any."""
-    for table in (this.names[contract.table].history, this.names[contract.table].current):
-        lake.fresh_branch(this.spark, table, this.branch)
+    names = this.names[contract.table]
+    published = branches.begin(this, names.history, contract)
+    branches.begin(this, names.current, contract)
     if this.new_changes(contract.table).isEmpty():
         return None
     near = _published_near(this, contract)
     repeated = _drop_duplicates(this, contract, near)
     moved, retold = _join_key_updates(this, contract, near)
     with at_hand() as keep:
-        rows = _build_history(this, contract, retold, keep)
+        rows = _build_history(this, contract, published, retold, keep)
     _build_current(this, contract)
     log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
     return repeated
@@ -170,8 +172,10 @@ def _join_key_updates(this: Run, contract: Contract, near: DataFrame | None) -> 
     return count, None if retold.isEmpty() else retold
 
 
-def _build_history(this: Run, contract: Contract, retold: DataFrame | None, keep: Keep) -> str:
-    """Extend the history of the keys touched; rebuild it for those with changes older than it has.
+def _build_history(
+    this: Run, contract: Contract, published: DataFrame, retold: DataFrame | None, keep: Keep
+) -> str:
+    """Extend the `published` history of the keys touched; rebuild it where changes are older than it has.
 
     `retold`: published changes that are told differently now; the history of their keys is rebuilt.
     """
@@ -181,11 +185,11 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None, keep
     # Of every run: a change may come after the truncate that ended its row.
     truncates = history.truncates(ledger)
     emptyings = None if truncates.isEmpty() else truncates
-    published = lake.read(this.spark, names.history)
     if published.isEmpty():
         lake.append(_intervals(this, new, emptyings, contract), names.history, this.branch)
         return "all keys"
-    seeds, late = _continued(this, contract, new, emptyings, retold)
+    came = None if emptyings is None else history.truncates(this.new_changes(contract.table))
+    seeds, late = _continued(contract, published, new, came, retold)
     # Asked three times, of which one is enough to search the whole history.
     keep(seeds)
     same_row = " AND ".join(
@@ -215,15 +219,16 @@ def _build_history(this: Run, contract: Contract, retold: DataFrame | None, keep
 
 
 def _continued(
-    this: Run, contract: Contract, new: DataFrame, emptyings: DataFrame | None, retold: DataFrame | None
+    contract: Contract, published: DataFrame, new: DataFrame, came: DataFrame | None, retold: DataFrame | None
 ) -> tuple[DataFrame, DataFrame]:
-    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation."""
-    published = lake.read(this.spark, this.names[contract.table].history)
+    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation.
+
+    `came`: truncates among the run's own changes; None where the table was never emptied.
+    """
     places = new.select("key", "sort_key")
     rebuilt = [] if retold is None else [retold.select("key")]
-    if emptyings is not None:
-        come = history.truncates(this.new_changes(contract.table))
-        ended = history.alive_at(published, come, contract)
+    if came is not None:
+        ended = history.alive_at(published, came, contract)
         places = places.unionByName(ended.select("key", F.lit(None).cast("binary").alias("sort_key")))
         rebuilt.append(ended.where(~F.col("is_open")).select("key"))
     first = places.groupBy("key").agg(F.min("sort_key").alias("first"))

@@ -119,12 +119,21 @@ def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
     return spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns))
 
 
-def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
-    """The branch as main is now, whatever an earlier attempt left on it."""
-    if snapshot_of(spark, table, "main") is None:
+def fresh_branch(spark: SparkSession, table: str, branch: str) -> int | None:
+    """The branch as main is now, whatever an earlier attempt left on it; returns main's snapshot."""
+    published = snapshot_of(spark, table, "main")
+    if published is None:
         # Nothing is published yet: Iceberg makes a branch beside an empty main, but replaces none.
         spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")
     spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)}")
+    return published
+
+
+def added_since(spark: SparkSession, table: str, snapshot: int) -> list[tuple[str, ...]]:
+    """Paths of columns, and of fields of structs, that the table got after the snapshot was written."""
+    # Unlike the option `snapshot-id`, which gives the schema as it is now.
+    there = spark.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}").schema  # noqa: S608 - our own names
+    return [path for path, _, is_new in _different(there, spark.table(table).schema) if is_new]
 
 
 def branch_at(spark: SparkSession, table: str, branch: str, tag_name: str) -> None:
@@ -199,6 +208,12 @@ def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> No
     """MERGE `rows` (as `s`) into the branch (as `t`)."""
     view = _view(rows, table)
     rows.sparkSession.sql(f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON {on} {clauses}")
+
+
+def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str]) -> None:
+    """Set columns of all rows of the branch to what the expressions give."""
+    values = ", ".join(f"{quoted(name)} = {value}" for name, value in cells.items())
+    spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above
 
 
 def _view(rows: DataFrame, table: str) -> str:

@@ -1,0 +1,44 @@
+"""The branch on which a run builds one of its tables.
+
+A column may come when rows are published already, and nobody has told what those rows hold in it: NULL would
+say that somebody has. The run that begins it marks it there as not captured, as it would have been had all
+windows been one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from changeledger import change
+from changeledger.change import literal
+from changeledger.contract import Contract
+from changeledger.stages.run import Run, log
+from changeledger.storage import lake
+
+
+def begin(this: Run, table: str, contract: Contract) -> DataFrame:
+    """A fresh branch of the ledger, the history or the current rows of the contract's table.
+
+    Returns the rows that are published, as the branch has them: whatever is written on it then, they stay.
+    """
+    published = lake.fresh_branch(this.spark, table, this.branch)
+    if published is None:
+        return lake.read(this.spark, table)
+    added = lake.added_since(this.spark, table, published)
+    names = [name for name in contract.names if any(path[-1] == name for path in added)]
+    if not names:
+        return lake.read(this.spark, table)
+    is_ledger = table == this.names[contract.table].changes
+    gaps = {f"{side}_gaps": side for side in ("before", "after")} if is_ledger else {"_gaps": None}
+    cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
+    lake.update(this.spark, table, this.branch, cells)
+    log.info("%s: nobody has told %s of the rows that are published", table, ", ".join(names))
+    return lake.read(this.spark, table, snapshot=lake.snapshot_of(this.spark, table, this.branch))
+
+
+def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:
+    told = ", ".join(literal(word) for name in names for word in (name, change.NOT_CAPTURED))
+    more = f"map_concat(coalesce({gaps}, map()), map({told}))"
+    return more if image is None else f"CASE WHEN {image} IS NOT NULL THEN {more} END"
