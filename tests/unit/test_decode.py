@@ -7,13 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
 
-from changeledger.config import load_feed
+from changeledger.config import Feed, load_feed
 from changeledger.decoding import reader, records
 from changeledger.decoding.pretty import drawn
 from changeledger.errors import ConfigError, ContractError
@@ -26,12 +27,21 @@ LSN = "0x0000002A000003B00005"
 
 
 def decode(
-    spark: SparkSession, dialect: str, told: list[dict[str, Any] | str], *, contract: Path | None = None
+    spark: SparkSession,
+    dialect: str,
+    told: Sequence[dict[str, Any] | str],
+    *,
+    contract: Path | None = None,
+    tables: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
+    """As the command does; `tables` are those of a feed file."""
     lines = [line if isinstance(line, str) else json.dumps(line) for line in told]
     read = records.messages(lines) if reader.is_on_kafka(dialect) else records.rows(lines)
     stated = records.contracts(contract) if contract else {}
-    return list(reader.results(spark, reader.feed_of(dialect, read), read, stated))
+    feed = reader.feed_of(dialect, read)
+    if tables:
+        feed = Feed.model_validate({**feed.model_dump(), "source": feed.source, "tables": tables})
+    return list(reader.results(spark, feed, read, stated))
 
 
 def cdc_row(operation: int, seqval: int = 1, **cells: Any) -> dict[str, Any]:
@@ -70,6 +80,119 @@ def test_a_contract_gives_types_key_and_the_tables_name(spark: SparkSession, tmp
     assert insert["after"] == {"id": 1, "name": "a", "price": "1.50"}
     assert insert["commit_lsn"] == LSN
     assert insert["change_lsn"] == "0x0000002A000003B00001"
+
+
+def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
+    """A contract file; a column is told as `name type` or `name type ordinal`."""
+    told = []
+    for column in columns:
+        name, kind, *ordinal = column.split()
+        told.append({"name": name, "type": kind, **({"ordinal": int(ordinal[0])} if ordinal else {})})
+    file = path / "contract.json"
+    file.write_text(json.dumps({"table": table, "key": [key], "columns": told}))
+    return file
+
+
+def test_a_cell_that_a_row_leaves_out_is_not_null(spark: SparkSession) -> None:
+    rows = [cdc_row(2, 1, id=1, name=None, price="2"), cdc_row(2, 2, id=2, name="b"), cdc_row(2, 3, ID=3)]
+    whole, part, one = decode(spark, "sqlserver_cdc", rows)
+    assert (whole["after"], "after_gaps" in whole) == ({"id": "1", "name": None, "price": "2"}, False)
+    assert part["after_gaps"] == {"price": "not captured"}
+    assert (one["after"]["id"], one["after_gaps"]) == ("3", {"name": "not captured", "price": "not captured"})
+
+
+def test_a_contract_is_of_its_own_table_alone(spark: SparkSession, tmp_path: Path) -> None:
+    contract = stated(tmp_path, "dbo.items", "id int", "line int")
+    other = {**cdc_row(2, 2, id=9), "table": "cdc.dbo_others_CT"}
+    insert, of_other = decode(spark, "sqlserver_cdc", [cdc_row(2, 1, id=1, line=2), other], contract=contract)
+    assert (insert["key"], insert["after"]) == ({"id": 1}, {"id": 1, "line": 2})
+    assert (of_other["table"], of_other["after"]) == ("dbo.others", {"id": "9"})
+    assert "key" not in of_other
+    # The instance has a name of its own, and nothing else can be meant.
+    alone = {**cdc_row(2, 1, id=1, line=2), "table": "cdc.second_try_CT"}
+    (meant,) = decode(spark, "sqlserver_cdc", [alone], contract=contract)
+    assert meant["table"] == "dbo.items"
+
+
+@pytest.mark.parametrize("ordinals", [(" 1", " 2", " 3"), (" 4", " 5", " 6"), ("", "", "")])
+def test_bits_are_the_contracts_whatever_the_order_of_cells(
+    spark: SparkSession, tmp_path: Path, ordinals: tuple[str, str, str]
+) -> None:
+    """Three header columns come first: `name` is the fifth column, bit 4."""
+    names = ("id int", "name nvarchar(9)", "qty int")
+    contract = stated(tmp_path, "dbo.items", *(n + o for n, o in zip(names, ordinals, strict=True)))
+    header = {
+        "header__change_seq": "20260807162500880000000000000000001",
+        "header__change_oper": "U",
+        "header__change_mask": "10",
+    }
+    row = {"table": "items__ct", "row": {**header, "qty": 3, "name": "x", "id": 1}}
+    (update,) = decode(spark, "qlik_tables", [row], contract=contract)
+    assert (update["table"], update["changed"]) == ("dbo.items", ["name"])
+
+
+def test_a_feeds_tables_give_key_and_types(spark: SparkSession) -> None:
+    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "price", "type": "decimal(9,2)"}]}
+    rows = [cdc_row(2, id=1, price="1.5"), {**cdc_row(2), "table": "cdc.dbo_others_CT"}]
+    insert, unlisted = decode(spark, "sqlserver_cdc", rows, tables=[told])
+    assert (insert["key"], insert["after"]["price"]) == ({"id": "1"}, "1.50")
+    assert (unlisted["disposition"], unlisted["reason"]) == ("control", "table_not_in_feed")
+
+
+def test_a_contract_counts_before_what_messages_tell(spark: SparkSession, tmp_path: Path) -> None:
+    contract = stated(tmp_path, "dbo.t", "id bigint", "v uniqueidentifier")
+    fields = [{"field": "id", "type": "string"}, {"field": "v", "type": "string"}]
+    value = {
+        "schema": {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]},
+        "payload": {
+            "after": {"id": "1", "v": "6f9619ff-8b86-d011-b42d-00c04fc964ff"},
+            "op": "c",
+            "source": {
+                "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
+                "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003",
+            },
+        },
+    }  # fmt: skip
+    (insert,) = decode(spark, "debezium", [{"value": json.dumps(value)}], contract=contract)
+    assert insert["key"] == {"id": 1}
+    assert insert["after"]["v"] == "6F9619FF-8B86-D011-B42D-00C04FC964FF"
+
+
+def test_the_words_of_kcat(spark: SparkSession) -> None:
+    source = {"schema": "dbo", "table": "a.b", "ts_ms": 1786119900883}
+    source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    value = json.dumps({"before": None, "after": {"id": 1}, "op": "c", "source": source})
+    place = {"topic": "s.dbo.a.b", "partition": 0, "ts": 1786119900883, "key": '{"id":1}'}
+    headers = ["__debezium.oldkey", '{"id":0}', "empty", None]
+    insert, tombstone = decode(
+        spark,
+        "debezium",
+        [
+            {**place, "offset": 7, "payload": value, "headers": headers},
+            {**place, "offset": 8, "payload": None},
+        ],
+    )
+    assert (insert["table"], insert["key"]) == ("dbo.a.b", {"id": "1"})
+    assert tombstone["disposition"] == "tombstone"
+
+
+NO_MESSAGES = [
+    "{}",
+    '{"topic": "t", "offset": 1}',
+    '{"value": "{}", "partition": 4294967296}',
+    '{"value": "{}", "offset": 9223372036854775808}',
+    '{"value": "{}", "topic": "\\ud800"}',
+    '{"value": "{}", "headers": [{"name": "x"}]}',
+    '{"value": "{}", "headers": ["x"]}',
+    '{"value_hex": "0X0"}',
+]
+
+
+def test_messages_that_kafka_cannot_have(spark: SparkSession) -> None:
+    good = '{"value": "{}", "timestamp": 99999999999999999999, "value_hex": "0X7B7D"}'
+    *bad, read = decode(spark, "debezium", [*NO_MESSAGES, good])
+    assert [one["reason"] for one in bad] == ["not_a_record"] * len(NO_MESSAGES)
+    assert read["reason"] != "not_a_record"
 
 
 def test_bits_beyond_the_header_are_those_of_the_columns(spark: SparkSession) -> None:

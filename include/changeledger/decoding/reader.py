@@ -12,20 +12,26 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Row as SparkRow
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from changeledger import change
-from changeledger.change import quoted
-from changeledger.config import SOURCE_MODELS, Connection, Feed, TableConfig, connection_variable
-from changeledger.contract import Column, Contract
-from changeledger.decoding.records import Message, Row, Unreadable, is_bytes
+from changeledger.config import (
+    SOURCE_MODELS,
+    ColumnConfig,
+    Connection,
+    Feed,
+    TableConfig,
+    connection_variable,
+)
+from changeledger.contract import Contract
+from changeledger.decoding import change_tables
+from changeledger.decoding.records import Message, Row, Unreadable
 from changeledger.dialects.avro_frames import schema_ids
 from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, samples
 from changeledger.dialects.registry import DIALECTS
-from changeledger.dialects.table_rows import stored_names
 from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import duplicates
 from changeledger.stages import mask_orders, reading
@@ -37,10 +43,12 @@ Schemas = Callable[[Iterable[str]], Mapping[str, str]]
 _Read = tuple[list[reading.Input], Mapping[Any, int]]
 
 _MESSAGE = (
-    "line int, topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
+    "topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
 _NO_RECORD = "not_a_record"
+# The end of the year 9999.
+_LAST_MILLIS = 253_402_300_799_999
 # What a result says of a change, in this order.
 _SAID = (
     "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
@@ -56,8 +64,9 @@ class AnyTable(Feed):
 
     def table(self, name: str) -> TableConfig | None:
         schema, _, table = name.partition(".")
-        well_named = schema and table and "." not in table
-        return super().table(name) or (TableConfig(table=name) if well_named else None)
+        # Whatever SQL Server takes for a name: no file names it, so no pattern binds it.
+        own = TableConfig.model_construct(table=name) if schema and table else None
+        return super().table(name) or own
 
 
 def is_on_kafka(dialect: str) -> bool:
@@ -108,51 +117,69 @@ def results(
         if isinstance(record, Unreadable)
     ]
     if len(found) < len(records):
-        inputs, number = (
-            _messages(spark, feed, records, contracts, schemas)
-            if isinstance(dialect, MessageDialect)
-            else _rows(spark, dialect, feed, records, contracts)
-        )
+        if isinstance(dialect, MessageDialect):
+            messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
+            inputs, number = _messages(spark, dialect, stating(feed, contracts), messages, schemas)
+        else:
+            rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
+            (inputs, number), unlisted = _rows(spark, dialect, feed, rows, contracts)
+            found += unlisted
         with at_hand() as keep:
             for one in inputs:
                 found += _of_input(dialect, feed, one, number, keep)
     return iter(sorted(found, key=lambda result: result["record"]))
 
 
+def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
+    """The feed with what the contracts state of its tables, in place of its own words."""
+    stated = [
+        TableConfig.model_construct(
+            table=contract.table,
+            key=tuple(c.name for c in contract.key),
+            columns=tuple(
+                ColumnConfig(name=c.name, type=c.type, nullable=c.nullable)
+                for c in sorted(contract.columns, key=lambda column: column.ordinal)
+            ),
+        )
+        for contract in contracts.values()
+    ]
+    names = {config.table.lower() for config in stated}
+    others = [config for config in feed.tables if config.table.lower() not in names]
+    return feed.model_copy(update={"tables": (*stated, *others)})
+
+
 def _messages(
     spark: SparkSession,
+    dialect: MessageDialect,
     feed: Feed,
-    records: Sequence[Message | Row | Unreadable],
-    contracts: Mapping[str, Contract],
+    messages: Sequence[tuple[int, Message]],
     schemas: Schemas,
 ) -> _Read:
-    dialect = DIALECTS[feed.dialect]
-    assert isinstance(dialect, MessageDialect), "asked only of these"
     rows: list[tuple[Any, ...]] = []
     number: dict[Any, int] = {}
-    messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
     # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
     placed = len(set(places)) == len(places) and all(m.offset is not None for _, m in messages)
     for n, m in messages:
         offset = m.offset if placed else n
         number[m.topic, m.partition, offset] = n
-        rows.append((n, m.topic, m.partition, offset, m.timestamp, m.key, m.value, m.headers))
+        rows.append((m.topic, m.partition, offset, m.timestamp, m.key, m.value, m.headers))
+    millis = F.col("timestamp").try_cast("bigint")
     told_at = F.coalesce(
         F.col("timestamp").try_cast("timestamp"),
-        F.timestamp_millis(F.col("timestamp").try_cast("bigint")),
+        F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)),
     )
     raw = spark.createDataFrame(rows, _MESSAGE).withColumn("timestamp", told_at)
-    known = Known(contracts, {}, schemas(schema_ids(raw)))
-    survey = dialect.survey(raw.drop("line"), feed, known)
-    told = [_with_named_columns(dialect, one, contracts) for one in survey.told]
-    inputs = _inputs(dialect, feed, told, contracts)
+    survey = dialect.survey(raw, feed, Known({}, {}, schemas(schema_ids(raw))))
+    told = [_with_named_columns(dialect, one) for one in survey.told]
+    settled = partial(mask_orders.settled_alone, dialect, feed)
+    inputs = reading.inputs(dialect, feed, told, reading.Known({}, settled))
     others = reading.Input(None, None, dialect.decode_other(survey.others, feed))
     return [*inputs, others], number
 
 
-def _with_named_columns(dialect: MessageDialect, told: Told, contracts: Mapping[str, Contract]) -> Told:
-    if told.shape is not None or told.table in contracts or dialect.named_columns is None:
+def _with_named_columns(dialect: MessageDialect, told: Told) -> Told:
+    if told.shape is not None or dialect.named_columns is None:
         return told
     return told._replace(shape=dialect.named_columns(samples(told.records, 1_000), told.table))
 
@@ -161,89 +188,15 @@ def _rows(
     spark: SparkSession,
     dialect: TableDialect,
     feed: Feed,
-    records: Sequence[Message | Row | Unreadable],
+    rows: Sequence[tuple[int, Row]],
     contracts: Mapping[str, Contract],
-) -> _Read:
-    by_table: dict[str, list[tuple[int, Row]]] = defaultdict(list)
-    for n, row in enumerate(records, 1):
-        if isinstance(row, Row):
-            by_table[row.table].append((n, row))
-    told = []
-    for name, of_table in by_table.items():
-        shape = _shape(dialect, feed, name, [row for _, row in of_table], contracts)
-        told.append(Told(shape.table, shape, _frame(spark, shape, of_table)))
-    stated = {one.table: contracts.get(one.table, one.shape) for one in told}
-    inputs = _inputs(dialect, feed, told, {t: c for t, c in stated.items() if c is not None})
-    number: dict[Any, int] = {n: n for n in range(1, len(records) + 1)}
-    return inputs, number
-
-
-def _shape(
-    dialect: TableDialect, feed: Feed, name: str, rows: Sequence[Row], contracts: Mapping[str, Contract]
-) -> Contract:
-    """A change table's columns: those of its rows, by the contract where it has them, else as text."""
-    table = dialect.source_table(name)
-    contract = next((c for t, c in contracts.items() if _same_table(t, table)), None)
-    if contract is None and len(contracts) == 1:
-        contract = next(iter(contracts.values()))
-    names = dict.fromkeys(name for row in rows for name in row.cells)
-    header = [n for n in names if dialect.is_header(n, feed)]
-    known = {c.name.lower(): c for c in contract.columns} if contract else {}
-    columns = []
-    for at, column in enumerate((n for n in names if n not in header), 1):
-        stated = known.get(column.lower()) or Column(name=column, type="nvarchar(max)", ordinal=at)
-        place = at + len(header) if dialect.masks_count_header else stated.ordinal
-        columns.append(stated.model_copy(update={"ordinal": place}))
-    return Contract(table=contract.table if contract else table, columns=tuple(columns))
-
-
-def _same_table(one: str, other: str) -> bool:
-    """Do both name one table? A capture instance has an underscore for the dot."""
-    return one.replace(".", "_").lower() == other.replace(".", "_").lower()
-
-
-def _frame(spark: SparkSession, shape: Contract, rows: Sequence[tuple[int, Row]]) -> DataFrame:
-    """Cells as text, for the contract to read; header columns that hold bytes as those."""
-    names = list(dict.fromkeys(name for _, row in rows for name in row.cells))
-    data = {c.name.lower() for c in shape.columns}
-    cells = {name: [row.cells.get(name) for _, row in rows] for name in names}
-
-    def is_binary(name: str) -> bool:
-        told = [cell for cell in cells[name] if cell is not None]
-        return name.lower() not in data and bool(told) and all(map(is_bytes, told))
-
-    binary = {name for name in names if is_binary(name)}
-    kinds = [(name, "binary" if name in binary else "string") for name in names]
-    kept = stored_names(kinds, {})
-    schema = T.StructType(
-        [
-            T.StructField("line", T.LongType()),
-            *(
-                T.StructField(name, T.BinaryType() if kind == "binary" else T.StringType())
-                for name, (_, kind) in zip(kept, kinds, strict=True)
-            ),
-        ]
-    )
-
-    def value(name: str, cell: str | None) -> str | bytes | None:
-        return bytes.fromhex(cell[2:]) if cell is not None and name in binary else cell
-
-    data_rows = [(n, *(value(name, row.cells.get(name)) for name in names)) for n, row in rows]
-    frame = spark.createDataFrame(data_rows, schema)
-    record = F.struct(
-        F.lit(shape.table).alias("source"),
-        F.lit(None).cast("int").alias("partition"),
-        F.col("line").alias("offset"),
-        F.lit(None).cast("binary").alias("row"),
-    )
-    return frame.select(record.alias("record"), *(F.col(quoted(name)) for name in kept))
-
-
-def _inputs(
-    dialect: Dialect, feed: Feed, told: Sequence[Told], contracts: Mapping[str, Contract]
-) -> list[reading.Input]:
-    settled = partial(mask_orders.settled_alone, dialect, feed)
-    return reading.inputs(dialect, feed, told, reading.Known(contracts, settled))
+) -> tuple[_Read, list[Result]]:
+    tables, others = change_tables.change_tables(dialect, feed, rows, contracts)
+    unlisted = [
+        {"record": n, "disposition": change.CONTROL, "reason": "table_not_in_feed", "detail": row.table}
+        for n, row in others
+    ]
+    return (change_tables.inputs(spark, dialect, feed, tables), {n: n for n, _ in rows}), unlisted
 
 
 def _of_input(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,8 @@ from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError
 
 _HEX = "0123456789abcdefABCDEF"
+# The table of rows that do not name theirs.
+NO_TABLE = "table"
 
 
 class Message(NamedTuple):
@@ -57,6 +60,8 @@ def _read(line: str | bytes, make: Any) -> Any:
         if not isinstance(told, dict):
             return Unreadable("the line is no JSON object")
         return make(told)
+    except KeyError as error:
+        return Unreadable(f"the line is no record: there is no {error}")
     except (ValueError, TypeError, RecursionError) as error:
         return Unreadable(f"the line is no record: {error}")
 
@@ -72,11 +77,16 @@ def _whole(digits: str) -> _Digits:
 
 
 def _message(told: Mapping[str, Any]) -> Message:
+    """A message in our words, or in those of `kcat -J`: `payload`, `ts`, and headers as one flat list."""
+    words = {"payload": "value", "ts": "timestamp"}
+    told = {words.get(name, name): member for name, member in told.items()}
+    if not told.keys() & {"key", "value", "key_hex", "value_hex"}:
+        raise ValueError("it has neither key nor value")
     offset = told.get("offset")
     return Message(
-        str(told.get("topic") or "topic"),
-        int(told.get("partition") or 0),
-        None if offset is None else int(offset),
+        _name(told.get("topic") or "topic"),
+        _number(told.get("partition") or 0, "partition", 32),
+        None if offset is None else _number(offset, "offset", 64),
         None if told.get("timestamp") is None else str(told["timestamp"]),
         _bytes(told, "key"),
         _bytes(told, "value"),
@@ -84,10 +94,22 @@ def _message(told: Mapping[str, Any]) -> Message:
     )
 
 
+def _name(told: Any) -> str:
+    """A name as text. Raises ValueError where it has half of a surrogate pair."""
+    str(told).encode("utf-8")
+    return str(told)
+
+
+def _number(told: Any, what: str, bits: int) -> int:
+    if not 0 <= int(told) < 2 ** (bits - 1):
+        raise ValueError(f"{what} is {told}")
+    return int(told)
+
+
 def _bytes(told: Mapping[str, Any], member: str) -> bytes | None:
     encoded = told.get(f"{member}_hex")
     if encoded is not None:
-        return bytes.fromhex(str(encoded).removeprefix("0x"))
+        return bytes.fromhex(re.sub("^0[xX]", "", str(encoded)))
     text = told.get(member)
     if text is None:
         return None
@@ -98,18 +120,29 @@ def _bytes(told: Mapping[str, Any], member: str) -> bytes | None:
 
 
 def _headers(told: Any) -> list[tuple[str, bytes | None]]:
-    """Headers as an object, or as `[{"key": .., "value": ..}]`, for Kafka allows a name twice."""
+    """Headers as an object; or, for Kafka allows a name twice, as a list of objects, of pairs, or flat."""
     if told is None:
         return []
-    pairs = told.items() if isinstance(told, dict) else [(one["key"], one.get("value")) for one in told]
-    return [(str(k), None if v is None else str(v).encode("utf-8", "surrogatepass")) for k, v in pairs]
+    if isinstance(told, dict):
+        pairs = list(told.items())
+    elif all(isinstance(one, dict) for one in told):
+        pairs = [(one["key"], one.get("value")) for one in told]
+    elif all(isinstance(one, list) for one in told):
+        pairs = [(key, value) for key, value in told]
+    else:
+        pairs = list(zip(told[::2], told[1::2], strict=True))
+    return [(_name(k), None if v is None else str(v).encode("utf-8", "surrogatepass")) for k, v in pairs]
 
 
 def _row(told: Mapping[str, Any]) -> Row:
     cells = told.get("row")
     if not isinstance(cells, dict):
         raise TypeError("`row` is no object of columns")
-    return Row(str(told.get("table") or "table"), {str(n): _cell(v) for n, v in cells.items()})
+    names = [name.lower() for name in cells]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two columns are {twice[0]!r}, but for their case")
+    return Row(_name(told.get("table") or NO_TABLE), {_name(n): _cell(v) for n, v in cells.items()})
 
 
 def _cell(value: Any) -> str | None:
