@@ -100,13 +100,28 @@ def in_range(value: str, column: ContractColumn) -> str:
     return value
 
 
+# Java would work for minutes on a longer text or a larger exponent, or give up with the whole run.
+_LONGEST_DECIMAL = 1000
+_EXPONENT = r"[eE]([+-]?0*[0-9]{1,2})\z"
+# Before an exponent: the digits behind the point up to the last that counts; with none, the zeros before it.
+_ZERO = r"^[+-]?[0.]+[eE][+-]?0*[0-9]{1,2}\z"
+_PLACES = "(?:[.]([0-9]*[1-9])0*+|(0*+)(?:[.]0*+)?)[eE]"
+
+
 def decimal(text: str, sql: SqlType) -> str:
     """SQL text: a decimal from its text; NULL where digits beyond its scale would be rounded away."""
-    beyond = f"{text} RLIKE '[.][0-9]{{{sql.scale_of_decimal}}}0*[1-9]'"
+    scale, point = sql.scale_of_decimal, f"instr({text}, '.')"
+    # The pattern is tried only where the text has more places than the type.
+    beyond = (
+        f"{point} > 0 AND length({text}) - {point} > {scale} AND {text} RLIKE '[.][0-9]{{{scale}}}0*[1-9]'"
+    )
+    whole, zeros = (f"length(regexp_extract({text}, {literal(_PLACES)}, {group}))" for group in (1, 2))
+    power = f"try_cast(regexp_extract({text}, {literal(_EXPONENT)}, 1) AS INT)"
+    scaled = f"{whole} - {zeros} - {power} <= {scale} OR {text} RLIKE {literal(_ZERO)}"
+    has_exponent = f"contains({text}, 'E') OR contains({text}, 'e')"
+    fits = f"CASE WHEN {has_exponent} THEN {scaled} ELSE NOT ({beyond}) END"
     number = f"try_cast({text} AS {sql.spark})"
-    # With an exponent it is a double as Spark writes it.
-    same = f"CAST({number} AS DOUBLE) = try_cast({text} AS DOUBLE)"
-    return f"CASE WHEN IF({text} RLIKE '[eE]', {same}, NOT {beyond}) THEN {number} END"
+    return f"CASE WHEN length({text}) <= {_LONGEST_DECIMAL} AND {fits} THEN {number} END"
 
 
 def _is_one_of(told: str, held: Sequence[str]) -> str:

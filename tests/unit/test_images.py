@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import Any
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F
 
 from changeledger import images
 from changeledger.config import KafkaSource
-from changeledger.contract import Column, Contract
+from changeledger.contract import Column, Contract, SqlType
 from changeledger.dialects.debezium_values import wire
 
 HELD = ("<gone>", "PGdvbmU+")
@@ -138,6 +140,32 @@ def test_decimals_are_big_endian_twos_complement(spark: SparkSession, payloads: 
 IMAGE = "struct<id:int,`a.b`:string,`select`:string,doc:binary>"
 GAPS = "map<string,string>"
 SHAPES = f"before {IMAGE}, after {IMAGE}, before_gaps {GAPS}, after_gaps {GAPS}"
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(18, 3), (38, 10), (38, 38), (5, 0)])
+def test_a_decimal_is_exact_or_none(spark: SparkSession, precision: int, scale: int) -> None:
+    digits = ("0", "1", "-1.5", "12.50", "100", "0.001", "1.0005", ".5", "7.", "120.00", "49e0", "9" * 38)
+    exponents = ("", "E0", "E3", "e-3", "E-10", "E+37", "E-38", "E-400", "E-002", "E+005")
+    told = [d + e for d in digits for e in exponents if not ("e" in d and e)]
+    told += ["1.00000000000000000049E0", "1E-1000000000", "1E1000000000", "0E-1000000000", "1E-30000000"]
+    told += ["1" * 2000, "0." + "1" * 2000, "1." + "0" * 300, "x", "1E", "E1", ""]
+    rows = spark.createDataFrame(list(enumerate(told)), "at int, told string")
+    value = images.decimal("told", SqlType("decimal", precision, scale))
+    found = {row["told"]: row["value"] for row in rows.select("told", F.expr(value).alias("value")).collect()}
+    assert found == {text: exact(text, precision, scale) for text in told}
+
+
+def exact(text: str, precision: int, scale: int) -> Decimal | None:
+    if len(text) > 1000 or re.search("[eE][+-]?[1-9][0-9]{2}", text):
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    with localcontext(prec=500):
+        scaled = number.scaleb(scale)
+        fits = scaled == scaled.to_integral_value() and abs(scaled) < 10**precision
+        return number.quantize(Decimal(1).scaleb(-scale)) if fits else None
 
 
 def test_what_differs_where_both_sides_are_known(spark: SparkSession) -> None:
