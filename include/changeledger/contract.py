@@ -20,7 +20,7 @@ from changeledger.config import ByteOrder
 from changeledger.errors import ConfigError, ContractError
 from changeledger.strict import Strict
 
-_TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|\d+)\s*(?:,\s*(\d+)\s*)?\))?\s*$")
+_TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|[0-9]{1,5})\s*(?:,\s*([0-9]{1,5})\s*)?\))?\s*$")
 
 _SIMPLE = {
     "bit": "boolean",
@@ -60,6 +60,16 @@ _SIMPLE = {
 # Their before image is NULL on update and delete, always (specs: large object data types).
 _LOB = {"text", "ntext", "image"}
 _MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
+_DECIMALS = {"decimal", "numeric"}
+# The least and the greatest size of the types whose lake type or values follow from it.
+_SIZES = {
+    "decimal": (1, 38),
+    "numeric": (1, 38),
+    "float": (1, 53),
+    "time": (0, 7),
+    "datetime2": (0, 7),
+    "datetimeoffset": (0, 7),
+}
 
 
 class SqlType(NamedTuple):
@@ -73,17 +83,30 @@ class SqlType(NamedTuple):
     def parse(cls, text: str) -> SqlType:
         """Raises ContractError when `text` is not a SQL Server type that the lake can hold."""
         match = _TYPE.match(text.lower())
-        if match is None or (match[1] not in _SIMPLE and match[1] not in {"decimal", "numeric", "datetime2"}):
-            raise ContractError(
-                f"{text!r} is not a SQL Server type",
-                "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
-            )
-        length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
-        return cls(match[1], length, None if match[3] is None else int(match[3]))
+        if match is not None:
+            length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
+            told = cls(match[1], length, None if match[3] is None else int(match[3]))
+            if told._is_known and told._is_in_range:
+                return told
+        raise ContractError(
+            f"{text!r} is not a SQL Server type",
+            "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
+        )
+
+    @property
+    def _is_known(self) -> bool:
+        return self.base in _SIMPLE or self.base in _DECIMALS or self.base == "datetime2"
+
+    @property
+    def _is_in_range(self) -> bool:
+        least, most = _SIZES.get(self.base, (-1, None))
+        if self.length is not None and (self.length < least or (most is not None and self.length > most)):
+            return False
+        return self.base not in _DECIMALS or (self.scale or 0) <= (18 if self.length is None else self.length)
 
     @property
     def spark(self) -> str:
-        if self.base in {"decimal", "numeric"}:
+        if self.base in _DECIMALS:
             return f"decimal({18 if self.length is None else self.length},{self.scale or 0})"
         if self.base == "datetime2":
             return "timestamp_ntz" if self.fraction_digits <= 6 else "string"
@@ -115,6 +138,16 @@ class SqlType(NamedTuple):
     @property
     def is_max(self) -> bool:
         return self.base in _MAX_TYPES and self.length == -1
+
+
+def folded(name: str) -> str:
+    """The name as Spark compares names: character by character, as Java's equalsIgnoreCase does.
+
+    An i with or without its dot is the same letter then. A character keeps to itself whose other case would
+    be several.
+    """
+    upper = (c.upper() if len(c.upper()) == 1 else c for c in name)
+    return "".join(c.lower()[0] for c in upper)
 
 
 class Column(Strict):
@@ -152,6 +185,11 @@ class Contract(Strict):
     def names(self) -> tuple[str, ...]:
         return tuple(c.name for c in self.columns)
 
+    @property
+    def has_names_alike(self) -> bool:
+        """Are there two columns that Spark cannot tell apart by their names?"""
+        return len({folded(name) for name in self.names}) < len(self.columns)
+
     def checked(self) -> Contract:
         """The contract, once it can be published. Raises ContractError where it cannot."""
         if not self.key:
@@ -169,7 +207,7 @@ class Contract(Strict):
                     f"state the SQL Server type of {column.name} in `columns:` of the feed's YAML, or leave "
                     "it out of the capture",
                 ) from error
-            name = column.name.lower()
+            name = folded(column.name)
             if name in seen or name in RESERVED:
                 raise ContractError(
                     f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
@@ -183,7 +221,7 @@ class Contract(Strict):
 
         A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
         column, old and new type where the values of one type do not all fit the other, or where the key
-        changed.
+        changed, or where a new name is one of the old ones to Spark.
         """
         known = {c.name.lower(): c for c in self.columns}
         fresh = {c.name.lower(): c for c in newer.columns}
@@ -197,7 +235,13 @@ class Contract(Strict):
         added = [
             c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
         ]
-        return self.model_copy(update={"columns": (*kept, *added)})
+        evolved = self.model_copy(update={"columns": (*kept, *added)})
+        if evolved.has_names_alike:
+            raise ContractError(
+                f"{self.table} has columns whose names differ in no more than their case: {evolved.names}",
+                "rename one in the feed's `columns:`, or leave it out of the capture",
+            )
+        return evolved
 
     def _grown(self, old: Column, new: Column) -> Column:
         """The newer column in the wider of the two types, under the name that the lake has."""

@@ -46,8 +46,13 @@ def test_the_lake_type_of_every_type(text: str, spark: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "integer", "decimal(", "decimal(18,4", "varchar(few)", "int;", "decimal(a,b)"]
-)
+    "text",
+    [
+        "", "integer", "decimal(", "decimal(18,4", "varchar(few)", "int;", "decimal(a,b)", "decimal(0)",
+        "decimal(39)", "decimal(5,10)", "decimal(38,39)", "numeric(max)", f"decimal({'9' * 5000},2)",
+        "time(8)", "datetime2(max)", "datetimeoffset(99)", "float(0)", "float(54)",
+    ],
+)  # fmt: skip
 def test_what_is_no_type_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ContractError, match="is not a SQL Server type") as raised:
         SqlType.parse(text)
@@ -106,6 +111,11 @@ def test_a_changed_type_names_column_old_and_new() -> None:
     assert "new feed" in raised.value.remedy
 
 
+def test_a_new_name_that_is_an_old_one_to_spark_is_refused() -> None:
+    with pytest.raises(ContractError, match="differ in no more than their case"):
+        contract(("id", "int")).evolved_to(contract(("id", "int"), ("\u0130d", "int")))
+
+
 def test_a_changed_key_is_refused() -> None:
     columns = (("id", "int"), ("line", "int"))
     with pytest.raises(ContractError, match=r"changed its key from \['id'\] to \['id', 'line'\]"):
@@ -125,7 +135,7 @@ def test_a_table_without_key_cannot_be_published() -> None:
     assert "`key:`" in raised.value.remedy
 
 
-@pytest.mark.parametrize("name", [*sorted(RESERVED), "_CHANGE_ID", "ID"])
+@pytest.mark.parametrize("name", [*sorted(RESERVED), "_CHANGE_ID", "ID", "\u0130d", "\u0131D"])
 def test_reserved_and_doubled_names_are_refused(name: str) -> None:
     with pytest.raises(ContractError, match="there twice or is the ledger's own"):
         contract(("id", "int"), (name, "int")).checked()

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config import TableConfig
-from changeledger.contract import Column, Contract, SqlType
+from changeledger.contract import Column, Contract, SqlType, folded
 from changeledger.errors import ContractError
 
 
@@ -52,18 +52,16 @@ def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | No
     in_order = sorted(variants, key=lambda v: v.first)
     if table.columns:
         stated = [_Told(c.name, c.type, at) for at, c in enumerate(table.columns)]
-        key = table.key or _first_key(in_order, {c.name.lower() for c in stated}) or _key_names(known)
+        key = table.key or _first_key(in_order, {folded(c.name) for c in stated}) or _key_names(known)
         return [Shape(_contract(table.table, stated, key), in_order)]
     columns = {v: _columns(v.cols) for v in in_order}
     apart = _contradicting(columns.values())
-    keys = {tuple(name.lower() for name in v.key) for v in in_order if v.key}
+    keys = {tuple(folded(name) for name in v.key) for v in in_order if v.key}
     found: dict[tuple[object, ...], list[Variant]] = {}
     for variant in in_order:
         said = columns[variant]
         mark = tuple((n, said[n].type) for n in sorted(apart & said.keys()))
-        found.setdefault((mark, tuple(map(str.lower, variant.key)) if len(keys) > 1 else ()), []).append(
-            variant
-        )
+        found.setdefault((mark, tuple(map(folded, variant.key)) if len(keys) > 1 else ()), []).append(variant)
     everywhere = _together(columns.values(), leave_out=apart)
     result = []
     for group in found.values():
@@ -79,11 +77,11 @@ def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | No
 
 def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[str, ...]:
     """What a message that tells no key borrows from others: not a key of columns that nobody tells."""
-    return next((v.key for v in variants if v.key and all(n.lower() in columns for n in v.key)), ())
+    return next((v.key for v in variants if v.key and all(folded(n) in columns for n in v.key)), ())
 
 
 def _columns(cols: str | None) -> dict[str, _Told]:
-    """By lower-case name, as SQL Server compares them; empty where `cols` is not as it should be."""
+    """By name without its case, as SQL Server compares them; empty where `cols` is not as it should be."""
     try:
         entries = json.loads(cols or "[]")
     except (ValueError, RecursionError):
@@ -94,7 +92,10 @@ def _columns(cols: str | None) -> dict[str, _Told]:
         name, kind = members.get("name"), members.get("type")
         if not isinstance(name, str) or not _is_a_name(name):
             return {}
-        found[name.lower()] = _Told(name, _type(kind), _index(members.get("index"), len(found)))
+        there = found.get(folded(name))
+        # Two names in one message are two columns, to be refused together.
+        key = folded(name) if there is None or there.name == name else name
+        found[key] = _Told(name, _type(kind), _index(members.get("index"), len(found)))
     return found
 
 
@@ -148,8 +149,8 @@ def _contract(table: str, columns: Iterable[_Told], key: Sequence[str]) -> Contr
     in_order = sorted(columns, key=lambda c: (c.place, c.name))
     places = [c.place for c in in_order]
     distinct = len(set(places)) == len(places)
-    in_key = {name.lower(): at for at, name in enumerate(key, 1)}
-    complete = in_key.keys() <= {c.name.lower() for c in in_order}
+    in_key = {folded(name): at for at, name in enumerate(key, 1)}
+    complete = in_key.keys() <= {folded(c.name) for c in in_order}
     return Contract(
         table=table,
         columns=tuple(
@@ -157,9 +158,9 @@ def _contract(table: str, columns: Iterable[_Told], key: Sequence[str]) -> Contr
                 name=c.name,
                 type=c.type,
                 ordinal=(c.place if distinct else at) + 1,
-                nullable=c.name.lower() not in in_key,
+                nullable=folded(c.name) not in in_key,
                 # Half a key would identify the wrong rows.
-                key_position=in_key.get(c.name.lower(), 0) if complete else 0,
+                key_position=in_key.get(folded(c.name), 0) if complete else 0,
             )
             for at, c in enumerate(in_order)
         ),
