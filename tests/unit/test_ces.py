@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract
+from changeledger.decoding import reader
 from changeledger.dialects.base import Known
 from changeledger.dialects.ces import CES
 from changeledger.dialects.ces_shapes import Variant, shapes
@@ -73,6 +76,23 @@ def test_a_split_event_is_joined_over_partitions_and_windows(spark: SparkSession
     assert by_position == sorted(whole.values(), key=lambda said: bytes(said["sort_key"]))
     rest = Counter(s["disposition"] for said in (first, second) for s in said.values())
     assert rest["paired"] + rest["change"] == len(parts)
+
+
+@pytest.mark.parametrize("known", ["dbo.Purchases", "DBO.PURCHASES", None])
+def test_a_table_is_named_as_its_contract_or_the_source_writes_it(
+    spark: SparkSession, known: str | None
+) -> None:
+    case = Path(__file__).parents[1] / "cases" / "ces" / "page_examples"
+    told = [json.loads(line)["value"] for line in (case / "input.jsonl").read_text("utf-8").splitlines()]
+    # A later message writes it otherwise.
+    told[-1] = told[-1].replace("Purchases", "purchases")
+    rows = [("t", 0, at, None, None, text.encode(), [], None) for at, text in enumerate(told)]
+    contract = Contract(table=known, columns=KNOWN.columns) if known else None
+    feed = reader.feed_of("ces", [])
+    survey = CES.survey(
+        spark.createDataFrame(rows, RAW), feed, Known({known: contract} if known and contract else {}, {})
+    )
+    assert {one.table for one in survey.told} == {known or "dbo.Purchases"}
 
 
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'

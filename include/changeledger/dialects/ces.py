@@ -53,17 +53,21 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
         told += _variants(whole)
         events = with_no_parts(events).unionByName(whole.select(*events.columns, PARTS))
     of_table: dict[str, set[Variant]] = {}
-    for row in told:
+    known_tables = {contract.table.lower(): contract for contract in known.contracts.values()}
+    # As the source writes them; where it writes one in two ways, as a contract has it, or as it was first.
+    spelled = {name: contract.table for name, contract in known_tables.items()}
+    for row in sorted(told, key=lambda row: row["first"] or ""):
         if row["table_name"] is not None and feed.table(row["table_name"]) is not None:
             variant = Variant(row["mark"], row["cols"], tuple(row["key_names"]), row["first"] or "")
             of_table.setdefault(row["table_name"].lower(), set()).add(variant)
+            spelled.setdefault(row["table_name"].lower(), row["table_name"])
     readable = events.where(F.col("fault").isNull())
     found: list[base.Told] = []
     unread: list[_Unread] = []
     for name, its_variants in of_table.items():
-        table = feed.table(name)
+        table = feed.table(spelled[name])
         assert table is not None, "looked up above"
-        its_shapes = shapes(table, its_variants, known.contracts.get(table.table))
+        its_shapes = shapes(table, its_variants, known_tables.get(name))
         for shape in its_shapes:
             of_shape = F.lower("table_name") == name
             if len(its_shapes) > 1:
@@ -85,6 +89,8 @@ def _missing(shape: Shape) -> str | None:
     """Why no record of the shape can be published; None where nothing is missing."""
     if not shape.contract.columns:
         return "no_columns"
+    if shape.contract.has_names_alike:
+        return "columns_alike"
     return None if shape.contract.key else "no_key"
 
 
@@ -170,7 +176,6 @@ def _problems(contract: Contract) -> base.Problems:
     found.add(no_place, "no_position", position)
     times_told = F.concat_ws(", ", told("time"), told("committime"))
     found.add(F.col("committed_at").isNull(), "malformed_time", times_told)
-    base.add_inexact_numbers(found, F.col("raw_value").cast("string"), contract)
     base.add_image_problems(found, contract, null_key="a column of the key is NULL or not told")
     return found
 
@@ -186,7 +191,10 @@ def _change_columns(contract: Contract) -> list[Column]:
     different = images.differing(
         images.cells("before", contract), images.cells("after", contract), contract.names
     )
-    changed = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
+    seen = images.without_gaps(different, F.col("before_gaps"), F.col("after_gaps"))
+    # An update changes something: where nothing is seen, it is behind a gap.
+    is_hidden = (F.size(seen) == 0) & F.coalesce("before_gaps", "after_gaps").isNotNull()
+    changed = F.when(~F.coalesce(is_hidden, F.lit(False)), seen)
     rank = base.by_case(op, _RANKS)
     return [
         base.by_case(op, _OPERATIONS).alias("operation"),

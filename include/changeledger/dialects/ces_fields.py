@@ -51,7 +51,8 @@ def times(placed: DataFrame) -> DataFrame:
     """When the transaction was committed.
 
     `committime` has a `Z`, but on servers not in UTC it is their local time: the envelope's `time` counts
-    where the two are whole quarter hours apart. Where they are not, nothing says which of them is right.
+    where the two are whole quarter hours apart. Where they are not, nothing says which of them is right;
+    where only one is told, nothing contradicts it.
     """
     timed = placed.withColumns(
         {"of_event": _instant(F.col("time")), "of_commit": _instant(F.col("committime"))}
@@ -63,7 +64,7 @@ def times(placed: DataFrame) -> DataFrame:
     return timed.withColumns(
         {
             "committed_at": F.when(agree, F.col("of_event")).otherwise(F.col("of_commit")),
-            "clock_differs": ~agree,
+            "clock_differs": ~agree & F.col("time").isNotNull(),
         }
     )
 
@@ -72,7 +73,8 @@ def members(placed: DataFrame, contract: Contract) -> DataFrame:
     """The images' members by the contract's names: `before_members`, `after_members`, NULL for none.
 
     `{}` and null mean that an image was not sent. The key of a row is in `pkkey` as well, and stands in
-    where an image does not have it.
+    where an image does not have it; in the old image of an update only beside what that says of the key,
+    for `pkkey` may be the new one.
     """
     staged = with_objects(placed, {"old": "old_text", "current": "current_text"}, lower=False).withColumns(
         {
@@ -85,11 +87,20 @@ def members(placed: DataFrame, contract: Contract) -> DataFrame:
         }
     )
     op = F.col("op")
-    key = [F.lit(c.name.lower()) for c in contract.key]
-    names = F.transform(F.map_keys("current"), F.lower)
-    without_key = F.size(F.array_except(F.array(*key), names)) > 0
-    current = F.when(without_key, F.map_concat("key_members", "current")).otherwise(F.col("current"))
-    old = F.when(F.col("has_old"), F.col("old")).otherwise(F.when(op == "DEL", F.col("key_members")))
+    key = F.array(*(F.lit(c.name.lower()) for c in contract.key))
+
+    def lacking(image: str) -> Column:
+        return F.size(F.array_except(key, F.transform(F.map_keys(image), F.lower)))
+
+    def with_key(image: str, where: Column) -> Column:
+        return F.when(where, F.map_concat("key_members", image)).otherwise(F.col(image))
+
+    current = with_key("current", lacking("current") > 0)
+    in_old = (op == "DEL") & (lacking("old") > 0)
+    if len(contract.key) > 1:
+        in_old = in_old | ((op == "UPD") & lacking("old").between(1, len(contract.key) - 1))
+    told_old = with_key("old", in_old)
+    old = F.when(F.col("has_old"), told_old).otherwise(F.when(op == "DEL", F.col("key_members")))
     return staged.withColumns(
         {
             "before_members": F.when(op.isin("UPD", "DEL"), old),
@@ -129,6 +140,7 @@ def cells(staged: DataFrame, contract: Contract, binaries: str) -> DataFrame:
             "is_cut": F.coalesce(is_cut, F.lit(False)),
         }
     )
+    compared = compared.withColumn("before_gaps", _unsent(contract))
     read = images.read_cells(compared, both, contract, wire(binaries), held)
     before, after = (images.cells(side, contract) for side in both)
     own = [f"CASE WHEN op = 'DEL' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
@@ -138,6 +150,20 @@ def cells(staged: DataFrame, contract: Contract, binaries: str) -> DataFrame:
             "old_key": images.key_of(before, contract),
             "misfits": F.coalesce(*(images.misfits(s, contract, held) for s in both)),
         }
+    )
+
+
+def _unsent(contract: Contract) -> Column:
+    """The gaps of the image before: a large value that only this image lacks was there, and not sent."""
+    large = [change.literal(c.name) for c in contract.columns if c.sql_type.is_large]
+    if not large:
+        return F.col("before_gaps")
+    not_captured, unavailable = map(change.literal, (change.NOT_CAPTURED, change.UNAVAILABLE))
+    is_after = f"NOT element_at(after_gaps, name) <=> {not_captured}"
+    unsent = f"has_old AND name IN ({', '.join(large)}) AND {is_after}"
+    return F.expr(
+        f"transform_values(before_gaps, (name, state) ->"
+        f" CASE WHEN {unsent} THEN {unavailable} ELSE state END)"
     )
 
 

@@ -2,6 +2,9 @@
 
 JSON lies in JSON: `data` is text (or an object), in it `eventrow.old` and `.current` are text (or objects).
 Members match whatever their case, so each level is read as a map with lower-case names.
+
+Values are text. Where one is a JSON number, Spark would read a fraction as a double: one that may lose
+digits so is put in quotes before its level is read.
 """
 
 from __future__ import annotations
@@ -22,21 +25,43 @@ BEGINS = r"(?i)^\s*\{\s*\"event(source|row|data)\""
 
 _MAP = "MAP<STRING,STRING>"
 _BLANK = " \t\r\n"
+# What Spark takes for JSON beyond its standard.
+_STRICT = "map('allowSingleQuotes', 'false', 'allowNonNumericNumbers', 'false')"
+
+# A number that a double may not keep: with an exponent, or a fraction and more than 15 digits.
+_INEXACT = "-?(?=[0-9]++[.eE])(?=[0-9.]{17}|[0-9.]*+[eE])"
+# As the value of a member, at any depth of JSON in JSON; quotes and white space are escaped there.
+_MAY_BE_INEXACT = rf'"[\s\\nrt]*+:[\s\\nrt]*+{_INEXACT}'
+_NUMBER = rf"{_INEXACT}(?:0|[1-9][0-9]*+)(?:[.][0-9]++)?(?:[eE][+-]?[0-9]++)?(?=\s*+[,}}\]])"
+# From the number before, if any: texts and what is between them, and a number that is a value.
+_TO_NUMBER = rf'(?s)\G((?:"(?:[^"\\]++|\\.)*+"|[^":]++|:(?!\s*+{_NUMBER}))*+:\s*+)({_NUMBER})'
 
 
 def with_objects(frame: DataFrame, texts: Mapping[str, str], lower: bool = True) -> DataFrame:
     """Add columns with the members of JSON objects, map<string,string>; NULL where the text is no object.
 
-    Of duplicate members the last one counts. The text is read in brackets: of a bare one Spark takes the
-    first object and ignores what follows it.
+    Of duplicate members the last one counts. The text is read in brackets, with a null behind it: of a bare
+    one Spark takes the first object and ignores what follows it, and a text may close a bracket by itself.
     """
-    read = {n: F.expr(f"from_json(concat('[', {text}, ']'), 'ARRAY<{_MAP}>')") for n, text in texts.items()}
+    read = {
+        n: F.expr(f"from_json(concat('[', {text}, ',null]'), 'ARRAY<{_MAP}>', {_STRICT})")
+        for n, text in texts.items()
+    }
     names = "lower(name)" if lower else "name"
     one = {
-        n: F.expr(f"CASE WHEN size({n}) = 1 THEN transform_keys(get({n}, 0), (name, told) -> {names}) END")
+        n: F.expr(
+            f"CASE WHEN size({n}) = 2 AND get({n}, 1) IS NULL "
+            f"THEN transform_keys(get({n}, 0), (name, told) -> {names}) END"
+        )
         for n in texts
     }
     return frame.withColumns(read).withColumns(one)
+
+
+def _exact(text: str) -> Column:
+    """The text with quotes around the numbers that a double may not keep, where there may be any."""
+    quoted = F.regexp_replace(F.col(text), _TO_NUMBER, '$1"$2"')
+    return F.when(F.col("may_be_inexact"), quoted).otherwise(F.col(text))
 
 
 def _member(members: str, name: str) -> Column:
@@ -50,7 +75,10 @@ def parsed(raw: DataFrame, with_avro: bool) -> DataFrame:
     `is_segment`: a part of a split event. `fault`, `fault_detail`: why a message cannot be read.
     """
     text = raw.withColumn("text", F.col("value").cast("string"))
-    envelopes = with_objects(text, {"envelope": "text"})
+    # A character of JSON in JSON may be told by its number.
+    may_be_inexact = F.col("text").rlike(_MAY_BE_INEXACT) | F.col("text").contains("\\u00")
+    marked = text.withColumn("may_be_inexact", may_be_inexact)
+    envelopes = with_objects(marked.withColumn("exact_text", _exact("text")), {"envelope": "exact_text"})
     if with_avro:
         envelopes = ces_avro.with_envelope(envelopes)
     base64 = F.try_to_binary(_member("envelope", "data_base64"), F.lit("base64")).cast("string")
@@ -82,7 +110,7 @@ def parsed(raw: DataFrame, with_avro: bool) -> DataFrame:
         .withColumnsRenamed({"reason": "envelope_reason", "detail": "envelope_detail"})
     )
     is_segment = F.col("envelope_reason").isNull() & ~F.col("is_whole")
-    kept = [*RAW, *FAULT, "data", *ATTRIBUTES, *SEGMENT]
+    kept = [*RAW, *FAULT, "data", *ATTRIBUTES, *SEGMENT, "may_be_inexact"]
     return with_event(judged.select(*kept, is_segment.alias("is_segment")))
 
 
@@ -138,10 +166,14 @@ def with_event(messages: DataFrame, *carried: str) -> DataFrame:
     """Add what `data` says: the table, its columns and key, the transaction, and the two images as text."""
     whole = F.col("envelope_reason").isNull() & ~F.col("is_segment")
     # Bytes are written as base64.
-    data = F.when(F.ltrim("data", F.lit(_BLANK)).startswith("{"), F.col("data")).otherwise(
+    is_text = F.ltrim("data", F.lit(_BLANK)).startswith("{")
+    data = F.when(is_text, F.col("data")).otherwise(
         F.coalesce(F.try_to_binary("data", F.lit("base64")).cast("string"), F.col("data"))
     )
-    events = with_objects(messages.withColumn("event_text", F.when(whole, data)), {"event": "event_text"})
+    marked = messages.withColumns(
+        {"event_text": F.when(whole, data), "may_be_inexact": F.col("may_be_inexact") | ~is_text}
+    )
+    events = with_objects(marked.withColumn("exact_text", _exact("event_text")), {"event": "exact_text"})
     staged = events.withColumns(
         {
             "source_text": _member("event", "eventsource"),
@@ -151,8 +183,11 @@ def with_event(messages: DataFrame, *carried: str) -> DataFrame:
     staged = with_objects(staged, {"told": "source_text", "row": "row_text"}).withColumns(
         {"transaction_text": _member("told", "transaction"), "pkkey_text": _member("told", "pkkey")}
     )
-    staged = with_objects(staged, {"transaction": "transaction_text"}).withColumn(
-        "pkkey", F.expr(f"from_json(pkkey_text, 'ARRAY<{_MAP}>')")
+    staged = with_objects(staged, {"transaction": "transaction_text"}).withColumns(
+        {
+            "pkkey": F.expr(f"from_json(pkkey_text, 'ARRAY<{_MAP}>')"),
+            **{f"{side}_text": _member("row", side) for side in ("old", "current")},
+        }
     )
     named = "transform_keys(column, (name, told) -> lower(name))"
     staged = staged.withColumns(
@@ -174,7 +209,7 @@ def with_event(messages: DataFrame, *carried: str) -> DataFrame:
             _member("told", "cols").alias("cols"),
             *(_key_part(name).alias(f"key_{name}s") for name in ("name", "value")),
             *(_member("transaction", n).alias(n) for n in ("commitlsn", "sequencenumber", "committime")),
-            *(_member("row", side).alias(f"{side}_text") for side in ("old", "current")),
+            *(_exact(f"{side}_text").alias(f"{side}_text") for side in ("old", "current")),
             F.coalesce("envelope_reason", "reason").alias("fault"),
             F.coalesce("envelope_detail", "detail").alias("fault_detail"),
             *carried,
@@ -190,12 +225,13 @@ def _key_part(name: str) -> Column:
 
 def _event_problems() -> base.Problems:
     whole = F.col("whole")
-    nameless = _member("told", "schema").isNull() | _member("told", "tbl").isNull()
+    names = [F.coalesce(_member("told", name), F.lit("")) for name in ("schema", "tbl")]
+    nameless = F.col("told").isNull() | (names[0] == "") | (names[1] == "")
     found = base.Problems()
     found.add(whole & F.col("event").isNull(), "unparseable_data", F.col("event_text"))
     base.add_lone_surrogate(found, F.col("event_text"))
     found.add(
-        whole & F.coalesce(nameless, F.lit(True)),
+        whole & nameless,
         "no_table",
         "`eventsource` does not name schema and table",
     )

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.dialects import ces_avro
-from changeledger.dialects.ces_messages import ATTRIBUTES, BEGINS, FAULT, RAW, SEGMENT, with_event
+from changeledger.dialects.ces_messages import ATTRIBUTES, FAULT, RAW, SEGMENT, with_event
 
 # The other segments of an event, on its first one's row.
 PARTS = "parts"
@@ -36,6 +36,8 @@ def joined(messages: DataFrame, with_avro: bool) -> tuple[DataFrame, DataFrame]:
         .agg(F.sort_array(F.collect_list(F.struct(*member))).alias("segments"))
         .withColumn("kept", F.expr(f"filter(segments, (s, i) -> NOT {_IS_AGAIN})"))
         .withColumns({"first": F.expr("kept[0]"), "ends": F.expr("filter(kept, s -> s.is_final)")})
+        .withColumn("in_base64", F.expr(_IN_BASE64))
+        .withColumn("data", F.expr(_DATA))
         .withColumn("begins", (F.col("first")["segment"] == 0) | _begins_at_one(with_avro))
         .withColumn("last", F.expr(_LAST))
         .withColumn("state", F.expr(_STATE))
@@ -45,7 +47,9 @@ def joined(messages: DataFrame, with_avro: bool) -> tuple[DataFrame, DataFrame]:
         *(F.col("first")[name].alias(name) for name in (*RAW, *ATTRIBUTES, *SEGMENT)),
         *(F.lit(None).cast("string").alias(name) for name in FAULT),
         F.lit(False).alias("is_segment"),
-        F.expr("array_join(transform(kept, s -> s.segment_text), '')").alias("data"),
+        # A number may be in two segments.
+        F.lit(True).alias("may_be_inexact"),
+        "data",
         F.expr(others).cast(_PARTS_TYPE).alias(PARTS),
     )
     if with_avro:
@@ -55,6 +59,16 @@ def joined(messages: DataFrame, with_avro: bool) -> tuple[DataFrame, DataFrame]:
 
 # Of a segment `s` at place `i`: has one with its index come before it?
 _IS_AGAIN = "(i > 0 AND s.segment = segments[i - 1].segment)"
+# Bytes may be written as base64 of each segment, with padding, or of the whole. A piece of JSON may look
+# like it, but not all of them do.
+_IN_BASE64 = """
+    forall(kept, s -> length(s.segment_text) % 4 = 0 AND try_to_binary(s.segment_text, 'base64') IS NOT NULL)
+"""
+_DATA = """
+    array_join(transform(kept, s -> CASE
+        WHEN in_base64 THEN CAST(try_to_binary(s.segment_text, 'base64') AS STRING)
+        ELSE s.segment_text END), '')
+"""
 _LAST = """
     CASE WHEN size(ends) > 0 THEN ends[0].segment
          WHEN begins THEN first.segment + first.total - 1
@@ -74,10 +88,11 @@ _STATE = f"""
 
 
 def _begins_at_one(with_avro: bool) -> Column:
-    text = F.col("first")["segment_text"]
-    begins = text.rlike(BEGINS)
+    """Are segments counted from 1? Then what is there of them is an event, once all are; a rest is none."""
+    begins = F.expr("array_contains(transform(json_object_keys(data), name -> lower(name)), 'eventsource')")
+    begins = F.coalesce(begins, F.lit(False))
     if with_avro:
-        begins = begins | ces_avro.begins(text)
+        begins = begins | ces_avro.begins(F.col("data"))
     return (F.col("first")["segment"] == 1) & begins
 
 
