@@ -24,6 +24,12 @@ GOLDEN = {
     ("datetimeoffset", "varchar(40)"): [
         ("'2026-08-07 16:25:00 +02:00'", "'2026-08-07 14:25:00.000 +00:00'", LOOKS_OTHER)
     ],
+    # As many digits as the column has.
+    ("time(3)", "time(7)"): [
+        ("'16:25:00.120'", "'16:25:00.1200000'", LOOKS_OTHER),
+        ("'16:25:00.000'", "'16:25:00.0000000'", LOOKS_OTHER),
+        ("'16:25:00.120'", "'16:25:00.1200001'", DIFFERS),
+    ],
     ("char(5)", "char(5)"): [
         ("'x    '", "'x'", LOOKS_OTHER),
         ("'x'", "' x'", DIFFERS),

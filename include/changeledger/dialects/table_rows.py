@@ -17,10 +17,10 @@ from changeledger import images
 from changeledger.change import literal, quoted
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import Contract
+from changeledger.dialects import text_values
 
 # The columns of a raw table that are its own.
 OWN = ("run_id", "record", "_instance")
-_DATED = ("date", "timestamp_ntz")
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
@@ -144,7 +144,7 @@ def misfits(rows: Rows, contract: Contract, empty_is_null: bool = False) -> Colu
         f"THEN {literal(f'{c.name} {c.type}')} END"
         for c in contract.columns
         for read in rows.read(c.name)
-        if read.kind != c.spark_type
+        if not _is_as_read(read.kind, c)
     ]
     return F.expr(f"array_compact(array({', '.join(bad)}))") if bad else None
 
@@ -166,25 +166,23 @@ def _cell(rows: Rows, column: ContractColumn, empty_is_null: bool) -> str:
     return typed[0] if len(typed) == 1 else f"coalesce({', '.join(typed)})"
 
 
+def _is_as_read(kind: str, column: ContractColumn) -> bool:
+    """Is every value that was read in this type one of the column's? Not of a time or a GUID that is text."""
+    is_text = kind == "string" and text_values.is_read_here(column.sql_type)
+    return kind == column.spark_type and not is_text
+
+
 def _typed(told: str, kind: str, column: ContractColumn) -> str:
     wanted = column.spark_type
-    if column.sql_type.base == "uniqueidentifier":
-        return f"upper(CAST({told} AS STRING))"
-    if kind == wanted:
+    if _is_as_read(kind, column):
         return told
+    # Not every type can be cast to every other; text can.
+    text = told if kind == "string" else f"CAST({told} AS STRING)"
+    if text_values.is_read_here(column.sql_type):
+        return text_values.value(text_values.form(text, column), column)
     if wanted == "binary" and kind == "string":
         return f"try_to_binary(regexp_replace({told}, '^0[xX]', ''), 'hex')"
-    return _cast(told, kind, column)
-
-
-def _cast(told: str, kind: str, column: ContractColumn) -> str:
-    wanted = column.spark_type
-    if kind.startswith(_NUMBERS) and wanted.startswith(_NUMBERS):
-        return images.in_range(f"try_cast({told} AS {wanted})", column)
     if wanted.startswith("decimal") and kind == "string":
         return images.decimal(told, column.sql_type)
-    if wanted in _DATED and kind == "string":
-        # Spark would take years of more than four digits.
-        return f"CASE WHEN {told} RLIKE '^[0-9]{{4}}-' THEN try_cast({told} AS {wanted}) END"
-    # Not every type can be cast to every other; text can.
-    return images.in_range(f"try_cast(CAST({told} AS STRING) AS {wanted})", column)
+    is_number = kind.startswith(_NUMBERS) and wanted.startswith(_NUMBERS)
+    return images.in_range(f"try_cast({told if is_number else text} AS {wanted})", column)

@@ -35,9 +35,7 @@ def form_of(one: Column, other: Column) -> Form:
     if one.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
         return Form(f"CAST({{}} AS {_wide(one, other)})")
     # A point in time as text in one feed and as a timestamp in the other, or anything else.
-    text = _AS_TEXT.format("{0}")
-    cut = f"CASE WHEN instr({text}, '.') > 0 THEN rtrim('.', rtrim('0', {text})) ELSE {text} END"
-    return Form(cut, _AS_TEXT)
+    return Form(_without_zeros(_AS_TEXT.format("{0}")), _AS_TEXT)
 
 
 def _of_text(one: Column, other: Column) -> Form:
@@ -47,12 +45,19 @@ def _of_text(one: Column, other: Column) -> Form:
         return Form("upper({})", "{}")
     if bases & {"char", "nchar"}:
         return Form("rtrim({})", "{}")
+    if "time" in bases:
+        return Form(_without_zeros("{0}"), "{}")
     if "datetimeoffset" in bases:
         # The instant to the second, and its fraction, which may have more digits than Spark's types hold.
         fraction = "rtrim('0', regexp_extract({0}, '[.]([0-9]+)', 1))"
         instant = "date_trunc('SECOND', try_cast({0} AS TIMESTAMP))"
         return Form(f"coalesce(concat({instant}, '.', {fraction}), {{0}})", "{}")
     return _AS_IT_IS
+
+
+def _without_zeros(text: str) -> str:
+    """Without the zeros that end a fraction."""
+    return f"CASE WHEN instr({text}, '.') > 0 THEN rtrim('.', rtrim('0', {text})) ELSE {text} END"
 
 
 def _wide(one: Column, other: Column) -> str:
