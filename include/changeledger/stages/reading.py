@@ -90,8 +90,9 @@ def settled_pairs(decoded: DataFrame, dialect: Dialect) -> DataFrame:
 def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """Changes with what the ledger says of them beside: their id, and whether their mask agrees."""
     position = [F.col(c) for c in ("operation", "sort_key")]
-    # Where the source tells no position, the same words elsewhere are another change.
-    unplaced = F.when(F.col("commit_lsn").isNull(), F.col("record"))
+    # Where no source tells a position, the same words elsewhere are another change.
+    no_position = F.array(F.lit(change.POSITION_UNKNOWN), F.lit(change.REPAIRED))
+    unplaced = F.when(F.arrays_overlap(F.col("flags"), no_position), F.col("record"))
     change_id = images.fingerprint(
         [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
     )

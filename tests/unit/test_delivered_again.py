@@ -1,0 +1,47 @@
+"""When is a second delivery another change? Only where no source tells a position."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from changeledger.decoding import reader, records
+
+
+def metadata() -> dict[str, Any]:
+    columns = {"id": {"ordinal": 1, "type": "INT4", "primaryKeyPosition": 1}}
+    return {
+        "schemaId": "one",
+        "lineage": {"schema": "dbo", "table": "items"},
+        "tableStructure": {"tableColumns": columns},
+    }
+
+
+def change(operation: str, sequence: int | None, position: str | None) -> dict[str, Any]:
+    headers = {
+        "operation": operation,
+        "changeSequence": sequence and f"20260807162500{sequence:021}",
+        "streamPosition": position,
+        "externalSchemaId": "one",
+    }
+    return {"headers": headers, "data": {"id": 1}}
+
+
+def fates(spark: SparkSession, *told: dict[str, Any]) -> list[str]:
+    lines = [json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *told)]
+    read = records.messages(lines)
+    found = reader.results(spark, reader.feed_of("qlik_messages", read), read, {})
+    return [result["disposition"] for result in found][1:]
+
+
+def test_at_a_position_of_the_source_the_same_words_are_one_change(spark: SparkSession) -> None:
+    for position in (None, "mysql-bin.000001:4", "0000002a:000003b0:0005"):
+        again = [change("INSERT", 1, position), change("INSERT", 1, position), change("INSERT", 2, position)]
+        assert fates(spark, *again) == ["change", "duplicate", "change"]
+
+
+def test_rows_of_a_full_load_have_none(spark: SparkSession) -> None:
+    row = change("REFRESH", None, None)
+    assert fates(spark, row, row) == ["change", "change"]
