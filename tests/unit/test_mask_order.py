@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import SparkSession
 
-from changeledger.config import ByteOrder
+from changeledger.config import ByteOrder, Feed
+from changeledger.contract import Column, Contract
+from changeledger.dialects.qlik_tables import QLIK_TABLES
 from changeledger.mask_order import Evidence, Reading, settle
+from changeledger.stages.mask_orders import settled_alone
 
 NOTHING = Evidence()
 
@@ -120,3 +124,23 @@ def test_evidence_adds_up() -> None:
         big=11, little=22, either=33, undecided=44, neither=55, untested=66,
         examples={"big": "new", "neither": "kept"},
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [0, 1, 8])
+@pytest.mark.parametrize(("setting", "order"), [("auto", "big"), ("big", "big"), ("little", "little")])
+def test_a_table_of_one_byte_is_read_as_stated_without_a_look_at_its_records(
+    spark: SparkSession, columns: int, setting: str, order: str
+) -> None:
+    feed = Feed.model_validate(
+        {
+            "feed": "golden", "dialect": "qlik_tables", "database": "shop", "connection": "shop",
+            "source": {}, "tables": [{"table": "dbo.items"}], "mask_order": setting,
+        }
+    )  # fmt: skip
+    told = tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, columns + 1))
+    shape = Contract(table="dbo.items", columns=told)
+    nothing = spark.createDataFrame([], "nothing int")
+    assert settled_alone(QLIK_TABLES, feed, shape, nothing) == (
+        shape.model_copy(update={"mask_order": order}),
+        None,
+    )

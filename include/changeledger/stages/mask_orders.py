@@ -15,7 +15,7 @@ from changeledger.stages.run import Run, log
 _PUBLISHED: ByteOrder = "big"
 # Records of a window that are looked at: a proof needs ten, a source that turned shows within hundreds.
 _LOOKED_AT = 20_000
-# Wider masks only: of one byte there is one order.
+# Of one byte there is one order.
 _ONE_BYTE = 8
 
 
@@ -27,7 +27,7 @@ def settled(this: Run, shape: Contract, records: DataFrame) -> tuple[Contract, s
     """
     dialect, feed = this.dialect, this.feed
     if _is_plain(dialect, shape):
-        return _published(shape), None
+        return _as_stated(feed, shape), None
     stored = this.control.mask_evidence(feed.feed).get(shape.table)
     if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
         return shape.model_copy(update={"mask_order": stored.mask_order}), None
@@ -43,13 +43,20 @@ def settled_alone(
 ) -> tuple[Contract, str | None]:
     """As `settled`, from what these records say alone."""
     if _is_plain(dialect, shape):
-        return _published(shape), None
+        return _as_stated(feed, shape), None
     _, reading = _judged(dialect, feed, shape, records, mask_order.Evidence())
     return _read_as(shape, reading)
 
 
 def _is_plain(dialect: Dialect, shape: Contract) -> bool:
-    return dialect.mask_rules is None or max(c.ordinal for c in shape.columns) <= _ONE_BYTE
+    highest = max((c.ordinal for c in shape.columns), default=0)
+    return dialect.mask_rules is None or highest <= _ONE_BYTE
+
+
+def _as_stated(feed: Feed, shape: Contract) -> Contract:
+    """A stated order counts at any width: the zero bytes of the other end may be in the mask as well."""
+    order = _PUBLISHED if feed.mask_order == "auto" else feed.mask_order
+    return shape.model_copy(update={"mask_order": order})
 
 
 def _published(shape: Contract) -> Contract:
