@@ -37,6 +37,8 @@ MASK_DISAGREES: Final = "mask_disagrees"
 POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
+# The source does not tell the commit time: another clock stands in.
+CLOCK_SUSPECT: Final = "clock_suspect"
 # No source has told it: a person had the run make right what a proof had found wrong.
 REPAIRED: Final = "repaired"
 

@@ -259,7 +259,7 @@ def fingerprint(parts: Sequence[Column], images: Sequence[str], contract: Contra
     placed: list[Column] = []
     for number, part in enumerate(parts):
         placed += [F.when(part.isNotNull(), F.lit(number)), part]
-    said = [F.expr(f"xxhash64('{seed}', {', '.join(cells)})") for seed in ("a", "b")]
+    said = [F.expr(f"xxhash64({', '.join((literal(seed), *cells))})") for seed in ("a", "b")]
     return F.concat(*(F.lpad(F.hex(F.xxhash64(half, *placed)), 16, "0") for half in said))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.decoding.reader import feed_of
 from changeledger.dialects.base import Known
 from changeledger.dialects.qlik_messages_metadata import sql_type
 from changeledger.dialects.qlik_messages_shapes import Label, Shapes
@@ -124,6 +125,27 @@ def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None
     assert Shapes(feed(), known).routes(label("never")) == "metadata_unknown"
     stated = Shapes(feed(ORDERS), NOTHING)
     assert found(stated, Label("any", "SALES", "Orders", None)) == [(("no",), 0, None)]
+
+
+def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
+    contract = Contract.model_validate(
+        {"table": "hr.People", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
+    )
+    shapes = Shapes(feed_of("qlik_messages", []), Known({"hr.People": contract}, {}))
+    shapes.learn(metadata(None, "no", table="orders"), 100)
+    assert found(shapes, Label("any", None, "Orders", None)) == [(("no",), 0, None)]
+    assert found(shapes, Label("qlik.dbo.orders", None, None, None)) == [(("no",), 0, None)]
+    assert found(shapes, Label("qlik.people", None, None, None)) == [(("id",), 0, None)]
+    assert found(shapes, Label("any", "HR", "people", None)) == [(("id",), 0, None)]
+    assert shapes.routes(Label("any", None, "elsewhere", None)) == "metadata_unknown"
+    # Two tables have the name.
+    shapes.learn(metadata(None, "no", table="people"), 100)
+    assert shapes.routes(Label("any", None, "people", None)) == "metadata_unknown"
+
+
+def test_columns_that_differ_in_their_case_only_are_told() -> None:
+    fate, why = Shapes(feed(), NOTHING).learn(metadata("one", "id", "Name", "NAME"), 100)
+    assert (fate, why) == ("malformed_metadata", "columns differ in their case only: Name, NAME")
 
 
 @pytest.mark.parametrize(

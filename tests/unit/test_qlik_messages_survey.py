@@ -83,7 +83,13 @@ def test_a_topic_of_everything(spark: SparkSession) -> None:
         ("dbo.orders", "no"): [3, 8],
         ("others",): [0, 1, 4, 5, 6, 7, 10, 11],
     }
-    rows = decode_other(found.others, FEED).select("record.offset", "disposition", "reason").collect()
+    rows = (
+        decode_other(found.others, FEED).select("record.offset", "disposition", "reason", "detail").collect()
+    )
+    assert [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}] == [
+        "no metadata yet: unknown",
+        None,
+    ]
     assert sorted((row[0], row[1], row[2]) for row in rows) == [
         (0, "control", "metadata"),
         (1, "control", "metadata"),

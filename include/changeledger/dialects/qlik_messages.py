@@ -21,13 +21,13 @@ from pyspark.sql import functions as F
 
 from changeledger import change, images
 from changeledger.calibration import MaskRules
-from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.dialects import base
 from changeledger.dialects import qlik_messages_json as messages
 from changeledger.dialects.qlik_messages_avro import FAULT, JSON, is_enveloped
 from changeledger.dialects.qlik_messages_images import (
+    array_of,
     changed,
     mask_disagrees,
     read_images,
@@ -46,8 +46,6 @@ _OPERATIONS = {
 }
 # A mask of changes names a column of the key, but the message has no old key.
 OLD_KEY_UNKNOWN = "old_key_unknown"
-# The source does not tell the commit time: another clock stands in.
-CLOCK_SUSPECT = "clock_suspect"
 
 
 def decode(records: DataFrame, shape: Contract, feed: Feed) -> DataFrame:  # noqa: ARG001 - as every dialect's
@@ -96,11 +94,11 @@ def _problems(shape: Contract, with_avro: bool) -> base.Problems:
 
 
 def _change_columns(shape: Contract) -> list[Column]:
-    op, keys = F.col("op"), F.expr(f"array({', '.join(literal(c.name) for c in shape.key)})")
+    op = F.col("op")
     has_before = F.col("before").isNotNull()
     knows_old_key = (op == "UPDATE") & has_before & F.col("old_key_known")
     moved = knows_old_key & (F.col("old_key") != F.col("key"))
-    key_in_mask = F.arrays_overlap(F.col("in_mask"), keys)
+    key_in_mask = F.arrays_overlap(F.col("in_mask"), array_of([c.name for c in shape.key]))
     return [
         base.by_case(op, _OPERATIONS).alias("operation"),
         F.col("key"),
@@ -125,7 +123,7 @@ def _change_columns(shape: Contract) -> list[Column]:
                 change.KEY_CHANGED: moved,
                 change.ORDER_AMBIGUOUS: F.col("order_ambiguous"),
                 change.MASK_DISAGREES: mask_disagrees(shape),
-                CLOCK_SUSPECT: F.col("clock_suspect"),
+                change.CLOCK_SUSPECT: F.col("clock_suspect"),
             }
         ).alias("flags"),
         base.message_record().alias("record"),
@@ -149,11 +147,13 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:  # noqa: ARG001 - as 
         .otherwise(F.lit(change.QUARANTINED))
     )
     waits_for = F.when(fate == UNKNOWN, F.concat_ws(" ", F.lit("no metadata yet:"), F.col("schema_id")))
+    detail = F.coalesce(F.col(FATE_DETAIL), F.when(problem.isNotNull(), F.col("detail")), waits_for)
+    is_message = F.col("value").isNotNull()
     return base.without_change(
         staged,
         disposition,
-        F.when(F.col("value").isNotNull(), F.coalesce(problem, fate)),
-        F.coalesce(F.col(FATE_DETAIL), F.when(problem.isNotNull(), F.col("detail")), waits_for),
+        F.when(is_message, F.coalesce(problem, fate)),
+        F.when(is_message, detail),
     )
 
 

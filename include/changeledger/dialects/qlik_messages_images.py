@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -90,16 +92,22 @@ def read_images(staged: DataFrame, shape: Contract) -> DataFrame:
 
 def _key_texts(shape: Contract) -> Column:
     """array<string>: the texts of a deleted row, NULL for whatever fills the columns outside the key."""
-    key_only = f"IF({_in_key(shape)}, get(before_texts, at), NULL)"
+    key_only = f"IF({_is_filler(shape)}, NULL, get(before_texts, at))"
     return F.expr(f"transform({_names(shape)}, (name, at) -> {key_only})")
+
+
+def array_of(names: Sequence[str]) -> Column:
+    return F.expr(f"CAST(array({', '.join(map(literal, names))}) AS ARRAY<STRING>)")
 
 
 def _names(shape: Contract) -> str:
     return f"array({', '.join(map(literal, shape.names))})"
 
 
-def _in_key(shape: Contract) -> str:
-    return f"name IN ({', '.join(literal(c.name) for c in shape.key)})"
+def _is_filler(shape: Contract) -> str:
+    """Of a deleted row: what is outside the key; where no key is known, what is NULL."""
+    key = ", ".join(literal(c.name) for c in shape.key)
+    return f"name NOT IN ({key})" if key else "get(before_texts, at) IS NULL"
 
 
 def _gaps(side: str, shape: Contract) -> Column:
@@ -114,7 +122,7 @@ def _gaps(side: str, shape: Contract) -> Column:
         f"WHEN array_contains(absent, name) AND {is_null} THEN {not_captured}",
     ]
     if side == "before":
-        states.insert(0, f"WHEN op = 'DELETE' THEN IF({_in_key(shape)}, NULL, {not_captured})")
+        states.insert(0, f"WHEN op = 'DELETE' THEN IF({_is_filler(shape)}, {not_captured}, NULL)")
     if side == "before" and lobs:
         states.append(f"WHEN name IN ({', '.join(lobs)}) AND {is_null} THEN {literal(change.UNAVAILABLE)}")
     each = f"transform({_names(shape)}, (name, at) -> struct(name, CASE {' '.join(states)} END AS state))"
@@ -131,28 +139,31 @@ def changed(shape: Contract) -> Column:
     )
     without_mask = F.when(F.col("before").isNotNull(), different)
     either = F.col("in_mask")
-    lobs = [literal(c.name) for c in shape.columns if c.sql_type.is_large]
+    lobs = [c.name for c in shape.columns if c.sql_type.is_large]
     if lobs:
-        seen = F.array_intersect(F.expr(f"array({', '.join(lobs)})"), without_mask)
-        either = F.array_union(either, F.coalesce(seen, F.expr("CAST(array() AS array<string>)")))
+        seen = F.array_intersect(array_of(lobs), without_mask)
+        either = F.array_union(either, F.coalesce(seen, array_of([])))
     by_mask = F.array_intersect(F.expr(_names(shape)), either)
     return F.when(F.col("op") == "UPDATE", F.when(F.col("in_mask").isNull(), without_mask).otherwise(by_mask))
 
 
 def mask_disagrees(shape: Contract) -> Column:
-    """An insert sets the bits of all columns, a delete those of the key; no mask has bits of no column.
+    """An insert sets the bits of its values, a delete those of the key; no mask has bits of no column.
 
     A value whose bit says that it is not in the message is believed, but the masks are not.
     """
-    op, words = F.col("op"), F.col("change_words")
-    small = {c.name: c.ordinal for c in shape.columns if not c.sql_type.is_large}
-    keys = F.expr(f"array({', '.join(literal(c.name) for c in shape.key)})")
-    whole = F.coalesce(F.size("absent") == 0, F.lit(True))
-    others = F.array_except(F.col("in_mask"), keys)
+    op, in_mask = F.col("op"), F.col("in_mask")
+    small = {c.name: at for at, c in enumerate(shape.columns) if not c.sql_type.is_large}
+    some_unset = ~masks.is_full(
+        F.col("change_words"), {n: shape.columns[at].ordinal for n, at in small.items()}
+    )
+    told = images.names_where([f"get(after_texts, {at}) IS NOT NULL" for at in small.values()], [*small])
+    insert = (op == "INSERT") & some_unset & (F.size(F.array_except(F.expr(told), in_mask)) > 0)
+    key = [c.name for c in sorted(shape.key, key=lambda column: column.ordinal)]
+    # Where no key is known, nothing contradicts the mask.
+    delete = (op == "DELETE") & (in_mask != array_of(key)) if key else F.lit(False)
     highest = max(c.ordinal for c in shape.columns)
     beyond = masks.highest_set(F.col("change_bits"), shape.mask_order or "big") > highest
-    insert = (op == "INSERT") & whole & ~masks.is_full(words, small)
-    delete = (op == "DELETE") & ((F.size(others) > 0) | (F.size(F.array_except(keys, F.col("in_mask"))) > 0))
     value = "coalesce(element_at(after, name), element_at(before, name))"
     there = (op != "DELETE") & F.expr(f"exists(absent, name -> {value} IS NOT NULL)")
     by_changes = F.col("change_bits").isNotNull() & (beyond | insert | delete)

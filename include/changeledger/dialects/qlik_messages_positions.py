@@ -15,6 +15,7 @@ from changeledger.dialects import base
 
 _LSN = "^([0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4})(?![0-9a-fA-F])"
 _ISO = r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
+_DATE_OF_1970 = r"^1970-\d{2}-\d{2}\z"
 # The whole change sequence: year to second, hundredths, and a counter of 19 digits.
 _SEQUENCE_DIGITS = 35
 # Below every LSN that SQL Server writes, above the rows of a full load.
@@ -80,7 +81,7 @@ def sort_key() -> Column:
 def _instant(text: Column) -> Column:
     """ISO text, in UTC where it has no zone; a number is in the unit that its size tells.
 
-    A number below 10^9 is no time: it becomes the beginning of 1970.
+    A number below 10^9, an empty text and a date of 1970 are no time: they become the beginning of 1970.
     """
     number = text.try_cast("bigint")
     micros = (
@@ -88,11 +89,12 @@ def _instant(text: Column) -> Column:
         .when(number >= 10**15, number)
         .when(number >= 10**12, number * 1000)
         .when(number >= 10**9, number * 10**6)
-        .otherwise(F.lit(0))
         .cast("bigint")
     )
-    counted = F.when(number.isNotNull() & (micros <= _LAST_MICROS), F.timestamp_micros(micros))
-    return F.coalesce(F.when(text.rlike(_ISO), text.try_cast("timestamp")), counted)
+    counted = F.when(micros <= _LAST_MICROS, F.timestamp_micros(micros))
+    is_none = (text == "") | text.rlike(_DATE_OF_1970) | (text.try_cast("decimal(38,6)") < 10**9)
+    unknown = F.when(is_none, F.timestamp_seconds(F.lit(0)))
+    return F.coalesce(F.when(text.rlike(_ISO), text.try_cast("timestamp")), counted, unknown)
 
 
 def _known(instant: Column) -> Column:

@@ -37,7 +37,7 @@ class Label(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The shape of messages that were written in `[since, until)`, in microseconds from 1970."""
+    """The shape of messages that were written in `[since, until)`: microseconds from 1970, or offsets."""
 
     shape: Contract
     since: int = _ALWAYS
@@ -49,7 +49,7 @@ class Shapes:
 
     def __init__(self, feed: Feed, known: base.Known) -> None:
         self._feed = feed
-        self._contracts = known.contracts
+        self._contracts = {table.lower(): contract for table, contract in known.contracts.items()}
         self._known = dict(known.shapes)
         self._learnt: dict[str, Contract] = {}
 
@@ -89,7 +89,7 @@ class Shapes:
         versions = self._versions(config.table)
         if versions:
             return self._stated(versions)
-        contract = metadata.stated(config) or self._contracts.get(config.table)
+        contract = metadata.stated(config) or self._contracts.get(config.table.lower())
         return UNKNOWN if contract is None else [Route(contract)]
 
     def _stated(self, routes: Sequence[Route]) -> Sequence[Route] | str:
@@ -115,9 +115,9 @@ class Shapes:
     def _table(self, label: Label) -> str | None:
         """`schema.table` as the message names it; else the feed's table that the topic is named after.
 
-        None where neither tells one table.
+        A feed that lists no tables has all that are known. None where neither tells one table.
         """
-        tables = [config.table for config in self._feed.tables]
+        tables = [config.table for config in self._feed.tables] or self._known_tables()
         if label.table is not None and label.schema is not None:
             return f"{label.schema}.{label.table}"
         name = f".{label.table or label.topic}".lower()
@@ -125,4 +125,8 @@ class Shapes:
         short = whole or [t for t in tables if name.endswith(f".{t.lower().split('.', 1)[1]}")]
         if len(short) == 1:
             return short[0]
-        return label.table if label.table is not None and not short else None
+        return label.table if self._feed.tables and not short else None
+
+    def _known_tables(self) -> Sequence[str]:
+        told = (contract.table for contract in (*self._known.values(), *self._contracts.values()))
+        return list({table.lower(): table for table in told}.values())

@@ -54,9 +54,8 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
 
 def _labels(raw: DataFrame) -> Sequence[Row]:
     """Rows (topic, label, label_text, metadata): each label once, and each metadata message."""
-    told_at = F.coalesce(F.unix_micros("timestamp"), F.lit(0))
     metadata = F.struct(
-        told_at.alias("told_at"),
+        _told_at().alias("told_at"),
         F.struct("topic", "partition", "offset").alias("at"),
         _place().alias("place"),
         F.make_valid_utf8(messages.text_of(raw).cast("string")).alias("text"),
@@ -69,6 +68,11 @@ def _labels(raw: DataFrame) -> Sequence[Row]:
         .withColumn("label_text", F.to_json("label"))
         .collect()
     )
+
+
+def _told_at() -> Column:
+    """When a message was written; of one without a time, its offset says what came before it."""
+    return F.coalesce(F.unix_micros("timestamp"), F.col("offset"))
 
 
 def _place() -> Column:
@@ -126,13 +130,12 @@ class _Sorted:
         self._others.append(here & ~self._label_text.isin(list(found)))
 
     def _add(self, routes: Sequence[Route], condition: Column) -> None:
-        told_at = F.coalesce(F.unix_micros("timestamp"), F.lit(0))
         for route in routes:
             during = condition
             if route.since:
-                during = during & (told_at >= route.since)
+                during = during & (_told_at() >= route.since)
             if route.until is not None:
-                during = during & (told_at < route.until)
+                during = during & (_told_at() < route.until)
             self.tables.setdefault(route, []).append(during)
 
     @property

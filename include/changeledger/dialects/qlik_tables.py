@@ -27,13 +27,14 @@ from changeledger.change import literal, quoted
 from changeledger.config import Feed, QlikTablesSource
 from changeledger.contract import Contract
 from changeledger.dialects import base, table_rows
-from changeledger.dialects.qlik_tables_header import Header
+from changeledger.dialects.qlik_tables_header import Header, is_known
 from changeledger.dialects.qlik_tables_sql import (
     CHANGE_MASK,
     CHANGE_OPER,
     CHANGE_SEQ,
     OPERATION,
     SEQ_DIGITS,
+    TIMESTAMP,
     ChangeTables,
     is_header,
 )
@@ -79,11 +80,12 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
             "mask_bytes": header.mask(),
             "commit_lsn": header.commit_lsn(),
             "transaction_id": header.transaction_id(),
-            "committed_at": header.committed_at(),
+            "stamp": header.stamp(),
             "image": table_rows.image(table_rows.cells(rows, contract, empty_is_null), contract),
         }
     ).withColumns(
         {
+            "committed_at": header.committed_at(F.col("stamp")),
             "key": images.key_of(images.fields("image", contract), contract),
             **_masked(contract),
         }
@@ -104,8 +106,11 @@ def _source(feed: Feed) -> QlikTablesSource:
 
 
 def _masked(contract: Contract) -> dict[str, Column]:
-    """What the mask says: `set_columns`, whether it sets a header's bit, and its `highest` ordinal."""
-    if contract.mask_order is None:
+    """What the mask says: `set_columns`, whether it sets a header's bit, and its `highest` ordinal.
+
+    It says nothing where its byte order is not settled, or where no column of the source is known.
+    """
+    if contract.mask_order is None or not contract.columns:
         nothing = {"set_columns": "array<string>", "sets_header": "boolean", "highest": "int"}
         return {name: F.lit(None).cast(kind) for name, kind in nothing.items()}
     ordinals = {c.name: c.ordinal for c in contract.columns}
@@ -130,6 +135,9 @@ def _beside_the_key(rows: Rows, contract: Contract) -> list[tuple[str, str, str]
 
 def _problems(header: Header, contract: Contract, empty_is_null: bool) -> base.Problems:
     found = base.Problems()
+    missing = header.missing()
+    if missing is not None:
+        found.add(F.lit(True), "no_header", missing)
     told = F.concat_ws(" ", header.text(CHANGE_OPER), header.text(OPERATION))
     found.add(
         F.coalesce(~F.col("letter").isin(*_OPERATIONS), F.lit(True)),
@@ -150,6 +158,9 @@ def _problems(header: Header, contract: Contract, empty_is_null: bool) -> base.P
             "value_does_not_fit",
             F.concat(F.lit("no value of "), F.concat_ws(", ", unfit)),
         )
+    stamp = header.text(TIMESTAMP)
+    bad_time = stamp.isNotNull() & F.col("stamp").isNull()
+    found.add(bad_time, "malformed_time", F.concat(F.lit("the timestamp is "), stamp))
     found.add(F.col("committed_at").isNull(), "no_commit_time", "neither timestamp nor change_seq tells it")
     of_a_row = F.col("letter") != "T"
     found.add(of_a_row & images.key_is_null("key", contract), "null_key", "a column of the key is NULL")
@@ -169,7 +180,7 @@ def _add_mask_problems(found: base.Problems, header: Header, contract: Contract)
     )
     if contract.mask_order is None:
         return
-    last = max(c.ordinal for c in contract.columns)
+    last = max((c.ordinal for c in contract.columns), default=0)
     found.add(
         masked & (F.col("highest") > last),
         "mask_width",
@@ -182,8 +193,9 @@ def _add_mask_problems(found: base.Problems, header: Header, contract: Contract)
 
 def _flags(contract: Contract) -> Column:
     letter, told = F.col("letter"), F.col("set_columns")
-    key = [c.name for c in sorted(contract.key, key=lambda c: c.ordinal)]
-    key_only = f"set_columns <=> array({', '.join(map(literal, key))})"
+    key = [literal(c.name) for c in sorted(contract.key, key=lambda c: c.ordinal)]
+    # Where no key is known, nothing contradicts the mask.
+    key_only = f"set_columns <=> array({', '.join(key)})" if key else "true"
     filled = ", ".join(
         f"CASE WHEN image.{quoted(n)} IS NOT NULL THEN {literal(n)} END" for n in contract.names
     )
@@ -197,6 +209,7 @@ def _flags(contract: Contract) -> Column:
         {
             change.MASK_DISAGREES: told.isNotNull() & disagrees,
             change.POSITION_UNKNOWN: letter == "",
+            change.CLOCK_SUSPECT: (letter != "") & ~is_known(F.col("stamp")),
         }
     )
 
@@ -244,7 +257,7 @@ def _columns(contract: Contract) -> list[Column]:
 
 def mask_rules(shape: Contract) -> MaskRules:
     """The header's columns are those before the first one of the shape."""
-    first = min(c.ordinal for c in shape.columns)
+    first = min((c.ordinal for c in shape.columns), default=1)
     return MaskRules("key", tuple(range(1, first)))
 
 

@@ -31,6 +31,11 @@ _TIME = r"^(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d+$"
 _FIRST_TIME = "1971-01-01 00:00:00"
 
 
+def is_known(stamp: Column) -> Column:
+    """Is a timestamp one that the source has told?"""
+    return F.coalesce(stamp >= F.lit(_FIRST_TIME).cast("timestamp"), F.lit(False))
+
+
 @dataclass(frozen=True)
 class Header:
     """Expressions on the header of each row. A column that is not stored is NULL."""
@@ -43,6 +48,13 @@ class Header:
 
     def has(self, header: str) -> bool:
         return self.rows.has(self.name(header))
+
+    def missing(self) -> str | None:
+        """What there is to say of a table that has no column which tells changes from a full load."""
+        names = [self.name(header) for header in (CHANGE_SEQ, CHANGE_OPER, OPERATION)]
+        if any(map(self.rows.has, names)):
+            return None
+        return f"none of the columns {', '.join(names)} is there: correct `header_prefix`"
 
     def text(self, header: str) -> Column:
         """Without the blanks around it, and NULL where nothing is left."""
@@ -87,13 +99,18 @@ class Header:
     def transaction_id(self) -> Column:
         return self.text(TRANSACTION_ID)
 
-    def committed_at(self) -> Column:
-        """The timestamp, in UTC; else the time in the change_seq, which runs up to 3 s behind it.
+    def stamp(self) -> Column:
+        """The timestamp, in UTC; NULL where there is none or where it is no point in time."""
+        told = self.text(TIMESTAMP)
+        # Spark takes a time of day for one of today.
+        return in_calendar(F.when(told.rlike("^[0-9]{4}-"), told.try_cast("timestamp")))
+
+    def committed_at(self, stamp: Column) -> Column:
+        """The timestamp; else the time in the change_seq, which runs up to 3 s behind it.
 
         Rows of the full load tell no time: the beginning of 1970 stands for it.
         """
-        stamp = in_calendar(self.rows.text(self.name(TIMESTAMP)).try_cast("timestamp"))
-        known = F.when(stamp >= F.lit(_FIRST_TIME).cast("timestamp"), stamp)
+        known = F.when(is_known(stamp), stamp)
         in_seq = F.regexp_replace(self.text(CHANGE_SEQ), _TIME, "$1-$2-$3 $4:$5:$6.$7").try_cast("timestamp")
         unknown = F.when(self.letter() == "", F.timestamp_seconds(F.lit(0)))
         return F.coalesce(known, in_seq, unknown)
