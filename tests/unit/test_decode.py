@@ -207,7 +207,7 @@ def test_bits_beyond_the_header_are_those_of_the_columns(spark: SparkSession) ->
     )
     assert update["changed"] == ["name"]
     assert update["table"] == "items"
-    assert update["flags"] == ["before_unknown"]
+    assert update["flags"] == ["clock_suspect", "before_unknown"]
 
 
 def test_debezium_without_a_schema_is_text_with_the_key_of_the_message(spark: SparkSession) -> None:
