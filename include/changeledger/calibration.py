@@ -174,6 +174,8 @@ def _obeys(order: ByteOrder, sets: _Sets, highest: int) -> str:
     not_beyond = f"{order}_top <= {highest}"
     if sets.key is None:
         deleted = f"({all_words(all_sure, sets.sure)})"
+        # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
+        not_beyond = f"({not_beyond} OR length(mask) > {masks.width(highest)})"
     elif any(sets.key):
         deleted = f"({not_beyond} AND {all_words(only_key(sets.key), sets.every)})"
     else:

@@ -15,6 +15,7 @@ from sqlalchemy.dialects import mssql, postgresql, sqlite
 from changeledger.config import Feed
 from changeledger.dialects.base import ChangeTable, TableReader
 from changeledger.dialects.qlik_tables_sql import ChangeTables
+from changeledger.dialects.sqlserver_cdc import source_table
 from changeledger.dialects.sqlserver_cdc_tables import CaptureTables
 from changeledger.errors import ConfigError, ContractError, GapError
 from changeledger.window import Window
@@ -40,6 +41,17 @@ class Memory:
         # SQLite keeps times as text, and would cast them to a number.
         plain = re.sub(r"CAST\(('[^']*') AS DATETIME\)", r"\1", sql(query, sqlite.dialect()))
         return self.session.execute(plain)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dbo_orders", "dbo_orders_CT", "cdc.dbo_orders_CT", "[cdc].[dbo_orders_CT]", "CDC.dbo_orders_ct",
+        "fn_cdc_get_all_changes_dbo_orders", "cdc.fn_cdc_get_net_changes_dbo_orders", "dbo.orders",
+    ],
+)  # fmt: skip
+def test_what_rows_are_read_from_names_their_table(name: str) -> None:
+    assert source_table(name) == "dbo.orders"
 
 
 def sql(query: Select[Any], dialect: Any) -> str:

@@ -22,15 +22,23 @@ HALVES = (
     "key struct<id:int>, previous_key struct<id:int>, before struct<id:int,a:int>, "
     "after struct<id:int,a:int>, before_gaps map<string,string>, "
     f"record {change.RECORD_TYPE}, part string, pair_key binary, disposition string, reason string, "
-    "detail string, flags array<string>"
+    "detail string, flags array<string>, mask string"
 )
 
 
-def half(at: int, part: str, pair: str | None, disposition: str = "change", row: int = 1) -> tuple[Any, ...]:
-    image = (at, at)
+def half(
+    at: int,
+    part: str,
+    pair: str | None,
+    disposition: str = "change",
+    row: int = 1,
+    says: int | None = None,
+    mask: str = "02",
+) -> tuple[Any, ...]:
+    image = (at, at) if says is None else (says, says)
     before, after = (image, None) if part == "before" else (None, image)
-    key = None if pair is None else pair.encode()
-    return ((row,), None, before, after, None, ("t", 0, at, None), part, key, disposition, None, None, None)
+    key, record = None if pair is None else pair.encode(), ("t", 0, at, None)
+    return (row,), None, before, after, None, record, part, key, disposition, None, None, None, mask
 
 
 def joined(spark: SparkSession, *rows: tuple[Any, ...]) -> dict[int, tuple[Any, ...]]:
@@ -72,6 +80,39 @@ def test_a_pair_of_two_keys_moves_its_row(spark: SparkSession) -> None:
     found = pairs.join_images(spark.createDataFrame(halves, HALVES)).collect()
     told = {r["record"]["offset"]: (r["previous_key"], r["flags"]) for r in found}
     assert told == {0: (Row(id=1), ["key_changed"]), 1: (None, None), 2: (None, ["before_unknown"])}
+
+
+def test_a_half_that_comes_again_is_a_duplicate_of_the_first(spark: SparkSession) -> None:
+    rows = [
+        half(0, "before", "p", says=1), half(1, "after", "p", says=2),
+        half(2, "before", "p", says=1), half(3, "after", "p", says=2),
+        half(4, "before", "q", says=1), half(5, "after", "q", says=2), half(6, "after", "q", says=2),
+        half(7, "before", "lonely", says=1), half(8, "before", "lonely", says=1),
+    ]  # fmt: skip
+    again = ("duplicate", "delivered_again")
+    found = joined(spark, *rows)
+    assert {at: told[:2] for at, told in found.items()} == {
+        0: ("paired", None), 1: ("change", None), 2: again, 3: again,
+        4: ("paired", None), 5: ("change", None), 6: again,
+        7: ("quarantined", "before_without_after"), 8: again,
+    }  # fmt: skip
+    assert found[1] == ("change", None, 1, 2, 0, None)
+    assert joined(spark, *reversed(rows)) == found
+
+
+def test_halves_that_nothing_tells_apart_are_quarantined(spark: SparkSession) -> None:
+    rows = [half(0, "before", "p"), half(1, "after", "p"), half(2, "before", "p"), half(3, "after", "p")]
+    assert {told[:2] for told in joined(spark, *rows).values()} == {("quarantined", "ambiguous_pair")}
+
+
+def test_halves_of_one_update_have_one_mask(spark: SparkSession) -> None:
+    rows = [
+        half(0, "before", "p", mask="02"), half(1, "after", "p", mask="06"),
+        # Where before records have none.
+        half(2, "before", "q", mask=""), half(3, "after", "q", mask="06"),
+    ]  # fmt: skip
+    found = joined(spark, *rows)
+    assert {at: found[at][-1] for at in (1, 3)} == {1: ["mask_disagrees"], 3: None}
 
 
 def ledger(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:

@@ -44,6 +44,8 @@ _OPERATIONS = {
     4: change.UPDATE,
     5: change.UPDATE,
 }
+# The width of `__$update_mask` as SQL Server has it.
+_MASK_BYTES = 128
 # 10 bytes in base64, as exports write binary columns.
 _BASE64_LENGTH = 16
 
@@ -94,7 +96,9 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     staged = staged.withColumn("changed", masks.columns(F.col("mask_words"), ordinals))
     judged = _problems(rows, contract, masks.width(highest)).told(staged)
     before_gaps, after_gaps = _gaps(rows, contract)
-    with_gaps = judged.withColumns({"before_gaps": before_gaps, "after_gaps": after_gaps})
+    with_gaps = judged.withColumns(
+        {"before_gaps": before_gaps, "after_gaps": after_gaps, "pair_key": _pair_key(rows, contract)}
+    )
     return with_gaps.select(*_columns(contract, ordinals))
 
 
@@ -123,6 +127,12 @@ def _mask(rows: Rows) -> Column:
         return told if kind == "binary" else F.try_to_binary(hexadecimal, F.lit("hex"))
 
     return rows.first(UPDATE_MASK, read, "binary")
+
+
+def _pair_key(rows: Rows, contract: Contract) -> Column:
+    """What 3 and 4 of one update share; without seqval only their key tells a statement's rows apart."""
+    by_key = [] if rows.has(SEQVAL) or not contract.key else [lsn.big_endian(F.xxhash64("key"), 8)]
+    return F.when(F.col("code").isin(3, 4), F.concat(F.col("order_prefix"), *by_key))
 
 
 def _gaps(rows: Rows, contract: Contract) -> tuple[Column, Column]:
@@ -196,12 +206,16 @@ def _add_mask_problems(found: base.Problems, rows: Rows, contract: Contract, mas
         "malformed_mask",
         F.concat(F.lit("the mask is "), received),
     )
+    width = F.length("mask_bytes")
+    # The rows may lack the table's last columns, whose bits the mask has. But none has more bytes than SQL
+    # Server's type, and an insert or delete sets all bits: a wider mask of it is ones from its first bit on.
+    is_full = F.hex("mask_bytes").rlike("^(01|03|07|0F|1F|3F|7F|FF)(FF)*$")
+    unexplained = F.when(width > mask_width, (width > _MASK_BYTES) | (F.col("code").isin(1, 2) & ~is_full))
     found.add(
-        F.length("mask_bytes") != mask_width,
+        (width < mask_width) | unexplained,
         "mask_width",
         F.concat(
-            F.lit(f"the mask of {contract.table} has {mask_width} bytes, this one "),
-            F.length("mask_bytes").cast("string"),
+            F.lit(f"the mask of {contract.table} has {mask_width} bytes, this one is 0x"), F.hex("mask_bytes")
         ),
     )
 
@@ -237,7 +251,7 @@ def _columns(contract: Contract, ordinals: dict[str, int]) -> list[Column]:
         F.col("reason"),
         F.col("detail"),
         part.alias("part"),
-        F.when(code.isin(3, 4), F.col("order_prefix")).alias("pair_key"),
+        F.col("pair_key"),
         F.lit(None).cast("binary").alias("raw_key"),
         table_rows.as_it_came().alias("raw_value"),
         F.lit(None).cast(base.HEADERS_TYPE).alias("raw_headers"),
@@ -249,8 +263,12 @@ def mask_rules(shape: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
 
 
 def source_table(name: str) -> str:
-    """`cdc.dbo_orders_CT` is `dbo.orders`: by default a capture instance is named after its table."""
-    instance = re.sub(r"(?i)^cdc\.|_ct$", "", name)
+    """`cdc.dbo_orders_CT` is `dbo.orders`: by default a capture instance is named after its table.
+
+    So are the functions that read it, `cdc.fn_cdc_get_all_changes_dbo_orders`; names may stand in brackets.
+    """
+    of_cdc = r"(?i)^(cdc\.)?(fn_cdc_get_(all|net)_changes_)?|_ct$"
+    instance = re.sub(of_cdc, "", re.sub(r"[\[\]]", "", name))
     return instance if "." in instance else instance.replace("_", ".", 1)
 
 

@@ -17,40 +17,81 @@ def join_images(decoded: DataFrame) -> DataFrame:
     the same rows, with `paired_record` on completed changes and the disposition settled: a before record
     is `paired`, or quarantined when nothing follows it in its complete window; an after record alone is
     legal, its before image unknown. Where the two have different keys, the row moved.
+
+    A half that was delivered again is a duplicate of the first. Where halves of one kind differ, which of
+    them belong together is not known: all of that `pair_key` are quarantined.
     """
     decoded = sealed(decoded)
     half = F.col("pair_key").isNotNull() & (F.col("disposition") == change.CHANGE)
     whole = decoded.where(~half).withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
-    pair = Window.partitionBy("pair_key").orderBy(F.col("part").desc())  # before, then after
-    partner = F.lag(F.struct("key", "before", "before_gaps", "record", "part")).over(pair)
-    is_after = F.col("part") == "after"
-    followed = F.lead("part").over(pair) == "after"
+    is_after, is_before = F.col("part") == "after", F.col("part") == "before"
+    in_order = Window.partitionBy("pair_key").orderBy("part", "record")
+    all_of_it = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    said, old = F.col("said"), F.struct("key", "before", "before_gaps", "mask", "record")
+    differs = F.lit(False)
+    for part in (is_after, is_before):
+        told = F.when(part, said)
+        differs |= F.coalesce(F.min(told).over(all_of_it) != F.max(told).over(all_of_it), F.lit(False))
     halves = (
         decoded.where(half)
-        .withColumns({"partner": F.when(is_after, partner), "followed": F.coalesce(followed, F.lit(False))})
-        .withColumn("partner", F.when(F.col("partner")["part"] == "before", F.col("partner")))
+        .withColumn("said", F.xxhash64("before", "after", "mask"))
+        .withColumns(
+            {
+                "partner": F.first(F.when(is_before, old), ignorenulls=True).over(all_of_it),
+                "followed": F.bool_or(is_after).over(all_of_it),
+                "again": F.coalesce(F.lag("part").over(in_order) == F.col("part"), F.lit(False)),
+                "differs": differs,
+            }
+        )
+        .withColumn("partner", F.when(is_after & ~F.col("differs"), F.col("partner")))
     )
-    lonely = (F.col("part") == "before") & ~F.col("followed")
-    no_before = is_after & F.col("partner").isNull()
-    old_key = F.col("partner")["key"]
-    moved = old_key.isNotNull() & ~old_key.eqNullSafe(F.col("key"))
+    partner = F.col("partner")
+    moved = ~partner["key"].eqNullSafe(F.col("key"))
+    # Qlik's before records have none, or no bit in it.
+    disagree = (partner["mask"] != F.col("mask")) & (F.ltrim(partner["mask"], F.lit("0")) != "")
+    flags = F.col("flags")
+    for condition, flag in (
+        (is_after & partner.isNull(), change.BEFORE_UNKNOWN),
+        (partner.isNotNull() & moved, change.KEY_CHANGED),
+        (disagree, change.MASK_DISAGREES),
+    ):
+        flags = F.when(condition, with_flag(flags, flag)).otherwise(flags)
+    faults = (
+        (
+            F.col("differs"),
+            change.QUARANTINED,
+            "ambiguous_pair",
+            "several before or after rows stand at one position, and no key tells which belong together",
+        ),
+        (F.col("again"), change.DUPLICATE, "delivered_again", None),
+        (
+            is_before & ~F.col("followed"),
+            change.QUARANTINED,
+            change.BEFORE_WITHOUT_AFTER,
+            "the row of the new values is not in the complete window",
+        ),
+    )
+    disposition = F.when(is_before, F.lit(change.PAIRED)).otherwise(F.col("disposition"))
+    reason = detail = F.lit(None).cast("string")
+    for condition, outcome, name, words in reversed(faults):
+        disposition = F.when(condition, F.lit(outcome)).otherwise(disposition)
+        reason = F.when(condition, F.lit(name)).otherwise(reason)
+        detail = F.when(condition, F.lit(words)).otherwise(detail)
     settled = halves.withColumns(
         {
-            "paired_record": F.col("partner")["record"],
-            "previous_key": F.when(moved, old_key).otherwise(F.col("previous_key")),
-            "before": F.coalesce(F.col("partner")["before"], F.col("before")),
-            "before_gaps": F.coalesce(F.col("partner")["before_gaps"], F.col("before_gaps")),
-            "disposition": F.when(lonely, F.lit(change.QUARANTINED))
-            .when(F.col("part") == "before", F.lit(change.PAIRED))
-            .otherwise(F.col("disposition")),
-            "reason": F.when(lonely, F.lit(change.BEFORE_WITHOUT_AFTER)),
-            "detail": F.when(lonely, F.lit("the row of the new values is not in the complete window")),
-            "flags": F.when(no_before, with_flag(F.col("flags"), change.BEFORE_UNKNOWN))
-            .when(moved, with_flag(F.col("flags"), change.KEY_CHANGED))
-            .otherwise(F.col("flags")),
+            "paired_record": partner["record"],
+            "previous_key": F.when(partner.isNotNull() & moved, partner["key"]).otherwise(
+                F.col("previous_key")
+            ),
+            "before": F.coalesce(partner["before"], F.col("before")),
+            "before_gaps": F.coalesce(partner["before_gaps"], F.col("before_gaps")),
+            "disposition": disposition,
+            "reason": reason,
+            "detail": detail,
+            "flags": flags,
         }
     )
-    return settled.drop("partner", "followed").unionByName(whole)
+    return settled.drop("partner", "followed", "again", "differs", "said").unionByName(whole)
 
 
 def with_flag(flags: Column, flag: str) -> Column:
