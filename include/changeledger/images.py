@@ -62,14 +62,20 @@ def unknown_members(members: Column, contract: Contract) -> Column:
     return F.when(~has_shape(members, contract) & (F.size(extra) > 0), extra)
 
 
-def read_cells(
-    frame: DataFrame, sides: Sequence[str], contract: Contract, wire: Wire, held: Sequence[str]
+def read_cells(  # noqa: PLR0913, PLR0917 - what a cell is read by
+    frame: DataFrame,
+    sides: Sequence[str],
+    contract: Contract,
+    wire: Wire,
+    held: Sequence[str],
+    encoded: Sequence[str] = (),
 ) -> DataFrame:
     """Add the typed cells of images as columns `<side>_0`, `<side>_1`, ... from `<side>_texts`.
 
     Each cell is a column of its own until the image is complete: Spark copies an expression to wherever
     a field of a struct is used, and a wide table would drown in copies. So is a form that is more than
-    the text. A placeholder is no value, whatever type its column has.
+    the text. A placeholder is no value, whatever type its column has: one of `held`, or of `encoded`,
+    which in a column of text are text like any other.
     """
     forms, values = [], []
     for side in sides:
@@ -81,7 +87,7 @@ def read_cells(
                 form = f"{side}_form_{at}"
             value = in_range(wire.value(form, column), column)
             if column.spark_type in {"string", "binary"}:
-                value = f"CASE WHEN NOT {_is_one_of(told, held)} THEN {value} END"
+                value = f"CASE WHEN NOT {_is_held(told, column, held, encoded)} THEN {value} END"
             values.append(f"{value} AS {side}_{at}")
     before = [quoted(name) for name in frame.columns]
     return frame.selectExpr("*", *forms).selectExpr(*before, *values)
@@ -130,6 +136,10 @@ def _is_one_of(told: str, held: Sequence[str]) -> str:
     return f"({told} IN ({', '.join(map(literal, held))}))"
 
 
+def _is_held(told: str, column: ContractColumn, held: Sequence[str], encoded: Sequence[str]) -> str:
+    return _is_one_of(told, held if column.spark_type == "string" else (*held, *encoded))
+
+
 def cells(side: str, contract: Contract) -> list[str]:
     """The columns that `read_cells` has added."""
     return [f"{side}_{at}" for at, _ in enumerate(contract.columns)]
@@ -150,12 +160,13 @@ def fields(struct: str, contract: Contract) -> list[str]:
     return [f"{quoted(struct)}.{quoted(name)}" for name in contract.names]
 
 
-def misfits(side: str, contract: Contract, held: Sequence[str]) -> Column:
+def misfits(side: str, contract: Contract, held: Sequence[str], encoded: Sequence[str] = ()) -> Column:
     """array<string> of columns whose text did not fit the type; NULL where all did."""
     bad = []
-    for at, value in enumerate(cells(side, contract)):
+    for at, (value, column) in enumerate(zip(cells(side, contract), contract.columns, strict=True)):
         told = f"get({side}_texts, {at})"
-        bad.append(f"({value} IS NULL AND {told} IS NOT NULL AND NOT {_is_one_of(told, held)})")
+        is_held = _is_held(told, column, held, encoded)
+        bad.append(f"({value} IS NULL AND {told} IS NOT NULL AND NOT {is_held})")
     return F.expr(f"CASE WHEN {' OR '.join(bad)} THEN {names_where(bad, contract.names)} END")
 
 
@@ -165,7 +176,9 @@ def names_where(conditions: Sequence[str], names: Sequence[str]) -> str:
     return f"array_compact(array({', '.join(each)}))"
 
 
-def gaps(members: str, side: str, contract: Contract, held: Sequence[str]) -> Column:
+def gaps(
+    members: str, side: str, contract: Contract, held: Sequence[str], encoded: Sequence[str] = ()
+) -> Column:
     """map<column, state> of the cells that are not known; NULL where all are.
 
     A member that holds a placeholder is unavailable; one that is not there was not captured. `members`
@@ -173,11 +186,17 @@ def gaps(members: str, side: str, contract: Contract, held: Sequence[str]) -> Co
     """
     names = f"array({', '.join(map(literal, contract.names))})"
     placeheld = " OR ".join(
-        _is_one_of(f"get({side}_texts, {at})", held) for at, _ in enumerate(contract.columns)
+        _is_held(f"get({side}_texts, {at})", column, held, encoded)
+        for at, column in enumerate(contract.columns)
     )
+    of_text = ", ".join(literal(c.name) for c in contract.columns if c.spark_type == "string")
+    is_held = _is_one_of(f"get({side}_texts, at)", held)
+    if encoded:
+        in_bytes = f"NOT array_contains(array({of_text}), name)" if of_text else "true"
+        is_held = f"({is_held} OR {_is_one_of(f'get({side}_texts, at)', encoded)} AND {in_bytes})"
     states = (
         f"transform({names}, (name, at) -> struct(name, CASE"
-        f" WHEN {_is_one_of(f'get({side}_texts, at)', held)} THEN {literal(UNAVAILABLE)}"
+        f" WHEN {is_held} THEN {literal(UNAVAILABLE)}"
         f" WHEN NOT array_contains(map_keys({members}), name) THEN {literal(NOT_CAPTURED)} END AS state))"
     )
     found = f"filter({states}, entry -> entry.state IS NOT NULL)"

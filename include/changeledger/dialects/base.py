@@ -111,8 +111,9 @@ class MessageDialect:
     images_apart: bool = False
     # What the masks of a table obey; None where the dialect has none.
     mask_rules: Callable[[Contract], MaskRules] | None = None
-    # A table's columns as text, from the names in messages that tell no types; None where they always do.
-    named_columns: Callable[[Sequence[Sample], str], Contract] | None = None
+    # A table's columns as text, from the names in messages that tell no types (None: there are no names);
+    # None where messages always tell them.
+    named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
 
 
 class ChangeTable(NamedTuple):
@@ -284,17 +285,22 @@ def add_image_problems(
     found.add(images.key_is_null("key", contract), "null_key", null_key)
 
 
-def whole_message(raw_key: str) -> list[Column]:
-    """The columns of `DECODED` from `disposition` on, of a message that is one change or a tombstone."""
+def whole_message(raw_key: str, control: Column | None = None) -> list[Column]:
+    """The columns of `DECODED` from `disposition` on, of a message that is one change or a tombstone.
+
+    `control`: which control message it is; NULL for none.
+    """
     # Not from the reason and the value: the ledger needs neither, and then nothing carries them along.
     is_tombstone, is_bad = F.col("is_tombstone"), F.col("problem").isNotNull()
+    kind = F.lit(None).cast("string") if control is None else control
     return [
         F.when(is_tombstone, F.lit(change.TOMBSTONE))
+        .when(kind.isNotNull(), F.lit(change.CONTROL))
         .when(is_bad, F.lit(change.QUARANTINED))
         .otherwise(F.lit(change.CHANGE))
         .alias("disposition"),
-        F.when(~is_tombstone, F.col("reason")).alias("reason"),
-        F.when(~is_tombstone, F.col("detail")).alias("detail"),
+        F.when(~is_tombstone, F.coalesce(kind, F.col("reason"))).alias("reason"),
+        F.when(~is_tombstone & kind.isNull(), F.col("detail")).alias("detail"),
         F.lit(WHOLE).alias("part"),
         F.lit(None).cast("binary").alias("pair_key"),
         F.col(raw_key).alias("raw_key"),

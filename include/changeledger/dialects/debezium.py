@@ -15,6 +15,11 @@ Source: the connector's chapter on change event values, and the wire notes on ve
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -22,12 +27,18 @@ from changeledger import change, images, lsn
 from changeledger.change import literal
 from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
-from changeledger.dialects import avro_frames, base, debezium_avro
+from changeledger.dialects import avro_frames, base, debezium_avro, debezium_shared
 from changeledger.dialects.avro import Wanted, wanted_ddl
 from changeledger.dialects.debezium_avro import CONTROL, ENVELOPE, FAULT, FAULT_DETAIL, READ
-from changeledger.dialects.debezium_schema import discover, named_columns, union_topics
+from changeledger.dialects.debezium_schema import (
+    DATABASE,
+    database_of,
+    discover,
+    named_columns,
+    union_topics,
+)
 from changeledger.dialects.debezium_unions import UNIONS, unwrapped
-from changeledger.dialects.debezium_values import placeholder_texts, wire
+from changeledger.dialects.debezium_values import AS_NUMBERS, like_a_number, placeholder_texts, wire
 
 
 def _fields(wanted: Wanted) -> str:
@@ -38,6 +49,8 @@ def _fields(wanted: Wanted) -> str:
 # that no number goes through a double and NULL can be told from absent.
 _MESSAGES = f"array<struct<payload:{wanted_ddl(ENVELOPE)},{_fields(ENVELOPE)}>>"
 _CONTROL = f"array<struct<payload:{wanted_ddl(CONTROL)},{_fields(CONTROL)}>>"
+# What Connect's converter makes of a tombstone where it sends schemas.
+_NULL_WRAPPED = ('{"schema":null,"payload":null}', '{"schema": null, "payload": null}')
 _MEMBERS = ("before", "after", "source", "op", "transaction")
 _SIDES = ("before", "after")
 
@@ -53,33 +66,52 @@ _RANKS = {"d": b"\1", "c": b"\2", "u": b"\4", "r": b"\5"}
 
 
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
-    """A topic tells one table; its messages' schema blocks, or Avro schemas, tell the columns."""
+    """Topics tell tables, nearly always one each; their schema blocks, or Avro schemas, tell the columns."""
     framed = avro_frames.framed(raw)
     in_json = raw.where(~avro_frames.is_framed()) if framed else raw
     samples = base.samples(in_json)
-    topics, unions = discover(samples, feed), union_topics(samples)
+    topics = discover(samples, feed)
+    shared = [topic for topic, tables in topics.items() if len(tables) > 1]
+    if shared:
+        routed = known.keep(debezium_shared.routed(in_json, shared))
+        samples += debezium_shared.samples_of_each_table(routed)
+        topics = discover(samples, feed)
+    marks = {topic: {UNIONS: F.lit(True)} for topic in union_topics(samples)}
+    database = database_of(samples, feed)
     told = []
-    for topic, (table, shape) in topics.items():
-        records = in_json.where(F.col("topic") == topic)
-        marked = records.withColumn(UNIONS, F.lit(True)) if topic in unions else records
-        told.append(base.Told(table, shape, marked))
+    for topic, tables in topics.items():
+        for table, found in tables.items():
+            is_alone = topic not in shared
+            records = (
+                in_json.where(F.col("topic") == topic)
+                if is_alone
+                else debezium_shared.of_table(routed, topic, table)
+            )
+            marked = records.withColumns(marks.get(topic, {}) | {DATABASE: F.lit(database).cast("string")})
+            told.append(base.Told(table, found.read_by(known.contracts.get(table)), marked))
     if framed:
-        return debezium_avro.survey(raw, framed, told, set(topics), feed, known.schemas)
-    return base.Survey(told, raw.where(~F.col("topic").isin(list(topics))))
+        survey = debezium_avro.survey(raw, framed, told, set(topics), feed, known)
+    else:
+        survey = base.Survey(told, raw.where(~F.col("topic").isin(list(topics))))
+    if not shared:
+        return survey
+    left = debezium_shared.of_no_table(routed, {topic: topics[topic] for topic in shared})
+    return replace(survey, others=survey.others.unionByName(left, allowMissingColumns=True))
 
 
 def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """One row of `base.DECODED` per raw message of the topics that tell `contract.table`."""
     source = feed.source
     assert isinstance(source, KafkaSource), "config binds a dialect to its source"
-    held = placeholder_texts(source)
     is_avro = READ in raw.columns
     parsed = _read(raw) if is_avro else _parsed(raw)
     if UNIONS in raw.columns:
         parsed = unwrapped(parsed, contract)
-    staged = _images(_placed(parsed, contract), contract, wire(source), held)
+    # Avro's own bytes and texts are never numbers.
+    is_plain = not is_avro and UNIONS not in raw.columns
+    staged = _images(_placed(parsed, contract), contract, source, is_plain)
     form = (_problems_of_avro() if is_avro else _problems_of_json()).found_as("malformed")
-    outcome = base.whole_message("key_bytes")
+    outcome = base.whole_message("key_bytes", F.col("control"))
     return _problems(form, contract).told(staged).select(*_change_columns(contract), *outcome)
 
 
@@ -91,6 +123,9 @@ def _parsed(raw: DataFrame) -> DataFrame:
     wrapped = message["payload"]
     members = {n: F.when(wrapped.isNotNull(), wrapped[n]).otherwise(message[n]) for n in _MEMBERS}
     told = _told_beside(_problems_of_json())
+    told["is_tombstone"] |= members["op"].isNull() & _text().isin(*_NULL_WRAPPED)
+    # A message without `op` is looked at again.
+    told["control"] = F.when(members["op"].isNull(), _control(_text()))
     return raw.withColumn("messages", parsed).withColumns({**members, **told}).drop("messages")
 
 
@@ -105,7 +140,29 @@ def _told_beside(form: base.Problems) -> dict[str, Column]:
         "malformed": form.first(),
         "is_tombstone": F.col("value").isNull(),
         "key_bytes": F.col("key"),
+        "control": F.lit(None).cast("string"),
     }
+
+
+def _control(text: Column) -> Column:
+    """Which control message a text is, by its form; NULL where it is none."""
+    told = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _CONTROL)
+    return F.when(F.size(told) == 1, _control_name(partial(_said, F.get(told, F.lit(0))), text))
+
+
+def _said(one: Column, name: str) -> Column:
+    return F.coalesce(one["payload"][name], one[name])
+
+
+def _control_name(says: Callable[[str], Column], text: Column) -> Column:
+    """`says` gives the members of the message."""
+    # A heartbeat has no other member.
+    members = F.json_object_keys(F.coalesce(F.get_json_object(text, "$.payload"), text))
+    return (
+        F.when(members == F.array(F.lit("ts_ms")), F.lit("heartbeat"))
+        .when(says("status").isin("BEGIN", "END") & says("id").isNotNull(), F.lit("transaction"))
+        .when(says("ddl").isNotNull() | says("databaseName").isNotNull(), F.lit("schema_change"))
+    )
 
 
 def _text() -> Column:
@@ -150,31 +207,52 @@ def _placed(parsed: DataFrame, contract: Contract) -> DataFrame:
             "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
             "ordinal": base.whole_number(source["event_serial_no"]),
             "ts_ms": F.when((time >= _MILLIS[0]) & (time <= _MILLIS[1]), time),
-            "is_snapshot": F.col("op") == "r",
+            "is_snapshot": (F.col("op") == "r") | ((F.col("op") == "c") & _says_snapshot(source["snapshot"])),
             **{f"{side}_texts": images.texts(F.col(side), contract) for side in _SIDES},
         }
     )
 
 
-def _images(staged: DataFrame, contract: Contract, written: images.Wire, held: tuple[str, ...]) -> DataFrame:
-    before_gaps, after_gaps = (images.gaps(side, side, contract, held) for side in _SIDES)
+def _says_snapshot(told: Column) -> Column:
+    """Absent is false. Other producers tell a row of a snapshot as an insert."""
+    return F.coalesce(F.lower(told) != "false", F.lit(False))
+
+
+def _images(staged: DataFrame, contract: Contract, source: KafkaSource, is_plain: bool) -> DataFrame:
+    """`is_plain`: are the cells JSON's own texts and numbers?"""
+    held, encoded = placeholder_texts(source)
+    before_gaps, after_gaps = (images.gaps(side, side, contract, held, encoded) for side in _SIDES)
     compared = staged.withColumns(
         {
             "before_gaps": F.coalesce(_key_only_delete(contract), before_gaps),
             "after_gaps": after_gaps,
             "unknown": F.coalesce(*(images.unknown_members(F.col(side), contract) for side in _SIDES)),
+            **({AS_NUMBERS: _has_numbers(contract)} if is_plain else {}),
         }
     )
-    read = images.read_cells(compared, _SIDES, contract, written, held)
+    read = images.read_cells(compared, _SIDES, contract, wire(source, is_plain), held, encoded)
     before, after = (images.cells(side, contract) for side in _SIDES)
     own = [f"CASE WHEN op = 'd' THEN {b} ELSE {a} END" for b, a in zip(before, after, strict=True)]
     return read.withColumns(
         {
             "key": images.key_of(own, contract),
             "old_key": images.key_of(before, contract),
-            "misfits": F.coalesce(*(images.misfits(side, contract, held) for side in _SIDES)),
+            "misfits": F.coalesce(*(images.misfits(side, contract, held, encoded) for side in _SIDES)),
         }
     )
+
+
+def _has_numbers(contract: Contract) -> Column:
+    """Are decimals JSON numbers here? The text of `1200` could be base64 as well: the message decides.
+
+    It is searched only where the cells of some decimal begin and end as a number does.
+    """
+    decimals = [(at, c.name) for at, c in enumerate(contract.columns) if c.spark_type.startswith("decimal")]
+    if not decimals:
+        return F.lit(False)
+    alike = " OR ".join(like_a_number(f"get({side}_texts, {at})") for side in _SIDES for at, _ in decimals)
+    names = "|".join(re.escape(name) for _, name in decimals)
+    return F.when(F.expr(alike), _text().rlike(rf'"(?:{names})"\s*:\s*-?[0-9]')).otherwise(F.lit(False))
 
 
 def _misplaced(contract: Contract) -> Column:
@@ -208,7 +286,7 @@ def _problems(found: base.Problems, contract: Contract) -> base.Problems:
     found.add(source.isNull(), "no_source", "the message has no `source`")
     found.add(op.isNull(), "no_operation", "the message has no `op`")
     found.add(~op.isin(*_OPERATIONS), "unknown_operation", F.concat(F.lit("op is "), op))
-    told = F.lower(F.concat_ws(".", source["schema"], source["table"]))
+    told = F.lower(F.concat(F.coalesce(source["schema"], F.lit(schema_name)), F.lit("."), source["table"]))
     # As the feed writes the name, nearly always: only what differs is compared without case.
     as_written = (source["schema"] == schema_name) & (source["table"] == table_name)
     found.add(
@@ -217,6 +295,13 @@ def _problems(found: base.Problems, contract: Contract) -> base.Problems:
         ),
         "table_mismatch",
         F.concat(told, F.lit(f" in the topic of {contract.table}")),
+    )
+    # Tables of two databases can share their names, and even positions.
+    database = F.col(DATABASE)
+    found.add(
+        F.when(source["db"] == database, F.lit(False)).otherwise(F.lower(source["db"]) != F.lower(database)),
+        "database_mismatch",
+        F.concat(F.lit("db is "), source["db"], F.lit(" among changes of "), database),
     )
     found.add((op != "d") & F.col("after_texts").isNull(), "no_after_image", F.concat(F.lit("op is "), op))
     found.add((op == "d") & F.col("before_texts").isNull(), "no_before_image", "a delete without `before`")
@@ -264,6 +349,8 @@ def _change_columns(contract: Contract) -> list[Column]:
     op, before, after = F.col("op"), images.image("before", contract), images.image("after", contract)
     has_before = F.col("before_texts").isNotNull()
     is_update = op == "u"
+    # It carries the position of the stream; a snapshot of a whole table has no place in a transaction.
+    is_incremental = F.lower(F.col("source")["snapshot"]) == "incremental"
     has_both = is_update & has_before
     moved = has_both & ~F.col("old_key").eqNullSafe(F.col("key"))
     no_gaps = F.lit(None).cast("map<string,string>")
@@ -282,7 +369,7 @@ def _change_columns(contract: Contract) -> list[Column]:
         F.when(has_both, changed).alias("changed"),
         F.lit(None).cast("string").alias("mask"),
         F.col("commit_lsn"),
-        F.when(~F.col("is_snapshot"), F.col("change_lsn")).alias("change_lsn"),
+        F.when(~F.col("is_snapshot") | is_incremental, F.col("change_lsn")).alias("change_lsn"),
         F.col("ordinal"),
         _sort_key().alias("sort_key"),
         F.timestamp_millis(F.col("ts_ms")).alias("committed_at"),
@@ -307,36 +394,33 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
 
     A change of a table that the feed does not list is control; anything else is quarantined.
     """
-    text = F.col("value").cast("string")
+    text = _text()
     told = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _CONTROL)
     parsed = raw.withColumn("one", F.when(F.size(told) == 1, F.get(told, F.lit(0))))
     is_avro = READ in raw.columns
 
     def says(name: str) -> Column:
-        said = [F.col("one")["payload"][name], F.col("one")[name]]
-        return F.coalesce(F.col(READ)[name], *said) if is_avro else F.coalesce(*said)
+        said = _said(F.col("one"), name)
+        return F.coalesce(F.col(READ)[name], said) if is_avro else said
 
-    table = F.lower(F.concat_ws(".", says("source")["schema"], says("source")["table"]))
-    of_the_feed = table.isin([t.table.lower() for t in feed.tables])
-    event = says("op").isNotNull() & says("source").isNotNull()
+    source = says("source")
+    table = F.lower(F.concat(source["schema"], F.lit("."), source["table"]))
+    of_the_feed = table.isin([t.table.lower() for t in feed.tables]) if feed.tables else F.lit(True)
+    event = says("op").isNotNull() & source.isNotNull()
+    of_heartbeats = F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull()
+    control = F.when(of_heartbeats, F.lit("heartbeat")).otherwise(_control_name(says, text))
     known = [
-        (F.col("value").isNull(), change.TOMBSTONE, "tombstone"),
-        (
-            F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull(),
-            change.CONTROL,
-            "heartbeat",
-        ),
-        (says("status").isin("BEGIN", "END") & says("id").isNotNull(), change.CONTROL, "transaction"),
-        (says("ddl").isNotNull() | says("databaseName").isNotNull(), change.CONTROL, "schema_change"),
+        (F.col("value").isNull() | text.isin(*_NULL_WRAPPED), change.TOMBSTONE, F.lit("tombstone")),
+        (control.isNotNull(), change.CONTROL, control),
         # Neither the first nor the last messages of its topic told of a table.
-        (event & of_the_feed, change.QUARANTINED, "topic_tells_no_table"),
-        (event, change.CONTROL, "table_not_in_feed"),
+        (event & (table.isNull() | of_the_feed), change.QUARANTINED, F.lit("topic_tells_no_table")),
+        (event, change.CONTROL, F.lit("table_not_in_feed")),
     ]
     disposition, reason = F.lit(change.QUARANTINED), F.lit("not_an_event")
     for condition, outcome, name in reversed(known):
         holds = F.coalesce(condition, F.lit(False))
         disposition = F.when(holds, F.lit(outcome)).otherwise(disposition)
-        reason = F.when(holds, F.lit(name)).otherwise(reason)
+        reason = F.when(holds, name).otherwise(reason)
     shown = F.when(disposition == change.QUARANTINED, F.substring(text, 1, 500))
     if is_avro:
         fault = F.col(FAULT)

@@ -19,7 +19,7 @@ from changeledger.contract import Contract
 from changeledger.dialects import avro_frames, base
 from changeledger.dialects.avro import MEMBERS, TEXT, Node, Schema, UnusableSchema, Wanted, wanted_ddl
 from changeledger.dialects.avro_frames import Framed
-from changeledger.dialects.debezium_schema import contract_of, json_object, table_of
+from changeledger.dialects.debezium_schema import DATABASE, Found, contract_of, json_object, table_of
 
 SOURCE: Wanted = dict.fromkeys(
     (
@@ -53,13 +53,14 @@ _LOGICAL = {
 
 
 class _Written(NamedTuple):
-    """The messages of one topic and schema; `table` and `shape` where they tell a table of the feed."""
+    """The messages of one topic and schema; the rest where they tell a table of the feed."""
 
     framed: Framed
     schema: Schema | None
     why_not: tuple[str, str] | None = None
     table: str | None = None
     shape: Contract | None = None
+    database: str | None = None
 
 
 def survey(  # noqa: PLR0913, PLR0917 - what is known of the window's messages
@@ -68,11 +69,12 @@ def survey(  # noqa: PLR0913, PLR0917 - what is known of the window's messages
     in_json: Sequence[base.Told],
     json_topics: set[str],
     feed: Feed,
-    schemas: Mapping[str, str],
+    known: base.Known,
 ) -> base.Survey:
     """The survey of messages of which some are `framed`; `in_json` are the others of `json_topics`."""
-    written = [_written(one, feed, schemas) for one in framed]
+    written = [_written(one, feed, known.schemas) for one in framed]
     told, topics = list(in_json), set(json_topics)
+    database = next((one.database for one in written if one.database is not None), None)
     for one in written:
         if one.table is None or one.schema is None:
             continue
@@ -82,7 +84,8 @@ def survey(  # noqa: PLR0913, PLR0917 - what is known of the window's messages
             topics.add(one.framed.topic)
             of_this = of_this | ((F.col("topic") == one.framed.topic) & ~avro_frames.is_framed())
         read = _read(raw.where(of_this), one.schema, one.framed, ENVELOPE)
-        told.append(base.Told(one.table, one.shape, read))
+        shape = Found(one.shape).read_by(known.contracts.get(one.table))
+        told.append(base.Told(one.table, shape, read.withColumn(DATABASE, F.lit(database).cast("string"))))
     return base.Survey(told, _others(raw, written, topics))
 
 
@@ -141,7 +144,7 @@ def _written(framed: Framed, feed: Feed, schemas: Mapping[str, str]) -> _Written
             return _Written(framed, schema)
         message = {"schema": block(schema.root)}
         shape = contract_of(config, message, _key(key, schemas))
-        return _Written(framed, schema, None, config.table, shape)
+        return _Written(framed, schema, None, config.table, shape, payload["source"].get("db"))
     return _Written(framed, schema, *_by_name(schema, framed, feed, schemas))
 
 

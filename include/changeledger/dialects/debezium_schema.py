@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract, SqlType
 from changeledger.dialects.base import Sample
 from changeledger.dialects.debezium_unions import is_wrapped, row_of
 from changeledger.errors import ContractError
+
+# A column of the records: the database that all of them should be of.
+DATABASE = "database"
 
 # Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can tell.
 _SEMANTIC = {
@@ -50,23 +54,66 @@ _PLAIN = {
     "float64": "float",
     "bytes": "varbinary(max)",
 }
+# What reading a schema block ends in that is none of Connect's.
+_BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
 
 
-def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, tuple[str, Contract | None]]:
-    """By topic its table, and the table's columns where a schema block or the feed's YAML tells them.
+class Found(NamedTuple):
+    """What the samples of one topic tell of one table.
 
-    A later sample of a topic extends the columns of an earlier one.
+    `shape`: the columns that a schema block or the feed's YAML tells. `names`: of the members of images.
     """
-    found: dict[str, tuple[str, Contract | None]] = {}
+
+    shape: Contract | None = None
+    names: tuple[str, ...] = ()
+
+    def read_by(self, contract: Contract | None) -> Contract | None:
+        """The shape, with what only the table's `contract` tells: its key, or all of its columns.
+
+        The names are as the messages write them: a name is the same in another case. None where that
+        is the contract itself.
+        """
+        told = _keyed_as(self.shape, contract) if self.shape and contract else self.shape or contract
+        if told is None:
+            return None
+        spelt = {name.lower(): name for name in self.names}
+        columns = (
+            c if c.name in self.names else c.model_copy(update={"name": spelt.get(c.name.lower(), c.name)})
+            for c in told.columns
+        )
+        written = told.model_copy(update={"columns": tuple(columns)})
+        return None if written == contract else written
+
+
+def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Found]]:
+    """By topic the tables that it tells, and what it tells of them.
+
+    A later sample of a table extends the columns of an earlier one.
+    """
+    topics: dict[str, dict[str, Found]] = {}
     for sample in samples:
         message = json_object(sample.value)
-        config = table_of(_payload(message), sample.topic, feed)
+        payload = _payload(message)
+        config = table_of(payload, sample.topic, feed)
         if config is None:
             continue
-        told = contract_of(config, message, json_object(sample.key))
-        _, known = found.get(sample.topic, (config.table, None))
-        found[sample.topic] = config.table, _together(known, told)
-    return found
+        tables = topics.setdefault(sample.topic, {})
+        # A feed of all tables has no spelling of its own.
+        name = next((n for n in tables if n.lower() == config.table.lower()), config.table)
+        known = tables.get(name, Found())
+        told = contract_of(config.model_copy(update={"table": name}), message, json_object(sample.key))
+        tables[name] = Found(_together(known.shape, told), _members(payload, known.names))
+    return topics
+
+
+def database_of(samples: Sequence[Sample], feed: Feed) -> str | None:
+    """The database whose tables the samples tell; of several the one with most of them."""
+    told: Counter[str] = Counter()
+    for sample in samples:
+        payload = _payload(json_object(sample.value))
+        if table_of(payload, sample.topic, feed) is not None and isinstance(payload["source"].get("db"), str):
+            told[payload["source"]["db"]] += 1
+    return next((name for name, _ in told.most_common(1)), None)
 
 
 def union_topics(samples: Sequence[Sample]) -> set[str]:
@@ -82,29 +129,40 @@ def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig 
     return feed.table(_table_name(source, topic))
 
 
-def named_columns(samples: Sequence[Sample], table: str) -> Contract:
+def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
     """The columns by the members of images and keys, all of them text: messages without a schema block."""
-    names: dict[str, None] = {}
+    names: tuple[str, ...] = ()
     key: dict[str, None] = {}
     for sample in samples:
-        payload = _payload(json_object(sample.value))
-        for side in ("before", "after"):
-            image = row_of(payload.get(side)) or payload.get(side)
-            names |= dict.fromkeys(image if isinstance(image, dict) else ())
-        key |= dict.fromkeys(_payload(json_object(sample.key)))
-    place = {name: at for at, name in enumerate((n for n in key if n in names), 1)}
+        names = _members(_payload(json_object(sample.value)), names)
+        key |= dict.fromkeys(name.lower() for name in _payload(json_object(sample.key)))
+    # The first spelling of a name that comes in several cases.
+    columns = {name.lower(): name for name in reversed(names)}
+    if not columns:
+        return None
+    place = {name: at for at, name in enumerate((n for n in key if n in columns), 1)}
     return Contract(
         table=table,
         columns=tuple(
-            Column(name=n, type="nvarchar(max)", ordinal=at, key_position=place.get(n, 0))
-            for at, n in enumerate(names, 1)
+            Column(name=name, type="nvarchar(max)", ordinal=at, key_position=place.get(name.lower(), 0))
+            for at, name in enumerate((n for n in names if columns[n.lower()] == n), 1)
         ),
     )
+
+
+def _members(payload: Mapping[str, Any], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names of the images' members, behind those that are `known`."""
+    names = dict.fromkeys(known)
+    for side in ("before", "after"):
+        image = row_of(payload.get(side)) or payload.get(side)
+        names |= dict.fromkeys(image if isinstance(image, dict) else ())
+    return tuple(names)
 
 
 def _together(known: Contract | None, told: Contract | None) -> Contract | None:
     if known is None or told is None:
         return told or known
+    known, told = _keyed_as(known, told), _keyed_as(told, known)
     try:
         return known.evolved_to(told)
     except ContractError:
@@ -112,32 +170,63 @@ def _together(known: Contract | None, told: Contract | None) -> Contract | None:
         return told
 
 
+def _keyed_as(told: Contract, other: Contract) -> Contract:
+    """A message without a key says nothing of its table's key: what another one says holds."""
+    if told.key:
+        return told
+    places = {c.name.lower(): c.key_position for c in other.columns}
+    columns = (c.model_copy(update={"key_position": places.get(c.name.lower(), 0)}) for c in told.columns)
+    return told.model_copy(update={"columns": tuple(columns)})
+
+
 def _table_name(source: Mapping[str, Any], topic: str) -> str:
     """`schema.table`; connectors of the 0.x line told it only by the topic, `<prefix>.<schema>.<table>`."""
-    if source.get("table") is None:
-        return ".".join(topic.split(".")[-2:])
-    return f"{source.get('schema')}.{source.get('table')}"
+    schema, table = source.get("schema"), source.get("table")
+    *_, topic_schema, topic_table = ["", "", *topic.split(".")]
+    if table is None:
+        return f"{topic_schema}.{topic_table}"
+    # Neither a number nor an object is a name.
+    names = (topic_schema if schema is None else schema, table)
+    return ".".join(name if isinstance(name, str) else "" for name in names)
 
 
 def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
     """The columns by a message's schema block, the key by its key's, unless the feed states them."""
-    key_names = config.key or tuple(_field_names(key.get("schema")) or _payload(key))
     if config.columns:
-        columns = [(c.name, c.type, c.nullable) for c in config.columns]
-    else:
         columns = [
-            (str(f["field"]), column_type(f), bool(f.get("optional", True))) for f in _row_fields(message)
+            Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=at)
+            for at, c in enumerate(config.columns, 1)
         ]
+    else:
+        columns = _block_columns(message)
     if not columns:
         return None
-    place = {name: at for at, name in enumerate(key_names, 1)}
+    key_names = config.key or _block_names(key) or tuple(_payload(key))
+    place = {name.lower(): at for at, name in enumerate(key_names, 1)}
     return Contract(
         table=config.table,
-        columns=tuple(
-            Column(name=n, type=t, nullable=null, ordinal=at, key_position=place.get(n, 0))
-            for at, (n, t, null) in enumerate(columns, 1)
-        ),
+        columns=tuple(c.model_copy(update={"key_position": place.get(c.name.lower(), 0)}) for c in columns),
     )
+
+
+def _block_columns(message: Mapping[str, Any]) -> list[Column]:
+    """The columns that the schema block tells; none where it is broken, or names a column twice."""
+    try:
+        columns = [
+            Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
+            for at, f in enumerate(_row_fields(message), 1)
+        ]
+    except _BROKEN:
+        return []
+    return columns if len({c.name.lower() for c in columns}) == len(columns) else []
+
+
+def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names in the schema block of a key, likewise."""
+    try:
+        return tuple(str(f["field"]) for f in key["schema"]["fields"])
+    except _BROKEN:
+        return ()
 
 
 def column_type(field: Mapping[str, Any]) -> str:
@@ -145,12 +234,14 @@ def column_type(field: Mapping[str, Any]) -> str:
 
     A connector that sends the source's own type (`column.propagate.source.type`) is believed where the lake
     holds that type as it holds the one that the field tells: other databases have types of the same names.
+    Raises an error of `_BROKEN` where the field is none of Connect's, or the lake does not hold its type.
     """
     parameters = field.get("parameters") or {}
     told = _told_type(field.get("name"), str(field.get("type")), parameters)
+    in_lake = SqlType.parse(told).spark
     stated = _source_type(parameters)
     try:
-        alike = stated is not None and SqlType.parse(stated).spark == SqlType.parse(told).spark
+        alike = stated is not None and SqlType.parse(stated).spark == in_lake
     except ContractError:
         alike = False
     return stated if stated is not None and alike else told
@@ -185,10 +276,6 @@ def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
         if part.get("field") in {"after", "before"}:
             return list(part.get("fields", []))
     return []
-
-
-def _field_names(schema: object) -> list[str]:
-    return [str(f["field"]) for f in schema.get("fields", [])] if isinstance(schema, dict) else []
 
 
 def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from changeledger.change import literal
 from changeledger.config import KafkaSource
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
-from changeledger.images import Wire
+from changeledger.images import Wire, decimal
 
 # SQL Server's own range, 0001-01-01 to 9999-12-31, in days and microseconds from 1970.
 _DAYS = (-719_162, 2_932_896)
@@ -20,26 +20,36 @@ _MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 _MICROS_A_DAY = 86_400_000_000
 
 
-def placeholder_texts(source: KafkaSource) -> tuple[str, ...]:
-    """How the placeholder of an unavailable value is written: plain, and encoded in binary columns."""
+def placeholder_texts(source: KafkaSource) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """How the placeholder of an unavailable value is written: in text, and in columns of bytes."""
     raw = source.placeholder.encode()
-    return source.placeholder, raw.hex() if source.binaries == "hex" else b64encode(raw).decode()
+    return (source.placeholder,), (raw.hex() if source.binaries == "hex" else b64encode(raw).decode(),)
 
 
-def wire(source: KafkaSource) -> Wire:
-    """How the connector of a feed writes cells."""
+# A column of the records: are their decimals JSON numbers, whatever the setting says?
+AS_NUMBERS = "as_numbers"
+
+
+def wire(source: KafkaSource, may_be_numbers: bool = False) -> Wire:
+    """How the connector of a feed writes cells. `may_be_numbers`: the records have `AS_NUMBERS`."""
+
+    def is_precise(column: ContractColumn) -> bool:
+        return source.decimals == "precise" and column.spark_type.startswith("decimal")
 
     def form(told: str, column: ContractColumn) -> str:
         """Precise decimals as the hexadecimal digits of their bytes, everything else as it is written."""
-        precise = source.decimals == "precise" and column.spark_type.startswith("decimal")
-        return f"hex(try_to_binary({told}, 'base64'))" if precise else told
+        if not is_precise(column):
+            return told
+        digits = f"hex(try_to_binary({told}, 'base64'))"
+        return f"IF({AS_NUMBERS}, {told}, {digits})" if may_be_numbers else digits
 
     def value(written: str, column: ContractColumn) -> str:
         sql = column.sql_type
+        if is_precise(column):
+            of_bytes = decimal_of_bytes(written, sql)
+            return f"IF({AS_NUMBERS}, {decimal(written, sql)}, {of_bytes})" if may_be_numbers else of_bytes
         if sql.spark.startswith("decimal"):
-            if source.decimals == "precise":
-                return decimal_of_bytes(written, sql)
-            return f"try_cast({written} AS {sql.spark})"
+            return decimal(written, sql)
         if sql.base in _TEMPORAL:
             return _temporal(written, sql, 3 if source.temporal == "connect" else sql.fraction_digits)
         if sql.spark == "binary":
@@ -49,6 +59,11 @@ def wire(source: KafkaSource) -> Wire:
         return written if sql.spark == "string" else f"try_cast({written} AS {sql.spark})"
 
     return Wire(form, value)
+
+
+def like_a_number(told: str) -> str:
+    """SQL text: does a text begin and end as a number? Few texts in base64 do."""
+    return f"({told} >= '-' AND {told} < ':' AND substring({told}, -1) BETWEEN '0' AND '9')"
 
 
 _TEMPORAL = {"date", "time", "datetime", "smalldatetime", "datetime2"}

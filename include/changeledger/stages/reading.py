@@ -90,9 +90,13 @@ def settled_pairs(decoded: DataFrame, dialect: Dialect) -> DataFrame:
 def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     """Changes with what the ledger says of them beside: their id, and whether their mask agrees."""
     position = [F.col(c) for c in ("operation", "sort_key")]
-    # Where no source tells a position, the same words elsewhere are another change.
+    # Where no source tells a position, the same words elsewhere are another change; so are the rows of a
+    # snapshot, which share theirs, where no key tells them apart.
     no_position = F.array(F.lit(change.POSITION_UNKNOWN), F.lit(change.REPAIRED))
-    unplaced = F.when(F.arrays_overlap(F.col("flags"), no_position), F.col("record"))
+    is_unplaced = F.arrays_overlap(F.col("flags"), no_position)
+    if not contract.key:
+        is_unplaced |= F.col("operation") == change.SNAPSHOT
+    unplaced = F.when(is_unplaced, F.col("record"))
     change_id = images.fingerprint(
         [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
     )
@@ -126,7 +130,7 @@ def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contra
     """The table's contract with what a writer tells of its columns."""
     if told is None and known is None:
         raise ContractError(
-            f"the messages of {table} do not tell its columns: they have no schema block",
+            f"the messages of {table} do not tell its columns: they have no schema block that can be read",
             f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
             "another feed of the same `database:` first, whose columns are then taken",
         )
