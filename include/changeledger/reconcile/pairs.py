@@ -47,7 +47,7 @@ def join_images(decoded: DataFrame) -> DataFrame:
     )
     partner = F.col("partner")
     moved = ~partner["key"].eqNullSafe(F.col("key"))
-    # Qlik's before records have none, or no bit in it.
+    # A before record may have none, or no bit in it.
     disagree = (partner["mask"] != F.col("mask")) & (F.ltrim(partner["mask"], F.lit("0")) != "")
     flags = F.col("flags")
     for condition, flag in (
