@@ -39,13 +39,13 @@ def test_all_faults_of_two_feeds_together(
     with Postgres(tmp_path) as postgres:
         sqlserver_cdc.load(postgres.url, log)
         feeds = [
-            cdc_feed("right", postgres, monkeypatch, tables=tables),
+            cdc_feed("unspoilt", postgres, monkeypatch, tables=tables),
             debezium_feed("spoilt", kafka, "spoilt", monkeypatch, tables=tables),
             message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
         ]
         for feed in feeds:
             run(spark, feed, window())
-    database = Database(database="shop", reference="right", verify=None)
+    database = Database(database="shop", reference="unspoilt", verify=None)
     with pytest.raises(FeedsDisagree):
         compare.run(spark, database, {feed.feed: feed for feed in feeds})
     assert found(spark, "spoilt") == expected(log, in_debezium)
