@@ -12,6 +12,7 @@ Which Spark type holds which SQL Server type, without loss:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 from pydantic import Field
@@ -186,9 +187,10 @@ class Contract(Strict):
         return tuple(c.name for c in self.columns)
 
     @property
-    def has_names_alike(self) -> bool:
-        """Are there two columns that Spark cannot tell apart by their names?"""
-        return len({folded(name) for name in self.names}) < len(self.columns)
+    def names_alike(self) -> tuple[str, ...]:
+        """The columns that Spark cannot tell apart by their names."""
+        times = Counter(folded(name) for name in self.names)
+        return tuple(name for name in self.names if times[folded(name)] > 1)
 
     def checked(self) -> Contract:
         """The contract, once it can be published. Raises ContractError where it cannot."""
@@ -236,7 +238,7 @@ class Contract(Strict):
             c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
         ]
         evolved = self.model_copy(update={"columns": (*kept, *added)})
-        if evolved.has_names_alike:
+        if evolved.names_alike:
             raise ContractError(
                 f"{self.table} has columns whose names differ in no more than their case: {evolved.names}",
                 "rename one in the feed's `columns:`, or leave it out of the capture",

@@ -45,3 +45,13 @@ def test_at_a_position_of_the_source_the_same_words_are_one_change(spark: SparkS
 def test_rows_of_a_full_load_have_none(spark: SparkSession) -> None:
     row = change("REFRESH", None, None)
     assert fates(spark, row, row) == ["change", "change"]
+
+
+def test_rows_of_a_snapshot_without_a_key_may_be_equal(spark: SparkSession) -> None:
+    """All of them stand at the snapshot's position, and a heap may hold a row twice."""
+    source = {"schema": "dbo", "table": "heap", "snapshot": "true", "ts_ms": 1786119900883}
+    source["commit_lsn"] = "0000002a:000003b0:0005"
+    row = json.dumps({"value": json.dumps({"op": "r", "after": {"a": "x"}, "source": source})})
+    read = records.messages([row, row])
+    found = reader.results(spark, reader.feed_of("debezium", read), read, {})
+    assert [result["disposition"] for result in found] == ["change", "change"]

@@ -29,7 +29,6 @@ from changeledger.dialects.ces_segments import PARTS, joined, spread, with_no_pa
 from changeledger.dialects.ces_shapes import Shape, Variant, shapes
 
 TRUNCATED = "truncated"
-CLOCK_SUSPECT = "clock_suspect"
 UNKNOWN_VERSION = "unknown_version"
 UNEXPECTED_IMAGE = "unexpected_image"
 POSITION_DISAGREES = "position_disagrees"
@@ -89,7 +88,7 @@ def _missing(shape: Shape) -> str | None:
     """Why no record of the shape can be published; None where nothing is missing."""
     if not shape.contract.columns:
         return "no_columns"
-    if shape.contract.has_names_alike:
+    if shape.contract.names_alike:
         return "columns_alike"
     return None if shape.contract.key else "no_key"
 
@@ -226,7 +225,7 @@ def _flags(moved: Column) -> Column:
             change.BEFORE_UNKNOWN: op.isin("UPD", "DEL") & ~F.col("has_old"),
             change.KEY_CHANGED: moved,
             TRUNCATED: F.col("is_cut"),
-            CLOCK_SUSPECT: F.col("clock_differs"),
+            change.CLOCK_SUSPECT: F.col("clock_differs"),
             UNKNOWN_VERSION: ~F.lower("type").endswith(".v1"),
             UNEXPECTED_IMAGE: unexpected,
             POSITION_DISAGREES: F.col("position_differs"),

@@ -21,7 +21,7 @@ ATTRIBUTES = ("type", "source", "logicalid", "time", "operation")
 SEGMENT = ("segment", "total", "is_final")
 FAULT = ("envelope_reason", "envelope_detail")
 # The start of an event's `data`, which no later segment can have: its quotes would be escaped.
-BEGINS = r"(?i)^\s*\{\s*\"event(source|row|data)\""
+_BEGINS = r"(?i)^\s*\{\s*\"event(source|row|data)\""
 
 _MAP = "MAP<STRING,STRING>"
 _BLANK = " \t\r\n"
@@ -120,7 +120,7 @@ def _is_whole() -> Column:
     The preview says 0 of 0. Later versions count from 1, or from 0: segment 1 that is the last one is
     the whole event only where an event begins in it.
     """
-    begins = F.col("data").rlike(BEGINS)
+    begins = F.col("data").rlike(_BEGINS)
     alone = F.col("is_final") & ((F.col("segment") == 0) | ((F.col("segment") == 1) & begins))
     return F.coalesce(
         F.when(F.col("is_final").isNotNull(), alone).otherwise(F.col("total") <= 1), F.lit(True)

@@ -65,18 +65,15 @@ def read(text: str) -> Metadata:
     structure = _object(body.get("tableStructure"), "tableStructure")
     columns = _object(structure.get("tableColumns"), "tableStructure.tableColumns")
     made = [_column(name, _object(told, f"the column {name!r}")) for name, told in columns.items()]
-    spelled = [column.name for column in made]
-    lower = [name.lower() for name in spelled]
-    alike = [name for name in spelled if lower.count(name.lower()) > 1]
-    if alike:
-        raise ValueError(f"columns differ in their case only: {', '.join(alike)}")
     ordinals = [column.ordinal for column in made]
     if not made or len(set(ordinals)) < len(made):
         raise ValueError(f"ordinals are missing or told twice: {sorted(ordinals)}")
     schema_id = body.get("schemaId")
     made.sort(key=lambda column: column.ordinal)
-    table = ".".join(str(name) for name in names)
-    return Metadata(None if schema_id is None else str(schema_id), Contract(table=table, columns=tuple(made)))
+    shape = Contract(table=".".join(str(name) for name in names), columns=tuple(made))
+    if alike := shape.names_alike:
+        raise ValueError(f"columns differ in their case only: {', '.join(alike)}")
+    return Metadata(None if schema_id is None else str(schema_id), shape)
 
 
 def stated(config: TableConfig) -> Contract | None:

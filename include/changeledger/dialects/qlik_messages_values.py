@@ -11,7 +11,7 @@ from changeledger.images import Wire
 def _value(form: str, column: ContractColumn) -> str:
     sql = column.sql_type
     if text_values.is_read_here(sql):
-        return text_values.value(form, column)
+        return text_values.value(form, sql)
     if sql.spark == "binary":
         digits = f"CASE WHEN lower({form}) LIKE '0x%' THEN substring({form}, 3) ELSE {form} END"
         return f"try_to_binary({digits}, 'hex')"

@@ -179,7 +179,7 @@ def _typed(told: str, kind: str, column: ContractColumn) -> str:
     # Not every type can be cast to every other; text can.
     text = told if kind == "string" else f"CAST({told} AS STRING)"
     if text_values.is_read_here(column.sql_type):
-        return text_values.value(text_values.form(text, column), column)
+        return text_values.value(text_values.form(text, column), column.sql_type)
     if wanted == "binary" and kind == "string":
         return f"try_to_binary(regexp_replace({told}, '^0[xX]', ''), 'hex')"
     if wanted.startswith("decimal") and kind == "string":
