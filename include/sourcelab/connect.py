@@ -14,6 +14,10 @@ from sourcelab.services import java
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _OPTIONS = "spark.driver.extraJavaOptions"
 
+# Where other processes need the processors as much, the thorough compiler's time does not come back within
+# minutes; later the plans are made in half the time of the quick compiler's.
+_FOR_MINUTES = "-XX:TieredStopAtLevel=1"
+
 
 class SparkConnectServer(Service):
     """Spark on all cores of this machine, on the loopback address, without a login.
@@ -23,9 +27,11 @@ class SparkConnectServer(Service):
 
     name = "spark"
 
-    def __init__(self, settings: Settings, home: Path) -> None:
+    def __init__(self, settings: Settings, home: Path, *, lasting: bool = False) -> None:
+        """`lasting`: will the server live for hours, and not for minutes?"""
         super().__init__(home)
         self.settings = settings
+        self.lasting = lasting
         self.port = 0
 
     @property
@@ -69,7 +75,7 @@ class SparkConnectServer(Service):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
-            _OPTIONS: f"{local[_OPTIONS]} {SMALL_DATA_JVM}",
+            _OPTIONS: " ".join((local[_OPTIONS], SMALL_DATA_JVM, *(() if self.lasting else (_FOR_MINUTES,)))),
             **SMALL_DATA,
         }
         return as_properties(conf)

@@ -78,13 +78,11 @@ SMALL_DATA = {
     # Drawing plans for Spark's UI in full took a fifth of all processor time.
     "spark.sql.ui.explainMode": "simple",
 }
-# And for a JVM that is asked little: the thorough compiler's time does not come back, and alone the quick one
-# would leave 48 MB for compiled code, which the plans of a day fill. Half of the memory is for what is young,
-# as all is that plans leave. Iceberg's pool for reading manifests is polled every 10 ms, which is longer than
-# reading those of small tables.
+# And for its JVM. The plans of a day fill more than the usual room for compiled code. Half of the memory is
+# for what is young, as all is that plans leave. Iceberg's pool for reading manifests is polled every 10 ms,
+# which is longer than reading those of small tables.
 SMALL_DATA_JVM = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:NewRatio=1 "
-    "-Diceberg.scan.plan-in-worker-pool=false"
+    "-XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
 )
 # A driver of this machine alone.
 _LOOPBACK = {
