@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from changeledger.errors import ConfigError
+from changeledger.names import alike
 from changeledger.strict import Strict
 
 # Of a change mask: which end of its bytes holds the first columns (see `masks`).
@@ -125,6 +126,13 @@ class TableConfig(Strict):
     table: str = Field(pattern=r"^[^.]+\.[^.]+$", description="schema.table, as the source writes it")
     key: tuple[str, ...] = ()
     columns: tuple[ColumnConfig, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> TableConfig:
+        for member, names in (("key", self.key), ("columns", [c.name for c in self.columns])):
+            if twice := alike(names):
+                raise ValueError(f"{member} names a column twice: {', '.join(twice)}")
+        return self
 
 
 class KafkaTopics(Strict):

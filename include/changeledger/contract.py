@@ -12,13 +12,13 @@ Which Spark type holds which SQL Server type, without loss:
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import NamedTuple
 
 from pydantic import Field
 
 from changeledger.config import ByteOrder
 from changeledger.errors import ConfigError, ContractError
+from changeledger.names import alike, folded
 from changeledger.strict import Strict
 
 _TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|[0-9]{1,5})\s*(?:,\s*([0-9]{1,5})\s*)?\))?\s*$")
@@ -141,16 +141,6 @@ class SqlType(NamedTuple):
         return self.base in _MAX_TYPES and self.length == -1
 
 
-def folded(name: str) -> str:
-    """The name as Spark compares names: character by character, as Java's equalsIgnoreCase does.
-
-    An i with or without its dot is the same letter then. A character keeps to itself whose other case would
-    be several.
-    """
-    upper = (c.upper() if len(c.upper()) == 1 else c for c in name)
-    return "".join(c.lower()[0] for c in upper)
-
-
 class Column(Strict):
     """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1."""
 
@@ -189,8 +179,7 @@ class Contract(Strict):
     @property
     def names_alike(self) -> tuple[str, ...]:
         """The columns that Spark cannot tell apart by their names."""
-        times = Counter(folded(name) for name in self.names)
-        return tuple(name for name in self.names if times[folded(name)] > 1)
+        return alike(self.names)
 
     def checked(self) -> Contract:
         """The contract, once it can be published. Raises ContractError where it cannot."""

@@ -63,6 +63,11 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
         (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: String should match pattern"),
         (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.orders"),
+        (GOOD + "    key: [id, line, ID]\n", "tables.0: Value error, key names a column twice: id, ID"),
+        (
+            GOOD + "    columns: [{name: id, type: int}, {name: Id, type: bigint}]\n",
+            "tables.0: Value error, columns names a column twice: id, Id",
+        ),
         (GOOD + "    keys: [id]\n", "tables.0.keys: Extra inputs are not permitted"),
         (GOOD.replace("shop_cdc", "Shop-CDC"), "feed: Value error, must be lower-case letters"),
         (

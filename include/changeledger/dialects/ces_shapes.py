@@ -12,8 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config import TableConfig
-from changeledger.contract import Column, Contract, SqlType, folded
+from changeledger.contract import Column, Contract, SqlType
 from changeledger.errors import ContractError
+from changeledger.names import folded
 
 
 class Variant(NamedTuple):

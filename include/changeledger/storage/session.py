@@ -84,8 +84,9 @@ SMALL_DATA = {
 SMALL_DATA_JVM = (
     "-XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
 )
-# A driver of this machine alone.
-_LOOPBACK = {
+# A driver of this machine alone. An event of a few megabytes takes a hundred times that while it is read.
+_LOCAL = {
+    "spark.driver.memory": "4g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -111,9 +112,8 @@ def as_properties(conf: Mapping[str, str]) -> str:
 def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars(settings)),
-        "spark.driver.memory": "4g",
         "spark.driver.extraJavaOptions": _AVRO_LIMITS,
-        **_LOOPBACK,
+        **_LOCAL,
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     }
@@ -172,7 +172,7 @@ def session_without_lake(app_name: str) -> SparkSession:
     builder = SparkSession.builder.appName(app_name).master("local[*]")
     conf = {
         **_SQL,
-        **_LOOPBACK,
+        **_LOCAL,
         **SMALL_DATA,
         "spark.log.level": "ERROR",
         "spark.driver.extraJavaOptions": f"{_AVRO_LIMITS} {SMALL_DATA_JVM}",
