@@ -67,6 +67,7 @@ class SparkConnectServer(Service):
 
     def _properties(self) -> str:
         local = local_conf(self.settings)
+        options = f"{local[_OPTIONS]} {SMALL_DATA_JVM}"
         conf = {
             **local,
             **spark_conf(self.settings),
@@ -75,7 +76,7 @@ class SparkConnectServer(Service):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
-            _OPTIONS: " ".join((local[_OPTIONS], SMALL_DATA_JVM, *(() if self.lasting else (_FOR_MINUTES,)))),
+            _OPTIONS: options if self.lasting else f"{options} {_FOR_MINUTES}",
             **SMALL_DATA,
         }
         return as_properties(conf)

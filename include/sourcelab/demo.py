@@ -1,4 +1,4 @@
-"""`make demo`: two feeds from real services to published tables, by the real Airflow DAGs, with a report."""
+"""`make demo`: five feeds from real services to published tables, by the real Airflow DAGs, with a report."""
 
 from __future__ import annotations
 

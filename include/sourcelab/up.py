@@ -47,11 +47,8 @@ def main() -> int:
 
 def _run(progress: Progress, home: Path, settings: Settings) -> None:
     """Stays until Ctrl-C. Raises ChildFailed when a part of Airflow ends by itself."""
-    sources, server, airflow = (
-        Sources(home),
-        SparkConnectServer(settings, home, lasting=True),
-        AirflowHome(home),
-    )
+    sources, airflow = Sources(home), AirflowHome(home)
+    server = SparkConnectServer(settings, home, lasting=True)
     services = (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)

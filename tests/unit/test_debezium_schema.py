@@ -66,6 +66,18 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
     assert read == {("id", "note"): [("id", 1), ("note", 0)], ("ID", "Note"): None, ("ID", "id"): None}
 
 
+@pytest.mark.parametrize("second", ["ID", "\u0131d"])
+def test_a_schema_block_that_names_a_column_twice_tells_none(second: str) -> None:
+    fields = [{"type": "int32", "field": name, "optional": False} for name in ("id", second)]
+    row = {"type": "struct", "field": "after", "fields": fields}
+    message = {
+        "schema": {"type": "struct", "fields": [row]},
+        "payload": {"op": "c", "source": {"schema": "dbo", "table": "t"}, "after": {"id": 1, second: 2}},
+    }
+    told = discover([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
+    assert told["s.dbo.t"]["dbo.t"].shape is None
+
+
 def test_most_samples_tell_the_database() -> None:
     told = [sample("t", {}, db=db) for db in ("one", "two", "two")]
     assert database_of([*told, *(sample("others", {}, db="three") for _ in range(9))], FEED) == "two"

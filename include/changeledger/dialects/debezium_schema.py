@@ -12,6 +12,7 @@ from changeledger.contract import Column, Contract, SqlType
 from changeledger.dialects.base import Sample
 from changeledger.dialects.debezium_unions import is_wrapped, row_of
 from changeledger.errors import ContractError
+from changeledger.names import alike
 
 # A column of the records: the database that all of them should be of.
 DATABASE = "database"
@@ -218,7 +219,7 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
         ]
     except _BROKEN:
         return []
-    return columns if len({c.name.lower() for c in columns}) == len(columns) else []
+    return [] if alike([c.name for c in columns]) else columns
 
 
 def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:

@@ -84,7 +84,7 @@ SMALL_DATA = {
 SMALL_DATA_JVM = (
     "-XX:ReservedCodeCacheSize=512m -XX:+UseSerialGC -XX:NewRatio=1 -Diceberg.scan.plan-in-worker-pool=false"
 )
-# A driver of this machine alone. An event of a few megabytes takes a hundred times that while it is read.
+# A driver of this machine alone. To read an event of 10 MB takes more than Spark's 1 GB.
 _LOCAL = {
     "spark.driver.memory": "4g",
     "spark.driver.bindAddress": "127.0.0.1",
