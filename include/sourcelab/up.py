@@ -60,7 +60,7 @@ def _run(progress: Progress, home: Path, settings: Settings) -> None:
     ):
         together.wait_for(*sources.services)
         sources.load(log, _LOADED)
-        progress.say(f"{_LOADED} transactions are told to both sources")
+        progress.say(f"{_LOADED} transactions are told in five dialects")
         together.wait_for()
         open_lake(server)
         migration.wait()
