@@ -1,7 +1,14 @@
-"""How OpenLineage names the tables of the lake."""
+"""How OpenLineage names the tables of the lake, and which of them a stage tells it of."""
+
+import sys
+from dataclasses import dataclass
+from types import ModuleType
 
 import pytest
+from airflow.dag_processing.dagbag import DagBag
 
+from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.contract import TableNames
 from changeledger.orchestration.lineage import Place, place
 
 
@@ -16,3 +23,41 @@ from changeledger.orchestration.lineage import Place, place
 )
 def test_a_table_is_named_by_where_it_lies(warehouse: str, named: Place) -> None:
     assert place("lake.shop_cdc.dbo_customers", warehouse) == named
+
+
+@dataclass(frozen=True)
+class Dataset:
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True)
+class OperatorLineage:
+    outputs: list[Dataset]
+
+
+def test_publish_alone_has_written_all_three_tables_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two classes stand in for OpenLineage's provider, which the lock does not have."""
+    for module, member in (
+        ("airflow.providers.openlineage", None),
+        ("airflow.providers.openlineage.extractors", OperatorLineage),
+        ("openlineage", None),
+        ("openlineage.client", None),
+        ("openlineage.client.event_v2", Dataset),
+    ):
+        made = ModuleType(module)
+        if member is not None:
+            setattr(made, member.__name__, member)
+        monkeypatch.setitem(sys.modules, module, made)
+    monkeypatch.setenv("CHANGELEDGER_WAREHOUSE", "s3://lake")
+    bag = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py"))
+    stages = bag.dags["shop_cdc"].tasks
+    told = {stage.task_id: stage.get_openlineage_facets_on_complete(None) for stage in stages}
+    feed = load_feeds(Settings().feeds)["shop_cdc"]
+    tables = [TableNames.of(feed.namespace, one.table) for one in feed.tables]
+    written = [name for names in tables for name in (names.current, names.history, names.changes)]
+    assert len(written) == 12
+    assert {(one.namespace, one.name) for one in told["publish"].outputs} == {
+        ("s3://lake", "/".join(name.split(".")[1:])) for name in written
+    }
+    assert not any(lineage.outputs for stage, lineage in told.items() if stage != "publish")
