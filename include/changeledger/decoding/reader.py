@@ -30,7 +30,7 @@ from changeledger.contract import Contract
 from changeledger.decoding import change_tables
 from changeledger.decoding.records import Message, Row, Unreadable
 from changeledger.dialects.avro_frames import schema_ids
-from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, samples
+from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, ends
 from changeledger.dialects.registry import DIALECTS
 from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import duplicates
@@ -181,7 +181,7 @@ def _messages(
 def _with_named_columns(dialect: MessageDialect, told: Told) -> Told:
     if told.shape is not None or dialect.named_columns is None:
         return told
-    return told._replace(shape=dialect.named_columns(samples(told.records, 1_000), told.table))
+    return told._replace(shape=dialect.named_columns(ends(told.records, 1_000).samples, told.table))
 
 
 def _rows(

@@ -59,6 +59,16 @@ class Sample(NamedTuple):
     value: bytes | None
 
 
+class Ends(NamedTuple):
+    """The first and the last messages of every partition of every topic, in order.
+
+    `longer`: the topics that have others between them.
+    """
+
+    samples: list[Sample]
+    longer: frozenset[str]
+
+
 class Told(NamedTuple):
     """The records of one table that share one shape.
 
@@ -188,21 +198,21 @@ class TableDialect:
 Dialect = MessageDialect | TableDialect
 
 
-def samples(raw: DataFrame, each: int = 20) -> list[Sample]:
-    """The first and the last messages of every partition of every topic, in order."""
+def ends(raw: DataFrame, each: int = 20) -> Ends:
     place = ["topic", "partition"]
-    ends = raw.groupBy(*place).agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
+    bounds = raw.groupBy(*place).agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
     near = [
-        (F.col("topic") == end["topic"])
-        & (F.col("partition") == end["partition"])
-        & ((F.col("offset") < end["first"] + each) | (F.col("offset") > end["last"] - each))
-        for end in ends
+        (F.col("topic") == bound["topic"])
+        & (F.col("partition") == bound["partition"])
+        & ((F.col("offset") < bound["first"] + each) | (F.col("offset") > bound["last"] - each))
+        for bound in bounds
     ]
     if not near:
-        return []
+        return Ends([], frozenset())
     rows = raw.where(reduce(or_, near)).select(*place, "offset", "key", "value").collect()
     rows.sort(key=lambda row: (row["topic"], row["offset"], row["partition"]))
-    return [Sample(row["topic"], row["key"], row["value"]) for row in rows]
+    longer = frozenset(bound["topic"] for bound in bounds if bound["last"] - bound["first"] >= 2 * each)
+    return Ends([Sample(row["topic"], row["key"], row["value"]) for row in rows], longer)
 
 
 class Problems:

@@ -69,7 +69,9 @@ def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
     """Topics tell tables, nearly always one each; their schema blocks, or Avro schemas, tell the columns."""
     framed = avro_frames.framed(raw)
     in_json = raw.where(~avro_frames.is_framed()) if framed else raw
-    samples = base.samples(in_json)
+    ends = base.ends(in_json)
+    # What the ends tell comes last: it holds.
+    samples = [*debezium_shared.samples_between(in_json, ends, feed), *ends.samples]
     topics = discover(samples, feed)
     shared = [topic for topic, tables in topics.items() if len(tables) > 1]
     if shared:

@@ -94,7 +94,7 @@ def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Found
     topics: dict[str, dict[str, Found]] = {}
     for sample in samples:
         message = json_object(sample.value)
-        payload = _payload(message)
+        payload = payload_of(message)
         config = table_of(payload, sample.topic, feed)
         if config is None:
             continue
@@ -111,7 +111,7 @@ def database_of(samples: Sequence[Sample], feed: Feed) -> str | None:
     """The database whose tables the samples tell; of several the one with most of them."""
     told: Counter[str] = Counter()
     for sample in samples:
-        payload = _payload(json_object(sample.value))
+        payload = payload_of(json_object(sample.value))
         if table_of(payload, sample.topic, feed) is not None and isinstance(payload["source"].get("db"), str):
             told[payload["source"]["db"]] += 1
     return next((name for name, _ in told.most_common(1)), None)
@@ -119,7 +119,7 @@ def database_of(samples: Sequence[Sample], feed: Feed) -> str | None:
 
 def union_topics(samples: Sequence[Sample]) -> set[str]:
     """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
-    return {sample.topic for sample in samples if is_wrapped(_payload(json_object(sample.value)))}
+    return {sample.topic for sample in samples if is_wrapped(payload_of(json_object(sample.value)))}
 
 
 def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
@@ -135,8 +135,8 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
     names: tuple[str, ...] = ()
     key: dict[str, None] = {}
     for sample in samples:
-        names = _members(_payload(json_object(sample.value)), names)
-        key |= dict.fromkeys(name.lower() for name in _payload(json_object(sample.key)))
+        names = _members(payload_of(json_object(sample.value)), names)
+        key |= dict.fromkeys(name.lower() for name in payload_of(json_object(sample.key)))
     # The first spelling of a name that comes in several cases.
     columns = {name.lower(): name for name in reversed(names)}
     if not columns:
@@ -202,7 +202,7 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
         columns = _block_columns(message)
     if not columns:
         return None
-    key_names = config.key or _block_names(key) or tuple(_payload(key))
+    key_names = config.key or _block_names(key) or tuple(payload_of(key))
     place = {name.lower(): at for at, name in enumerate(key_names, 1)}
     return Contract(
         table=config.table,
@@ -279,7 +279,7 @@ def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return []
 
 
-def _payload(message: Mapping[str, Any]) -> Mapping[str, Any]:
+def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
     inner = message.get("payload")
     return inner if isinstance(inner, dict) else message
 

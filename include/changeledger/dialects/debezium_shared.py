@@ -1,15 +1,77 @@
-"""Topics that tell several tables, as a router of topics leaves them: `source` says which."""
+"""Topics that tell several tables, as a router leaves them, or several schema blocks of one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import reduce
+from operator import or_
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from changeledger.dialects.base import Sample
+from changeledger.config import Feed
+from changeledger.dialects.base import Ends, Sample
+from changeledger.dialects.debezium_schema import discover, json_object, payload_of, table_of
+from changeledger.plans import sealed
 
 _TABLE = "table_told"
+# What follows it is the message's own; what precedes it, the same for all messages of one shape.
+_PAYLOAD = b'"payload":'
+# The members of `source` that name the table.
+_NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
+# By how many bytes what follows those members may be longer than in the samples.
+_SLACK = 32
+# A connector has one schema block at a time.
+_MOST_BLOCKS = 20
+
+
+def samples_between(messages: DataFrame, ends: Ends, feed: Feed) -> list[Sample]:
+    """Messages between the ends of their topics that tell a table, or a schema block, that no end does.
+
+    Only those are parsed that do not say at first sight, by their text, what an end says. `decode`
+    takes any table as the feed's: here only those that are listed, as a name could be a broken one.
+    """
+    topics = discover(ends.samples, feed)
+    looked_at = [topic for topic in sorted(ends.longer) if len(topics.get(topic, ())) < 2]
+    if not looked_at:
+        return []
+    alike = [
+        (F.col("topic") == topic) & _alike([s for s in ends.samples if s.topic == topic], feed)
+        for topic in looked_at
+        if topic in topics
+    ]
+    # Heartbeats and the like have no `source`.
+    others = ~_any(alike) & F.col("value").contains(F.lit(b'"source"'))
+    between = samples_of_each_table(routed(sealed(messages.where(others)), looked_at))
+    listed = {config.table for config in feed.tables}
+    told = [(one, set(discover([one], feed).get(one.topic, ()))) for one in between]
+    return [one for one, tables in told if tables <= listed.union(topics.get(one.topic, tables))]
+
+
+def _alike(samples: Sequence[Sample], feed: Feed) -> Column:
+    """Does a message begin as one of the samples that tell a table, and name its table in the same words?"""
+    begins, names, tail = set(), set(), 0
+    for sample in samples:
+        text = bytes(sample.value or b"")
+        if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
+            continue
+        begins.add(text.partition(_PAYLOAD if _PAYLOAD in text else b":")[0])
+        for named in _NAMED.finditer(text):
+            names.add(named[0])
+            tail = max(tail, len(text) - named.start() + _SLACK)
+    value = F.col("value")
+    begins_alike = _any(value.startswith(F.lit(begin)) for begin in sorted(begins))
+    if not names:
+        # Connectors of the 0.x line tell the table by the topic alone.
+        return begins_alike
+    # To search a whole message takes as long as to read it: `source` is near its end.
+    near_end = F.substring(value, -tail, tail)
+    return begins_alike & _any(near_end.contains(F.lit(name)) for name in sorted(names))
+
+
+def _any(conditions: Iterable[Column]) -> Column:
+    return reduce(or_, conditions, F.lit(False))
 
 
 def routed(messages: DataFrame, topics: Collection[str]) -> DataFrame:
@@ -23,11 +85,19 @@ def routed(messages: DataFrame, topics: Collection[str]) -> DataFrame:
 
 
 def samples_of_each_table(found: DataFrame) -> list[Sample]:
-    """The first and the last message of every table of every topic."""
+    """The first and the last message of every table of every topic, with each of its schema blocks."""
     place, message = F.struct("offset", "partition"), F.struct("topic", "key", "value")
+    text, payload = F.col("value").cast("string"), _PAYLOAD.decode()
+    block = F.when(text.contains(payload), F.xxhash64(F.substring_index(text, payload, 1)))
     ends = F.array(F.min_by(message, place), F.max_by(message, place)).alias("ends")
-    rows = found.where(F.col(_TABLE).isNotNull()).groupBy("topic", _TABLE).agg(ends).collect()
-    rows.sort(key=lambda row: (row["topic"], row[_TABLE]))
+    blocks = (
+        found.where(F.col(_TABLE).isNotNull())
+        .groupBy("topic", _TABLE, block.alias("block"))
+        .agg(F.min(place).alias("first"), ends)
+    )
+    number = F.row_number().over(Window.partitionBy("topic", _TABLE).orderBy("first"))
+    rows = blocks.withColumn("number", number).where(F.col("number") <= _MOST_BLOCKS).collect()
+    rows.sort(key=lambda row: (row["topic"], row[_TABLE], row["number"]))
     return [Sample(*end) for row in rows for end in row["ends"]]
 
 
