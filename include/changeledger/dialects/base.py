@@ -261,6 +261,14 @@ class Problems:
         )
 
 
+def read_json(text: Column, kind: str) -> Column:
+    """`array<kind>`: the JSON values that a text holds; one, where it is as it should be.
+
+    In brackets, because of a bare text Spark reads the first object and ignores what follows it.
+    """
+    return F.from_json(F.concat(F.lit("["), text, F.lit("]")), f"array<{kind}>")
+
+
 class JsonForm(NamedTuple):
     """Conditions on a message that was read in brackets, into `messages`."""
 

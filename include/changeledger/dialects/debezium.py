@@ -47,8 +47,8 @@ def _fields(wanted: Wanted) -> str:
 
 # `payload` for the wrapped form, the same members at the top for the bare one. Everything is text, so
 # that no number goes through a double and NULL can be told from absent.
-_MESSAGES = f"array<struct<payload:{wanted_ddl(ENVELOPE)},{_fields(ENVELOPE)}>>"
-_CONTROL = f"array<struct<payload:{wanted_ddl(CONTROL)},{_fields(CONTROL)}>>"
+_MESSAGE = f"struct<payload:{wanted_ddl(ENVELOPE)},{_fields(ENVELOPE)}>"
+_CONTROL = f"struct<payload:{wanted_ddl(CONTROL)},{_fields(CONTROL)}>"
 # What Connect's converter makes of a tombstone where it sends schemas.
 _NULL_WRAPPED = ('{"schema":null,"payload":null}', '{"schema": null, "payload": null}')
 _MEMBERS = ("before", "after", "source", "op", "transaction")
@@ -119,8 +119,7 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
 
 def _parsed(raw: DataFrame) -> DataFrame:
     """The members of each message, and `malformed`, the problem of its form."""
-    # In brackets, because of a bare text Spark reads the first object and ignores what follows it.
-    parsed = F.from_json(F.concat(F.lit("["), _text(), F.lit("]")), _MESSAGES)
+    parsed = base.read_json(_text(), _MESSAGE)
     message = _message_alone()
     wrapped = message["payload"]
     members = {n: F.when(wrapped.isNotNull(), wrapped[n]).otherwise(message[n]) for n in _MEMBERS}
@@ -148,7 +147,7 @@ def _told_beside(form: base.Problems) -> dict[str, Column]:
 
 def _control(text: Column) -> Column:
     """Which control message a text is, by its form; NULL where it is none."""
-    told = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _CONTROL)
+    told = base.read_json(text, _CONTROL)
     return F.when(F.size(told) == 1, _control_name(partial(_said, F.get(told, F.lit(0))), text))
 
 
@@ -397,7 +396,7 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
     A change of a table that the feed does not list is control; anything else is quarantined.
     """
     text = _text()
-    told = F.from_json(F.concat(F.lit("["), text, F.lit("]")), _CONTROL)
+    told = base.read_json(text, _CONTROL)
     parsed = raw.withColumn("one", F.when(F.size(told) == 1, F.get(told, F.lit(0))))
     is_avro = READ in raw.columns
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from changeledger.config import Feed
-from changeledger.dialects.base import Ends, Sample
+from changeledger.dialects.base import Ends, Sample, read_json
 from changeledger.dialects.debezium_schema import discover, json_object, payload_of, table_of
 from changeledger.plans import sealed
 
@@ -76,9 +76,9 @@ def _any(conditions: Iterable[Column]) -> Column:
 
 def routed(messages: DataFrame, topics: Collection[str]) -> DataFrame:
     """The messages of these topics, with the table that each tells in lower case; NULL for none."""
-    text = F.concat(F.lit("["), F.col("value").cast("string"), F.lit("]"))
     source = "source:struct<schema:string,table:string>"
-    message = F.get(F.from_json(text, f"array<struct<payload:struct<{source}>,{source}>>"), F.lit(0))
+    read = read_json(F.col("value").cast("string"), f"struct<payload:struct<{source}>,{source}>")
+    message = F.get(read, F.lit(0))
     told = F.coalesce(message["payload"]["source"], message["source"])
     table = F.lower(F.concat(told["schema"], F.lit("."), told["table"]))
     return messages.where(F.col("topic").isin(list(topics))).withColumn(_TABLE, table)

@@ -32,7 +32,7 @@ _ENVELOPE = "magic:string,type:string,messageSchemaId:string"
 
 def _message(body: str) -> str:
     """`message` for the form with an envelope, the same members at the top for the bare one."""
-    return f"array<struct<{_ENVELOPE},message:struct<{body}>,{body}>>"
+    return f"struct<{_ENVELOPE},message:struct<{body}>,{body}>"
 
 
 _LABELLED = _message(f"{_ADDRESS},headers:struct<operation:string,externalSchemaId:string>")
@@ -55,14 +55,9 @@ def label(value: Column) -> Column:
             _schema_id(message).alias("schema_id"),
         )
 
-    told_labels = F.transform(_read(value.cast("string"), _LABELLED), told)
+    told_labels = F.transform(base.read_json(value.cast("string"), _LABELLED), told)
     empty = F.struct(*(F.lit(None).cast("string").alias(n) for n in ("kind", "schema", "table", "schema_id")))
     return F.coalesce(F.get(told_labels, F.lit(0)), empty)
-
-
-def _read(text: Column, kind: str) -> Column:
-    """In brackets, because of a bare text Spark reads the first object and ignores what follows it."""
-    return F.from_json(F.concat(F.lit("["), text, F.lit("]")), kind)
 
 
 def is_metadata(label: Column) -> Column:
@@ -99,7 +94,7 @@ def parsed(raw: DataFrame) -> DataFrame:
     """
     message = _message_alone()
     return (
-        raw.withColumn("messages", _read(text_of(raw).cast("string"), _WHOLE))
+        raw.withColumn("messages", base.read_json(text_of(raw).cast("string"), _WHOLE))
         .withColumns(
             {
                 **{f"told_{name}": _member(message, name) for name in _BODY},
