@@ -1,4 +1,4 @@
-"""Debezium in Avro through the whole line: a real broker, and a schema registry that comes and goes."""
+"""Avro through the whole line, on a real broker: each table as from the same messages in JSON."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from changeledger.errors import SourceUnavailable
 from changeledger.inspection import quarantine
 from changeledger.inspection.quarantine import Chosen
 from changeledger.stages import extract, normalize
-from sourcelab import debezium
+from changeledger.window import Window
+from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
-from tests.integration.line import debezium_feed, lake_name, rows, run, window
+from tests.integration.line import debezium_feed, lake_name, message_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -57,7 +58,7 @@ def connect(patch: pytest.MonkeyPatch, feed: Feed, kafka: KafkaBroker, registry:
     )
 
 
-def test_the_tables_of_avro_are_those_of_json_whatever_befalls_the_registry(
+def test_debezium_whatever_befalls_the_registry(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(5, 24)
@@ -90,7 +91,7 @@ def test_the_tables_of_avro_are_those_of_json_whatever_befalls_the_registry(
     lost = next(m for m in reversed(last) if m.value is not None and m.topic.endswith(TABLES))
     others = converter.told(m for m in last if m is not lost)
     produce(kafka.bootstrap, [*others, *AvroConverter(late).told([lost])], partitions=1)
-    later = window()
+    later = window(start=early.end)
     with pytest.raises(SourceUnavailable, match=r"schema registry at http://127.0.0.1:\d+ does not answer"):
         run(spark, in_avro, later, (extract,))
 
@@ -105,3 +106,64 @@ def test_the_tables_of_avro_are_those_of_json_whatever_befalls_the_registry(
         run(spark, in_avro, window())
     assert quarantine.records(spark, in_avro, Chosen()).isEmpty()
     assert published(spark, in_avro) == published(spark, in_json)
+
+
+def in_two_windows(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    dialect: str,
+    in_json: list[Message],
+    in_avro: tuple[list[Message], list[Message]],
+) -> set[str]:
+    """Publishes both and finds them equal; returns why messages waited between the two windows of Avro."""
+    tables = [{"table": table} for table in TABLES]
+
+    def feed_in(form: str) -> Feed:
+        name = f"{dialect}_in_{form}"
+        return message_feed(name, dialect, kafka, [f"{name}.*"], monkeypatch, tables=tables)
+
+    def carry(feed: Feed, part: list[Message], over: Window | None = None) -> Window:
+        there = [m._replace(topic=f"{feed.feed}.{m.topic}") for m in part]
+        produce(kafka.bootstrap, there, partitions=1)
+        follows = window(start=over.end) if over else window()
+        run(spark, feed, follows)
+        return follows
+
+    plain, avro = feed_in("json"), feed_in("avro")
+    carry(plain, in_json)
+    early = carry(avro, in_avro[0])
+    waited = {row["reason"] for row in rows(spark, f"lake.{avro.feed}.pending")}
+    carry(avro, in_avro[1], early)
+    assert not rows(spark, f"lake.{avro.feed}.pending")
+    assert published(spark, avro) == published(spark, plain)
+    return waited
+
+
+def test_ces_with_the_segments_of_an_event_in_two_windows(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [table.encode() for table in TABLES]
+    events = [m for m in ces.messages(simulate(5, 12)) if m.key in keys]
+    segments: list[Message] = []
+    cut = 0
+    for event in events:
+        told = list(ces_avro.messages([event], split_at=600))
+        if not cut and len(told) > 1 and len(segments) > 20:
+            cut = len(segments) + 1
+        segments += told
+    parts = segments[:cut], segments[cut:]
+    assert in_two_windows(spark, kafka, monkeypatch, "ces", events, parts) == {"split_incomplete"}
+
+
+def test_qlik_messages_with_data_in_a_window_before_their_metadata(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the other table the schema is known from the window before."""
+    messages = qlik_messages.messages(simulate(5, 12), envelope=True, snapshot=False)
+    in_json = [m for m in messages if m.topic.endswith(TABLES)]
+    one, other, *data = qlik_messages_avro.messages(in_json)
+    half = len(data) // 2
+    parts = [one, *data[:half]], [other, *data[half:]]
+    waited = in_two_windows(spark, kafka, monkeypatch, "qlik_messages", in_json, parts)
+    assert waited == {"metadata_unknown"}

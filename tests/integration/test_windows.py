@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
-from tests.integration.line import debezium_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import BEGIN, debezium_feed, lake_name, message_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
@@ -53,10 +54,20 @@ def table_of(spark: SparkSession, feed: Feed, kind: str) -> list[Any]:
     return sorted((plain(row) for row in rows(spark, lake_name(feed, TABLE, kind))), key=repr)
 
 
-def carry(spark: SparkSession, kafka: KafkaBroker, feed: Feed, parts: Iterable[list[Message]]) -> None:
+def carry(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    feed: Feed,
+    parts: Iterable[list[Message]],
+    begin: datetime = BEGIN,
+) -> datetime:
+    """A window for each part, from the end of the one before; returns the end of the last one."""
     for part in parts:
         produce(kafka.bootstrap, part, partitions=1)
-        run(spark, feed, window())
+        over = window(start=begin)
+        run(spark, feed, over)
+        begin = over.end
+    return begin
 
 
 def test_a_key_update_in_two_windows_is_one_update(
@@ -120,9 +131,9 @@ def test_data_in_a_window_before_its_metadata(
     late = message_feed("metadata_late", "qlik_messages", kafka, ["late.*"], monkeypatch, tables=tables)
     carry(spark, kafka, whole, [told("whole")])
     metadata, *data = told("late")
-    carry(spark, kafka, late, [data[:10]])
+    end = carry(spark, kafka, late, [data[:10]])
     waiting = rows(spark, f"lake.{late.feed}.pending")
     assert [row["reason"] for row in waiting] == ["metadata_unknown"] * 10
-    carry(spark, kafka, late, [[metadata, *data[10:]]])
+    carry(spark, kafka, late, [[metadata, *data[10:]]], end)
     assert not rows(spark, f"lake.{late.feed}.pending")
     assert equal(spark, late, whole)
