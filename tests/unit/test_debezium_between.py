@@ -72,10 +72,13 @@ def test_a_table_that_is_told_for_a_while(spark: SparkSession, form: Any) -> Non
     assert {table: one.records.count() for table, one in found.items()} == {"dbo.t": 2 * AROUND, "dbo.u": 1}
 
 
-def test_a_type_that_is_another_for_a_while_is_not_the_tables(spark: SparkSession) -> None:
-    """Its messages do not fit, and are quarantined; the others do."""
-    messages = topic(spark, [wrapped("t", {"id": 1, "n": "many"})], wrapped("t", {"id": 1, "n": 2}))
-    shape = told(messages)["dbo.t"].shape
+@pytest.mark.parametrize("others", [[], [wrapped("u", {"id": 7})] * 60])
+def test_a_type_that_is_another_for_a_while_is_not_the_tables(
+    spark: SparkSession, others: list[dict[str, Any]]
+) -> None:
+    """Its messages do not fit, and are quarantined; the others do. In a topic of two tables as well."""
+    middle = [wrapped("t", {"id": 1, "n": "many"}), *others]
+    shape = told(topic(spark, middle, wrapped("t", {"id": 1, "n": 2})))["dbo.t"].shape
     assert shape is not None
     assert [c.type for c in shape.columns] == ["int", "int"]
 

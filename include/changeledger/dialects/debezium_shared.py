@@ -85,20 +85,21 @@ def routed(messages: DataFrame, topics: Collection[str]) -> DataFrame:
 
 
 def samples_of_each_table(found: DataFrame) -> list[Sample]:
-    """The first and the last message of every table of every topic, with each of its schema blocks."""
-    place, message = F.struct("offset", "partition"), F.struct("topic", "key", "value")
+    """The first and the last message of each schema block of every table of every topic, in their order."""
     text, payload = F.col("value").cast("string"), _PAYLOAD.decode()
     block = F.when(text.contains(payload), F.xxhash64(F.substring_index(text, payload, 1)))
-    ends = F.array(F.min_by(message, place), F.max_by(message, place)).alias("ends")
+    message = F.struct("offset", "partition", "key", "value")
+    place = F.struct("offset", "partition")
     blocks = (
         found.where(F.col(_TABLE).isNotNull())
         .groupBy("topic", _TABLE, block.alias("block"))
-        .agg(F.min(place).alias("first"), ends)
+        .agg(F.min_by(message, place).alias("first"), F.max_by(message, place).alias("last"))
     )
-    number = F.row_number().over(Window.partitionBy("topic", _TABLE).orderBy("first"))
-    rows = blocks.withColumn("number", number).where(F.col("number") <= _MOST_BLOCKS).collect()
-    rows.sort(key=lambda row: (row["topic"], row[_TABLE], row["number"]))
-    return [Sample(*end) for row in rows for end in row["ends"]]
+    in_order = Window.partitionBy("topic", _TABLE).orderBy("first.offset", "first.partition")
+    some = blocks.withColumn("number", F.row_number().over(in_order)).where(F.col("number") <= _MOST_BLOCKS)
+    ends = [(row["topic"], end) for row in some.collect() for end in (row["first"], row["last"])]
+    ends.sort(key=lambda end: (end[0], end[1]["offset"], end[1]["partition"]))
+    return [Sample(topic, end["key"], end["value"]) for topic, end in ends]
 
 
 def of_table(found: DataFrame, topic: str, table: str) -> DataFrame:
