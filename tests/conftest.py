@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SHUFFLES = "spark.sql.shuffle.partitions"
+# A raw message, as the survey of a dialect wants it.
+MESSAGE = (
+    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
+    "headers array<struct<key:string,value:binary>>"
+)
 JARS = Path(__file__).resolve().parents[1] / ".jars" / "spark"
 
 

@@ -33,7 +33,7 @@ import yaml
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from tests.conftest import compiled
+from tests.conftest import MESSAGE, compiled
 
 from changeledger.change import quoted
 from changeledger.config import Feed
@@ -67,10 +67,6 @@ HEADER_TYPES = {
     "__$commit_time": "timestamp_ntz",
     "header__timestamp": "timestamp_ntz",
 }
-MESSAGE = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
-)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

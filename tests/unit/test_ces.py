@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.conftest import MESSAGE
 
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract
@@ -21,10 +22,7 @@ from sourcelab.ces import messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message
 
-RAW = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>, since timestamp"
-)
+RAW = f"{MESSAGE}, since timestamp"
 LOG = simulate(7, 3)
 FEED = Feed.model_validate(
     {

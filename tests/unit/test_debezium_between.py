@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.conftest import MESSAGE
 
 from changeledger.config import Feed
 from changeledger.dialects.base import Known, Told, ends
@@ -20,10 +21,6 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
     }
 )  # fmt: skip
-MESSAGE = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
-)
 # So many that neither the first nor the last ones reach the middle.
 AROUND = 25
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from tests.conftest import MESSAGE
 
 from changeledger.config import Feed
 from changeledger.dialects.base import Known, Survey
@@ -21,10 +22,6 @@ FEED = Feed.model_validate(
     }
 )  # fmt: skip
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
-MESSAGE = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>, since timestamp"
-)
 
 
 def metadata(schema_id: str, table: str, *columns: str) -> dict[str, Any]:
@@ -48,7 +45,7 @@ def window(spark: SparkSession, *messages: tuple[str, int | None, Any]) -> DataF
         text = json.dumps(message) if isinstance(message, dict) else message
         at = None if minutes is None else NOON + timedelta(minutes=minutes)
         rows.append((topic, 0, offset, at, None, None if text is None else text.encode(), [], None))
-    return spark.createDataFrame(rows, MESSAGE)
+    return spark.createDataFrame(rows, f"{MESSAGE}, since timestamp")
 
 
 def parts(found: Survey) -> dict[tuple[str, ...], list[int]]:

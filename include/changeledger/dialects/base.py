@@ -199,6 +199,7 @@ Dialect = MessageDialect | TableDialect
 
 
 def ends(raw: DataFrame, each: int = 20) -> Ends:
+    """`each`: of how many offsets at either end of a partition."""
     place = ["topic", "partition"]
     bounds = raw.groupBy(*place).agg(F.min("offset").alias("first"), F.max("offset").alias("last")).collect()
     near = [

@@ -32,6 +32,8 @@ def samples_between(messages: DataFrame, ends: Ends, feed: Feed) -> list[Sample]
     Only those are parsed that do not say at first sight, by their text, what an end says. `decode`
     takes any table as the feed's: here only those that are listed, as a name could be a broken one.
     """
+    if not ends.longer:
+        return []
     topics = discover(ends.samples, feed)
     looked_at = [topic for topic in sorted(ends.longer) if len(topics.get(topic, ())) < 2]
     if not looked_at:
