@@ -14,6 +14,7 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config import Feed
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.window import Window
+from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
 
 STAGES: tuple[ModuleType, ...] = (extract, normalize, reconcile, audit, publish)
@@ -73,6 +74,16 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
     for stage in stages:
         stage.run(spark, feed, over)
+
+
+def carry(
+    spark: SparkSession, kafka: KafkaBroker, feed: Feed, part: list[Message], begin: datetime = BEGIN
+) -> datetime:
+    """Sends the messages and publishes a window with them, from `begin`; returns its end."""
+    produce(kafka.bootstrap, part, partitions=1)
+    over = window(start=begin)
+    run(spark, feed, over)
+    return over.end
 
 
 def lake_name(feed: Feed, table: str, kind: str = "") -> str:

@@ -13,14 +13,13 @@ from changeledger.errors import SourceUnavailable
 from changeledger.inspection import quarantine
 from changeledger.inspection.quarantine import Chosen
 from changeledger.stages import extract, normalize
-from changeledger.window import Window
 from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
-from tests.integration.line import debezium_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import carry, debezium_feed, lake_name, message_feed, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -123,18 +122,14 @@ def in_two_windows(
         name = f"{dialect}_in_{form}"
         return message_feed(name, dialect, kafka, [f"{name}.*"], monkeypatch, tables=tables)
 
-    def carry(feed: Feed, part: list[Message], over: Window | None = None) -> Window:
-        there = [m._replace(topic=f"{feed.feed}.{m.topic}") for m in part]
-        produce(kafka.bootstrap, there, partitions=1)
-        follows = window(start=over.end) if over else window()
-        run(spark, feed, follows)
-        return follows
+    def to(feed: Feed, part: list[Message]) -> list[Message]:
+        return [m._replace(topic=f"{feed.feed}.{m.topic}") for m in part]
 
     plain, avro = feed_in("json"), feed_in("avro")
-    carry(plain, in_json)
-    early = carry(avro, in_avro[0])
+    carry(spark, kafka, plain, to(plain, in_json))
+    end = carry(spark, kafka, avro, to(avro, in_avro[0]))
     waited = {row["reason"] for row in rows(spark, f"lake.{avro.feed}.pending")}
-    carry(avro, in_avro[1], early)
+    carry(spark, kafka, avro, to(avro, in_avro[1]), end)
     assert not rows(spark, f"lake.{avro.feed}.pending")
     assert published(spark, avro) == published(spark, plain)
     return waited

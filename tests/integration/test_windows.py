@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,9 +11,9 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config import Feed
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
-from sourcelab.messages import Message, produce
+from sourcelab.messages import Message
 from sourcelab.services import KafkaBroker
-from tests.integration.line import BEGIN, debezium_feed, lake_name, message_feed, rows, run, window
+from tests.integration.line import carry, debezium_feed, lake_name, message_feed, rows
 
 pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
@@ -54,32 +52,17 @@ def table_of(spark: SparkSession, feed: Feed, kind: str) -> list[Any]:
     return sorted((plain(row) for row in rows(spark, lake_name(feed, TABLE, kind))), key=repr)
 
 
-def carry(
-    spark: SparkSession,
-    kafka: KafkaBroker,
-    feed: Feed,
-    parts: Iterable[list[Message]],
-    begin: datetime = BEGIN,
-) -> datetime:
-    """A window for each part, from the end of the one before; returns the end of the last one."""
-    for part in parts:
-        produce(kafka.bootstrap, part, partitions=1)
-        over = window(start=begin)
-        run(spark, feed, over)
-        begin = over.end
-    return begin
-
-
 def test_a_key_update_in_two_windows_is_one_update(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = [{"table": TABLE}]
     whole = debezium_feed("whole", kafka, "whole", monkeypatch, tables=tables)
     parted = debezium_feed("parted", kafka, "parted", monkeypatch, tables=tables)
-    carry(spark, kafka, whole, [told("whole")])
+    carry(spark, kafka, whole, told("whole"))
     messages = told("parted")
     cut = seam(messages)
-    carry(spark, kafka, parted, [messages[:cut], messages[cut:]])
+    end = carry(spark, kafka, parted, messages[:cut])
+    carry(spark, kafka, parted, messages[cut:], end)
     for kind in ("", "_history", "_changes"):
         assert table_of(spark, parted, kind) == table_of(spark, whole, kind), kind
     moved = spark.table(lake_name(parted, TABLE, "_changes")).where("paired_change_id IS NOT NULL")
@@ -107,13 +90,13 @@ def test_segments_of_one_event_in_two_windows(
 
     whole = message_feed("segments_whole", "ces", kafka, ["segments.whole"], monkeypatch, tables=tables)
     parted = message_feed("segments_parted", "ces", kafka, ["segments.parted"], monkeypatch, tables=tables)
-    carry(spark, kafka, whole, [events("segments.whole")])
+    carry(spark, kafka, whole, events("segments.whole"))
     told = events("segments.parted")
     cut = next(at for at in range(20, len(told)) if logical(told[at - 1]) == logical(told[at]))
-    carry(spark, kafka, parted, [told[:cut]])
+    carry(spark, kafka, parted, told[:cut])
     waiting = rows(spark, f"lake.{parted.feed}.pending")
     assert {row["reason"] for row in waiting} == {"split_incomplete"}
-    carry(spark, kafka, parted, [told[cut:]])
+    carry(spark, kafka, parted, told[cut:])
     assert not rows(spark, f"lake.{parted.feed}.pending")
     assert equal(spark, parted, whole)
 
@@ -129,11 +112,11 @@ def test_data_in_a_window_before_its_metadata(
 
     whole = message_feed("metadata_whole", "qlik_messages", kafka, ["whole.*"], monkeypatch, tables=tables)
     late = message_feed("metadata_late", "qlik_messages", kafka, ["late.*"], monkeypatch, tables=tables)
-    carry(spark, kafka, whole, [told("whole")])
+    carry(spark, kafka, whole, told("whole"))
     metadata, *data = told("late")
-    end = carry(spark, kafka, late, [data[:10]])
+    end = carry(spark, kafka, late, data[:10])
     waiting = rows(spark, f"lake.{late.feed}.pending")
     assert [row["reason"] for row in waiting] == ["metadata_unknown"] * 10
-    carry(spark, kafka, late, [[metadata, *data[10:]]], end)
+    carry(spark, kafka, late, [metadata, *data[10:]], end)
     assert not rows(spark, f"lake.{late.feed}.pending")
     assert equal(spark, late, whole)
