@@ -32,7 +32,8 @@ COPY docker/spark_connect.py docker/
 COPY --chmod=0755 docker/with-secrets /usr/local/bin/
 
 RUN useradd --create-home --uid 50000 changeledger \
-    && mkdir -p state warehouse "$AIRFLOW_HOME/logs" \
-    && chown -R changeledger state warehouse "$AIRFLOW_HOME"
+    && mkdir -p state spill warehouse "$AIRFLOW_HOME/logs" \
+    && chmod 700 state spill \
+    && chown -R changeledger state spill warehouse "$AIRFLOW_HOME"
 USER changeledger
 ENTRYPOINT ["with-secrets"]

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint up bench clean setup-lint setup-run setup-test lock-jars
+.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-run setup-test lock-jars
 PYTHON := .venv/bin/python
 
 help: ## this list
@@ -17,11 +17,23 @@ lint: setup-lint ## style, format, types, import contracts
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports --no-cache
 
+audit: setup-lint ## known holes in Python packages and jars; asks https://api.osv.dev
+	@$(PYTHON) scripts/audit.py
+
+sbom: setup-lint ## what the project is made of, as CycloneDX JSON on standard output
+	@$(PYTHON) scripts/sbom.py
+
 up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
 	@$(PYTHON) -m sourcelab.up
 
 bench: setup-run ## rows per second of each stage, beside the floor and a plain Spark job
 	@$(PYTHON) -m benchmarks.run
+
+faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C, and go on where it stopped
+	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix $(if $(MINUTES),--minutes $(MINUTES))
+
+reliability: setup-test ## docs/reliability.md from what `make faults` has found
+	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix --page
 
 clean: ## remove .venv, .jars and all caches; the data in .changeledger stays
 	rm -rf .venv .jars .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

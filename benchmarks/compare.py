@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
@@ -85,14 +85,21 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     from changeledger.config import Settings  # noqa: PLC0415
     from changeledger.contract import Column, Contract, TableNames  # noqa: PLC0415
     from changeledger.storage import lake  # noqa: PLC0415
-    from changeledger.storage.control import ControlStore  # noqa: PLC0415
+    from changeledger.storage.control import Built, ControlStore  # noqa: PLC0415
+    from changeledger.window import Window  # noqa: PLC0415
 
     columns = [
         Column(name=name, type=kind, ordinal=at, key_position=int(name == "id"))
         for at, (name, kind) in enumerate(COLUMNS.items(), 1)
     ]
     contract = Contract(table=TABLE, columns=tuple(columns))
-    ControlStore(Settings().control_url).save_contract(feed.feed, contract, "bench")
+    control, at = ControlStore(Settings().control_url), datetime(2026, 1, 1, tzinfo=UTC)
+    window, built = Window(start=at, end=at + timedelta(days=1)), Built("bench", {})
+    control.open_window(feed.feed, window, None, {})
+    control.begin_stage(feed.feed, window, "normalize")
+    control.finish_stage(feed.feed, window, "normalize", built, [contract])
+    control.save_audit(feed.feed, window, [], built)
+    control.commit_release(feed.feed, window, {}, {}, {})
     lake.create_namespace(spark, feed.namespace)
     keys = max(changes // 5, 1)
 

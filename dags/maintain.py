@@ -1,6 +1,7 @@
 """The weekly Airflow DAG that compacts the lake and expires what nobody can ask for any more."""
 
-from changeledger.config import Settings, load_feeds
+from changeledger.config import Settings, readable_feeds
 from changeledger.orchestration import maintain_dag
 
-maintain_dag(load_feeds(Settings().feeds).values())
+feeds, _ = readable_feeds(Settings().feeds)
+maintain_dag(feeds.values())

@@ -1,8 +1,9 @@
 """Compare the feeds of one database, change by change, and write the report."""
 
+from changeledger.databases import Database
 from changeledger.inspection.comparing import compare_and_report
 from changeledger.job import Choice, main_of_database
 
 if __name__ == "__main__":
     # Again: all there is.
-    main_of_database(compare_and_report, Choice("again", {"false": False, "true": True}))
+    main_of_database(compare_and_report, Choice("again", {"false": False, "true": True}), Database.report)

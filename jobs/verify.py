@@ -1,9 +1,11 @@
 """Hold what the feeds of one database have published against their source, and write the page."""
 
-from changeledger.databases import TAKES
+from changeledger.databases import TAKES, Database
 from changeledger.inspection.verifying import verify_and_report
 from changeledger.job import Choice, main_of_database
 from changeledger.stages.verify import waits
 
 if __name__ == "__main__":
-    main_of_database(verify_and_report, Choice("take", {what: what for what in TAKES}), is_needed=waits)
+    main_of_database(
+        verify_and_report, Choice("take", {what: what for what in TAKES}), Database.proofs, is_needed=waits
+    )

@@ -42,7 +42,7 @@ IF OBJECT_ID(N'dbo.parts') IS NULL
         code varchar(30) NOT NULL,
         price decimal(38,10) NULL,
         opens_at time(3) NULL,
-        changed_at datetimeoffset(3) NULL,
+        changed_at datetimeoffset(7) NULL,
         document xml NULL,
         CONSTRAINT pk_parts PRIMARY KEY (part_id)
     );

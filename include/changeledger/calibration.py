@@ -144,7 +144,7 @@ class _Sets(NamedTuple):
 
 
 def _is_unsure(column: ContractColumn) -> bool:
-    return column.computed or column.sql_type.is_lob or column.sql_type.is_max
+    return column.computed or column.sql_type.is_large
 
 
 def _obeys(order: ByteOrder, sets: _Sets, highest: int) -> str:

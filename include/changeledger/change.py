@@ -45,11 +45,15 @@ REPAIRED: Final = "repaired"
 # The reason of a quarantined before row whose after row is not in the window.
 BEFORE_WITHOUT_AFTER: Final = "before_without_after"
 
+# The reason of a duplicate that repeats a whole change, or one half of an update.
+DELIVERED_AGAIN: Final = "delivered_again"
+
 # The reason of records whose writer tells columns that the table's contract rules out.
 INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
 
 # Where a raw record stands in its source: topic, partition and offset, or the change table and the
-# row's own position there (start LSN, command id, sequence value, operation).
+# row's own position there (start LSN, command id, sequence value, operation). Of several rows at one position
+# all but the first are numbered, in `offset`.
 RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
 
 LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (

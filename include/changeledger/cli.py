@@ -3,37 +3,46 @@
 from __future__ import annotations
 
 import argparse
-import json
+import getpass
 import logging
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
 
-from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, load_feeds
+from changeledger import terminal
+from changeledger.arguments import CommandParser
+from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, named_feed, readable_feeds
 from changeledger.databases import NEEDED, TAKES, named_database
 from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
+from changeledger.escaping import escaped, json_line
+from changeledger.pages import failure_noted
+from changeledger.storage import failures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from changeledger.inspection.quarantine import Chosen
 
-# More than this is for a file, not for a terminal.
-_MOST_ROWS = 100
+# A store that is a file of this machine: the group is its path.
+_EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command; a wrong query or setting ends it with a message and code 1."""
-    parser = argparse.ArgumentParser(prog="changeledger", description=__doc__)
+    """Run one command; `CommandParser` says with which code it ends."""
+    parser = CommandParser(prog="changeledger", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    query = commands.add_parser("query", help="print what Spark SQL answers; the lake's catalog is `lake`")
+    query = commands.add_parser(
+        "query",
+        help="print what Spark SQL answers; the lake's catalog is `lake`",
+        description="Answers queries (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN) and changes nothing.",
+    )
     query.add_argument("sql", help='for example "SELECT * FROM lake.shop_cdc.dbo_customers"')
     query.add_argument("--json", action="store_true", help="one JSON object a row, all rows")
     query.set_defaults(run=_query)
@@ -54,7 +63,7 @@ def main(argv: list[str] | None = None) -> None:
     )
     decode.set_defaults(run=_decode)
     status = commands.add_parser(
-        "status", help="how the feeds stand: released to when, pending, quarantine, doubts"
+        "status", help="how the feeds stand: released to when, late, pending, quarantine, doubts"
     )
     status.add_argument("feed", nargs="*", help="only these; all when none is named")
     status.add_argument("--json", action="store_true", help="one JSON object a feed")
@@ -94,62 +103,171 @@ def main(argv: list[str] | None = None) -> None:
         if name != "replay":
             action.add_argument("--json", action="store_true", help="one JSON object a row")
         action.set_defaults(run=run)
+    _add_release(commands)
+    _add_erase(commands)
     arguments = parser.parse_args(argv)
     try:
         arguments.run(arguments)
-    except ChangeledgerError as error:
-        _fail(str(error))
+    except Exception as error:
+        ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
+        if ours is None:
+            raise
+        _fail(str(ours))
+
+
+def _add_release(commands: Any) -> None:
+    release = commands.add_parser("release", help="go on with a release that was committed and not completed")
+    actions = release.add_subparsers(required=True, metavar="ACTION")
+    complete = actions.add_parser("complete", help="tag and move the tables that a crash has left behind")
+    complete.add_argument("feed", help="the feed's name")
+    complete.add_argument(
+        "--force",
+        action="store_true",
+        help="also where somebody else has written a published table: main becomes what was audited, and "
+        "what it was stays readable by the tag displaced_<release>",
+    )
+    complete.set_defaults(run=_release_complete)
+
+
+def _add_erase(commands: Any) -> None:
+    erase = commands.add_parser(
+        "erase",
+        help="erase the rows of one key, with all that the lake has of them",
+        description="Erases from current rows, history, ledger, raw records, quarantine, pending and what "
+        "was found of them; older releases can no longer be read. Erase in the source first "
+        "(docs/operate.md, 'Erasing a person').",
+    )
+    erase.add_argument("feed", help="the feed's name")
+    erase.add_argument("table", help="the source table, as the feed names it")
+    erase.add_argument("key", nargs="+", metavar="COLUMN=VALUE", help="each column of the key, once")
+    erase.add_argument("--by", default="", metavar="NAME", help="who asks; your login's name by default")
+    erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    erase.set_defaults(run=_erase)
+
+
+def _erase(arguments: argparse.Namespace) -> None:
+    from changeledger.stages.erasing import Erasing  # noqa: PLC0415 - as in `_lake`
+
+    feed = named_feed(Settings().feeds, arguments.feed)
+    parts = [part.partition("=") for part in arguments.key]
+    if not all(name and sign for name, sign, _ in parts) or len({n for n, _, _ in parts}) < len(parts):
+        raise ConfigError("the key is named as COLUMN=VALUE, each column once", "for example id=42")
+    with _lake("erase") as spark:
+        erasing = Erasing.of(spark, feed, arguments.table, {name: value for name, _, value in parts})
+        counts = erasing.counts()
+        for table, count in counts.items():
+            _say(f"{count:>10,}  {table}")
+        for key in erasing.linked():
+            _say(f"the row has also had the key {key}: erase that, too, where it is the same person's")
+        if not arguments.yes:
+            question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
+            _confirm(question, arguments.table)
+        erased = erasing.erase(arguments.by or getpass.getuser())
+    print(f"{sum(erased.values()):,} rows of {len(erased)} tables are erased")  # noqa: T201
+
+
+def _confirm(question: str, answer: str) -> None:
+    """Raises ConfigError where nobody has typed the answer."""
+    try:
+        typed = input(question)
+    except EOFError:
+        typed = ""
+    if typed.strip() != answer:
+        raise ConfigError("nothing was erased: it was not confirmed", f"type {answer}, or say --yes")
+
+
+def _release_complete(arguments: argparse.Namespace) -> None:
+    from changeledger.stages.releasing import complete_by_hand  # noqa: PLC0415 - as in `_lake`
+
+    feed = named_feed(Settings().feeds, arguments.feed)
+    with _lake("release complete") as spark:
+        done = complete_by_hand(spark, feed, force=arguments.force)
+    Console().print(
+        f"{feed.feed}: completed: {', '.join(map(str, done))}"
+        if done
+        else f"{feed.feed}: no release waits to be completed"
+    )
 
 
 def _query(arguments: argparse.Namespace) -> None:
-    from pyspark.errors import AnalysisException, ParseException  # noqa: PLC0415 - as in `_lake`
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - as in `_lake`
+
+    from changeledger.inspection import querying  # noqa: PLC0415 - as above
 
     with _lake("query") as spark:
         try:
-            _answer(arguments, spark.sql(arguments.sql))
-        except (AnalysisException, ParseException) as error:
+            _answer(arguments, querying.asked(spark, arguments.sql))
+        except AnalysisException as error:
             _fail(error.getMessage() or str(error))
 
 
 @contextmanager
-def _lake(command: str) -> Iterator[SparkSession]:
-    """A session on the lake of this installation."""
+def _lake(command: str, progress: bool = False) -> Iterator[SparkSession]:
+    """A session on the lake of this installation; our own log lines show the `progress` of a long command."""
     # Seconds to import: `--help` answers at once.
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
+    _require_lake(Settings())
     # Spark's Python side would log a wrong query's Java stack, beside the error that we print.
-    logging.disable()
-    spark = spark_session(f"changeledger {command}")
+    if progress:
+        _show_progress()
+    else:
+        logging.disable()
+    with terminal.spark_log(command):
+        spark = spark_session(f"changeledger {command}")
     try:
         yield spark
     finally:
         spark.stop()
 
 
+def _require_lake(settings: Settings) -> None:
+    """Raises ConfigError where all is embedded and nothing is there: stores would be made, and be empty."""
+    urls = (settings.control_url, settings.catalog_uri)
+    files = [Path(found["file"]) for url in urls if (found := _EMBEDDED.match(url))]
+    if len(files) == len(urls) and not any(file.exists() for file in files):
+        raise ConfigError(
+            f"there is no lake in {settings.home}: nothing has been run with it",
+            "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",
+        )
+
+
+def _say(text: str) -> None:
+    """Beside the answer, at once."""
+    print(escaped(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _show_progress() -> None:
+    """Our own log lines on standard error, and nobody else's."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    lines = logging.StreamHandler()
+    lines.setFormatter(terminal.Lines("%(asctime)s %(message)s", "%H:%M:%S"))
+    ours = logging.getLogger("changeledger")
+    ours.addHandler(lines)
+    ours.setLevel(logging.INFO)
+
+
 def _answer(arguments: argparse.Namespace, answer: DataFrame) -> None:
     if arguments.json:
-        _print_json(answer)
+        terminal.print_json(answer)
     else:
-        _print(answer)
+        terminal.print_table(answer)
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Feed, Chosen]:
     from changeledger.inspection.quarantine import Chosen  # noqa: PLC0415 - as in `_lake`
 
-    (feed,) = _feeds([arguments.feed])
-    return feed, Chosen(arguments.table, arguments.reason, arguments.run_id)
+    return named_feed(Settings().feeds, arguments.feed), Chosen(
+        arguments.table, arguments.reason, arguments.run_id
+    )
 
 
-def _feeds(names: Sequence[str]) -> list[Feed]:
-    """The feeds of these names; all when there are none."""
-    folder = Settings().feeds
-    known = load_feeds(folder)
-    wrong = [name for name in names if name not in known]
-    if wrong:
-        raise ConfigError(
-            f"there is no feed {wrong[0]!r} in {folder}", f"name one of {', '.join(known) or 'no feeds'}"
-        )
-    return [known[name] for name in names or known]
+def _readable() -> tuple[dict[str, Feed], bool]:
+    """All feeds but those whose files are broken, which are named beside the answer; are there such?"""
+    feeds, errors = readable_feeds(Settings().feeds)
+    for error in errors:
+        _say(f"left out: {error}")
+    return feeds, bool(errors)
 
 
 def _status(arguments: argparse.Namespace) -> None:
@@ -157,42 +275,50 @@ def _status(arguments: argparse.Namespace) -> None:
     from changeledger.inspection import shown, status  # noqa: PLC0415
     from changeledger.storage.control import ControlStore  # noqa: PLC0415
 
-    feeds, control = _feeds(arguments.feed), ControlStore(Settings().control_url)
+    named = [named_feed(Settings().feeds, name) for name in arguments.feed]
+    readable, broken = ({}, False) if named else _readable()
     with _lake("status") as spark:
-        found = [status.gather(spark, control, feed) for feed in feeds]
-    if not arguments.json:
+        control = ControlStore(Settings().control_url)
+        found = [status.gather(spark, control, feed) for feed in named or readable.values()]
+    if arguments.json:
+        for one in found:
+            print(json_line(asdict(one)))  # noqa: T201
+    else:
         Console(highlight=False).print(shown.drawn(found))
-        return
-    for one in found:
-        print(json.dumps(asdict(one), ensure_ascii=False, default=str))  # noqa: T201
+    if broken or any(one.late for one in found):
+        sys.exit(1)
 
 
 def _compare(arguments: argparse.Namespace) -> None:
     from changeledger.inspection.comparing import compare_and_report, drawn_comparison  # noqa: PLC0415 - as above
 
     settings = Settings()
-    feeds = load_feeds(settings.feeds)
+    feeds, _ = _readable()
     database = named_database(settings, feeds, arguments.database)
-    with _lake("compare") as spark:
+    _require_lake(settings)
+    page = database.report(settings)
+    with failure_noted(page), _lake("compare", progress=True) as spark:
         try:
             compare_and_report(spark, database, feeds, arguments.again)
         finally:
-            _console().print(drawn_comparison(database.database))
-            print(f"the report: {database.report(settings)}")  # noqa: T201
+            terminal.console().print(drawn_comparison(database.database))
+            print(f"the report: {page}")  # noqa: T201
 
 
 def _verify(arguments: argparse.Namespace) -> None:
     from changeledger.inspection.verifying import drawn_proofs, verify_and_report  # noqa: PLC0415 - as above
 
     settings = Settings()
-    feeds = load_feeds(settings.feeds)
+    feeds, _ = _readable()
     database = named_database(settings, feeds, arguments.database)
-    with _lake("verify") as spark:
+    _require_lake(settings)
+    page = database.proofs(settings)
+    with failure_noted(page), _lake("verify", progress=True) as spark:
         try:
             verify_and_report(spark, database, feeds, arguments.take, arguments.feed)
         finally:
-            _console().print(drawn_proofs(database.database))
-            print(f"the page: {database.proofs(settings)}")  # noqa: T201
+            terminal.console().print(drawn_proofs(database.database))
+            print(f"the page: {page}")  # noqa: T201
 
 
 def _quarantine_list(arguments: argparse.Namespace) -> None:
@@ -211,9 +337,9 @@ def _quarantine_show(arguments: argparse.Namespace) -> None:
         for row in quarantine.records(spark, feed, chosen).toLocalIterator():
             told = row.asDict(recursive=True)
             for name in ("raw_key", "raw_value"):
-                told[name] = _text(told[name])
+                told[name] = terminal.text(told[name])
             if arguments.json:
-                print(json.dumps(told, ensure_ascii=False, default=_shown))  # noqa: T201
+                print(json_line(told, default=terminal.shown))  # noqa: T201
             else:
                 Console(highlight=False).print(quarantined(told))
 
@@ -222,43 +348,10 @@ def _quarantine_replay(arguments: argparse.Namespace) -> None:
     from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
+    _say(f"puts quarantined records of {feed.feed} on the list that its next run reads again")
     with _lake("quarantine") as spark:
-        count = quarantine.replay(spark, feed, chosen)
+        count = quarantine.replay(spark, feed, chosen, _say)
     print(f"{count} records are read again by the next run of {feed.feed}: trigger it now, or wait for it")  # noqa: T201
-
-
-def _text(raw: bytes | None) -> str | None:
-    """Raw bytes as text where they are text, else as 0x and hex."""
-    if raw is None:
-        return None
-    try:
-        return bytes(raw).decode()
-    except UnicodeDecodeError:
-        return _shown(raw)
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
-        console.width = 100_000
-    return console
-
-
-def _print(answer: DataFrame) -> None:
-    rows = answer.limit(_MOST_ROWS + 1).collect()
-    grid = Table(*answer.columns)
-    for row in rows[:_MOST_ROWS]:
-        grid.add_row(*(_shown(value) for value in row))
-    console = _console()
-    console.print(grid, markup=False)
-    more = f"more than {_MOST_ROWS} rows; the first" if len(rows) > _MOST_ROWS else ""
-    console.print(f"{more} {min(len(rows), _MOST_ROWS)} rows".strip(), highlight=False)
-
-
-def _print_json(answer: DataFrame) -> None:
-    for row in answer.toLocalIterator():
-        print(json.dumps(row.asDict(recursive=True), ensure_ascii=False, default=_shown))  # noqa: T201
 
 
 def _decode(arguments: argparse.Namespace) -> None:
@@ -278,13 +371,14 @@ def _decode(arguments: argparse.Namespace) -> None:
     logging.disable()
     console = Console(highlight=False)
     schemas = reader.schemas_of(feed)
-    spark = session_without_lake("changeledger decode")
+    with terminal.spark_log("decode"):
+        spark = session_without_lake("changeledger decode")
     try:
         for result in reader.results(spark, feed, told, contracts, schemas):
             if arguments.pretty:
                 console.print(drawn(result))
             else:
-                print(json.dumps(result, ensure_ascii=False))  # noqa: T201
+                print(json_line(result))  # noqa: T201
     finally:
         spark.stop()
 
@@ -298,14 +392,8 @@ def _lines(path: Path | None) -> list[bytes]:
     return [line for line in data.split(b"\n") if line.strip()]
 
 
-def _shown(value: Any) -> str:
-    if value is None:
-        return "NULL"
-    return f"0x{value.hex().upper()}" if isinstance(value, bytes | bytearray) else str(value)
-
-
 def _fail(message: str) -> None:
-    print(message, file=sys.stderr)  # noqa: T201 - the command's own answer
+    print(escaped(message), file=sys.stderr)  # noqa: T201 - the command's own answer
     sys.exit(1)
 
 

@@ -7,11 +7,14 @@ Which Spark type holds which SQL Server type, without loss:
 * `time(n)` is text (`16:25:00.883`): Spark 4.0 has no time of day.
 * `datetimeoffset` is text with its own offset: a Spark timestamp would forget the offset.
 * `uniqueidentifier` is upper-case text, as SQL Server prints it.
+
+docs/types.md has the canonical form of each type that is text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import NamedTuple
 
 from pydantic import Field
@@ -177,6 +180,17 @@ class Contract(Strict):
         return tuple(c.name for c in self.columns)
 
     @property
+    def computed(self) -> frozenset[str]:
+        """The computed columns outside the key, in lower case: their values are not used (ADR 0017)."""
+        return frozenset(c.name.lower() for c in self.columns if c.computed and not c.key_position)
+
+    def with_computed(self, names: Collection[str]) -> Contract:
+        """The contract, these columns (in lower case) among its computed ones."""
+        columns = (c.model_copy(update={"computed": True}) if c.name.lower() in names else c
+                   for c in self.columns)  # fmt: skip
+        return self.model_copy(update={"columns": tuple(columns)})
+
+    @property
     def names_alike(self) -> tuple[str, ...]:
         """The columns that Spark cannot tell apart by their names."""
         return alike(self.names)
@@ -294,7 +308,9 @@ class TableNames(NamedTuple):
 def distinct_names(namespace: str, tables: list[str]) -> dict[str, TableNames]:
     """Lake names by table. Raises ConfigError when two tables would share one."""
     names = {table: TableNames.of(namespace, table) for table in tables}
-    everything = [name for group in names.values() for name in group]
+    # A feed of change tables has a raw table beside each.
+    raw = [group.current.replace(f"lake.{namespace}.", f"lake.{namespace}.raw_") for group in names.values()]
+    everything = [*raw, *(name for group in names.values() for name in group)]
     twice = sorted({n for n in everything if everything.count(n) > 1})
     if twice:
         raise ConfigError(

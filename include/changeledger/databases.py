@@ -7,10 +7,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
+import yaml
 from pydantic import Field
 
 from changeledger.config import CdcTablesSource, Feed, Settings, read_yaml
 from changeledger.errors import ConfigError
+from changeledger.misspelt import meant
 from changeledger.strict import Strict
 
 # Verdicts on a change of which there may be too many; `reconcile.compare` says what they mean.
@@ -24,42 +26,47 @@ class Tolerance(Strict):
     """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
 
     fail_above: Mapping[Counted, int] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
+    """A comparison of one table with more changes of a verdict than this fails."""
     warn_above: Mapping[Counted, int] = {"representation": 0}
+    """One with more than this warns."""
 
 
 class Verify(Strict):
     """The source itself, from which rows are read to hold what is published against them."""
 
-    # An Airflow connection, to the source or to a copy of it; that of the feed which reads SQL Server's own
-    # CDC tables where none is named.
     connection: str | None = None
-    # The schema that has lsn_time_mapping; None where the database at that connection has none.
+    """The Airflow connection to the source or a copy of it. None: that of the feed which reads SQL Server's
+    own CDC tables."""
     cdc_schema: str | None = None
-    # Where a schema has another name there than in the feeds: {dbo: replica_dbo}.
+    """The schema that has `lsn_time_mapping` at that connection. None: that database has no CDC."""
     schemas: Mapping[str, str] = {}
-    # How far the copy may be behind the source.
+    """Where a schema has another name there than in the feeds: `{dbo: replica_dbo}`."""
     lag: timedelta = Field(default=timedelta(0), ge=timedelta(0))
-    # How long after the reading a feed's released window must end, before a difference is believed: longer
-    # than the slowest capture tool takes.
+    """How far the copy may be behind the source."""
     settle: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
-    # What was read and not proved by then is dropped.
+    """A difference counts once a feed's released windows end so long after the reading: longer than the
+    slowest capture tool takes."""
     keep: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
-    # Rows per Spark partition of one read; a table with more rows is read in parallel.
+    """Rows that were read and not proved by then are dropped."""
     partition_rows: int = Field(default=1_000_000, ge=1)
+    """Rows that one Spark task reads; a table with more rows is read in parallel."""
 
 
 class Database(Strict):
     """A database: how its feeds are compared and verified. Without a file of its own, these defaults."""
 
     database: str
-    # The feed that the others are compared with; the primary one where none is named, else the first.
+    """The name, as the feeds' YAML has it."""
     reference: str | None = None
-    # The feeds to compare; all that tell the database where none is named.
+    """The feed that the others are compared with. None: the primary one, else the first."""
     feeds: tuple[str, ...] = ()
+    """The feeds to compare and to verify. Empty: all of the database."""
     compare: Tolerance = Tolerance()
-    # None: never.
+    """What a comparison tolerates, see below."""
     verify: Verify | None = Verify()
+    """How the published tables are verified, see below. `null`: never."""
     owner: str = "data-engineering"
+    """The owner of the DAGs."""
 
     @property
     def comparison(self) -> str:
@@ -113,6 +120,14 @@ class Database(Strict):
         """Do several feeds tell it?"""
         return len(self._chosen(feeds)[1]) > 1
 
+    def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
+        """Is that wanted, and has it a feed?"""
+        return self.verify is not None and bool(self._chosen(feeds)[1])
+
+    def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
+        """Raises ConfigError where it names a feed that there is not, or whose file cannot be read."""
+        self._chosen(feeds)
+
     def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
         """The reference, and all feeds that are looked at. Raises ConfigError."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}
@@ -127,25 +142,41 @@ class Database(Strict):
         return known[self.reference] if self.reference else first, chosen
 
 
-def load_databases(folder: Path, feeds: Mapping[str, Feed]) -> dict[str, Database]:
-    """The databases of the feeds, by name; `folder` holds their YAML files.
-
-    Raises ConfigError that names the file, the member and what is wrong.
-    """
-    found = {}
+def readable_databases(
+    folder: Path, feeds: Mapping[str, Feed]
+) -> tuple[dict[str, Database], dict[str, ConfigError]]:
+    """The databases of the feeds, by name, and what is wrong of those that are left out; `folder` holds their
+    YAML files. A broken file stops no other database."""
+    found, errors = {}, {}
     for path in sorted(folder.glob("*.yaml")):
-        database = read_yaml(path, Database, "the file", "docs/compare.md and docs/verify.md")
-        found[database.database] = database
+        try:
+            database = read_yaml(path, Database, "the file", "docs/settings.md")
+            database.require_feeds(feeds)
+            found[database.database] = database
+        except ConfigError as error:
+            errors[_named_in(path)] = error
     names = {feed.database for feed in feeds.values()} | set(found)
-    return {name: found.get(name) or Database(database=name) for name in sorted(names)}
+    return {name: found.get(name) or Database(database=name) for name in sorted(names - set(errors))}, errors
+
+
+def _named_in(path: Path) -> str:
+    """The database that a file is of, as far as a broken one says it; else as the file is named."""
+    try:
+        said = yaml.safe_load(path.read_text("utf-8", "replace"))
+    except (OSError, yaml.YAMLError):
+        return path.stem
+    return str(said.get("database", path.stem)) if isinstance(said, dict) else path.stem
 
 
 def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
     """Raises ConfigError where no feed tells a database of that name."""
-    known = load_databases(settings.databases, feeds)
+    known, errors = readable_databases(settings.databases, feeds)
+    if name in errors:
+        raise errors[name]
     if name not in known:
-        raise ConfigError(
-            f"there is no feed of a database {name!r}",
-            f"name one of {', '.join(known) or 'none: add a feed'}",
+        near = meant(name, known)
+        choice = (
+            f"did you mean {near!r}?" if near else f"name one of {', '.join(known) or 'none: add a feed'}"
         )
+        raise ConfigError(f"there is no feed of a database {name!r}", choice)
     return known[name]

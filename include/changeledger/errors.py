@@ -9,6 +9,8 @@ class ChangeledgerError(Exception):
     """
 
     retryable = False
+    # Is it what a page reports, and not a failure of the work that writes the page?
+    reported = False
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(f"{message}\n  Remedy: {remedy}")
@@ -35,9 +37,13 @@ class AuditFailed(ChangeledgerError):
 class FeedsDisagree(ChangeledgerError):
     """Two feeds of one database differ by more than is tolerated."""
 
+    reported = True
+
 
 class PublishedDrifts(ChangeledgerError):
     """What a feed has published is not what its source holds."""
+
+    reported = True
 
 
 class StageOrderError(ChangeledgerError):
@@ -50,7 +56,21 @@ class LeaseHeld(ChangeledgerError):
     retryable = True
 
 
-class SourceUnavailable(ChangeledgerError):
-    """A broker or database cannot be reached."""
+class LeaseLost(ChangeledgerError):
+    """Another run has taken the feed over: what this one still does counts no more."""
 
     retryable = True
+
+
+class ReleaseStuck(ChangeledgerError):
+    """A committed release cannot be completed: somebody else has written a published table."""
+
+
+class SourceUnavailable(ChangeledgerError):
+    """A broker, a database, the catalog or storage cannot be reached."""
+
+    retryable = True
+
+
+class SparkUnavailable(SourceUnavailable):
+    """Spark itself does not answer, or has no room to work."""

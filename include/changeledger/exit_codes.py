@@ -1,6 +1,6 @@
 """How a job's process tells Airflow's task how to go on."""
 
-from changeledger.errors import ChangeledgerError, LeaseHeld
+from changeledger.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
 # A ChangeledgerError that is not retryable; argparse ends with 2 as well, and rightly so.
 FINAL = 2
@@ -13,6 +13,6 @@ NOTHING = 77
 
 
 def of(error: ChangeledgerError) -> int:
-    if isinstance(error, LeaseHeld):
+    if isinstance(error, LeaseHeld | LeaseLost):
         return HELD
     return RETRY if error.retryable else FINAL

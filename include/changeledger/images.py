@@ -214,12 +214,13 @@ def differing(before: Sequence[str], after: Sequence[str], names: Sequence[str])
 def fitted(decoded: DataFrame, shape: Contract, contract: Contract) -> DataFrame:
     """Changes whose images are in a writer's `shape`, in the contract of the table.
 
-    Columns that the shape lacks are gaps: not captured. Narrower types become the contract's. The shape's
-    own columns are all in the contract.
+    Columns that the shape lacks are gaps: not captured. So are computed ones, whatever is told of them.
+    Narrower types become the contract's. The shape's own columns are all in the contract.
     """
-    if [(c.name, c.spark_type) for c in shape.columns] == [(c.name, c.spark_type) for c in contract.columns]:
+    columns_of = [[(c.name, c.spark_type) for c in one.columns] for one in (shape, contract)]
+    if not contract.computed and columns_of[0] == columns_of[1]:
         return decoded
-    there = {c.name.lower(): c for c in shape.columns}
+    there = {c.name.lower(): c for c in shape.columns if c.name.lower() not in contract.computed}
     lacking = [c.name for c in contract.columns if c.name.lower() not in there]
 
     def cast(struct: str, columns: Sequence[ContractColumn]) -> str:

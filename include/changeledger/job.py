@@ -9,14 +9,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
 
 from changeledger import exit_codes
-from changeledger.config import Feed, Settings, load_feeds, readable_feeds
+from changeledger.arguments import JobParser
+from changeledger.config import Feed, Settings, named_feed, readable_feeds
 from changeledger.databases import Database, named_database
-from changeledger.errors import ChangeledgerError, ConfigError
+from changeledger.errors import ChangeledgerError, ConfigError, SparkUnavailable
+from changeledger.pages import failure_noted
+from changeledger.storage import failures
+from changeledger.terminal import Lines
 from changeledger.window import Request, Window
 
 if TYPE_CHECKING:
@@ -31,8 +36,8 @@ def main(
 ) -> None:
     """Run one stage as the command line says. A stage that gives False has nothing for those that follow.
 
-    A ChangeledgerError ends the process with one of `exit_codes` and its remedy instead of a
-    traceback; anything else is a fault of ours and keeps its traceback.
+    A ChangeledgerError, and a known error of another system, ends the process with one of `exit_codes` and
+    its remedy instead of a traceback; anything else may be a fault of ours and keeps its traceback.
     """
     stage = run.__module__.rpartition(".")[2]
     arguments = _parser(stage).parse_args(argv)
@@ -42,13 +47,13 @@ def main(
 def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str] | None = None) -> None:
     """Run what is done for a feed beside its windows; `run` gets the name of who does it, for the lease."""
     stage = run.__module__.rpartition(".")[2]
-    parser = argparse.ArgumentParser(prog=f"{stage}.py")
+    parser = JobParser(prog=f"{stage}.py")
     parser.add_argument("--feed", required=True, help="the feed's name, as in its YAML file")
     parser.add_argument("--run", default="by hand", help="Airflow's id of the run")
     arguments = parser.parse_args(argv)
 
     def work() -> int:
-        feed = _feed(arguments.feed)
+        feed = named_feed(Settings().feeds, arguments.feed)
         with _spark(f"{feed.feed}-{stage}") as spark:
             run(spark, feed, f"{stage} ({arguments.run})")
         return 0
@@ -66,16 +71,18 @@ class Choice(NamedTuple):
 def main_of_database(
     run: Callable[[SparkSession, Database, Mapping[str, Feed], Any], object],
     choice: Choice,
+    page: Callable[[Database, Settings], Path],
     argv: list[str] | None = None,
     *,
     is_needed: Callable[[Database, Mapping[str, Feed], Any], bool] | None = None,
 ) -> None:
     """Run what is done for a database; `run` gets what the chosen word stands for.
 
-    `is_needed` may say that there is nothing to do: a Spark takes long to start.
+    The `page` that it writes says when it failed. `is_needed` may say that there is nothing to do: a Spark
+    takes long to start.
     """
     name = run.__module__.rpartition(".")[2]
-    parser = argparse.ArgumentParser()
+    parser = JobParser()
     parser.add_argument("--database", required=True, help="as the feeds' YAML names it")
     parser.add_argument(
         f"--{choice.name}", choices=choice.words, default=next(iter(choice.words)), dest="word"
@@ -84,12 +91,14 @@ def main_of_database(
 
     def work() -> int:
         settings = Settings()
-        feeds = load_feeds(settings.feeds)
+        feeds, broken = readable_feeds(settings.feeds)
+        for error in broken:
+            log.warning("left out: %s", error)
         database, asked = named_database(settings, feeds, arguments.database), choice.words[arguments.word]
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        with _spark(name) as spark:
+        with failure_noted(page(database, settings)), _spark(name) as spark:
             run(spark, database, feeds, asked)
         return 0
 
@@ -108,6 +117,8 @@ def _spark(name: str) -> Iterator[SparkSession]:
     spark = spark_session(f"changeledger-{name}")
     try:
         yield spark
+    except SparkUnavailable:
+        raise
     except ChangeledgerError:
         spark.stop()
         raise
@@ -116,22 +127,27 @@ def _spark(name: str) -> Iterator[SparkSession]:
 
 def _end(work: Callable[[], int]) -> NoReturn:
     """The process, with the code that the work gives, or that its error stands for."""
-    logging.basicConfig(stream=sys.stdout, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    lines = logging.StreamHandler(sys.stdout)
+    lines.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[lines], level=logging.INFO)
     # Chatty below us: a query's every gRPC call, a migration's every step.
     for name in ("py4j", "pyspark", "alembic", "great_expectations"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         code = work()
-    except ChangeledgerError as error:
-        log.error("%s: %s", type(error).__name__, error)
-        code = exit_codes.of(error)
+    except Exception as error:
+        ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
+        if ours is None:
+            raise
+        log.error("%s: %s", type(ours).__name__, ours)
+        code = exit_codes.of(ours)
     sys.exit(code)
 
 
 def _run(
     run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, arguments: argparse.Namespace
 ) -> int:
-    feed = _feed(arguments.feed)
+    feed = named_feed(Settings().feeds, arguments.feed)
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
     # Not at the top: `--help` and a wrong argument answer at once.
@@ -141,10 +157,12 @@ def _run(
     asked = window.request.argument()
     log.info("%s %s %s .. %s %s", stage, feed.feed, window.start.isoformat(), window.end.isoformat(), asked)
     control = control_store(Settings())
-    if not entered(control, feed, window) and not control.incomplete_releases(feed.feed):
+    is_open = entered(control, feed, window)
+    if not is_open and not control.incomplete_releases(feed.feed):
         return exit_codes.NOTHING
     with kept(control, feed.feed, window.holder):
-        return _with_spark(run, stage, feed, window)
+        code = _with_spark(run, stage, feed, window)
+    return code if is_open else exit_codes.NOTHING
 
 
 def _with_spark(
@@ -165,7 +183,7 @@ def _with_spark(
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"{stage}.py", description=f"Run the {stage} stage of one window.")
+    parser = JobParser(prog=f"{stage}.py", description=f"Run the {stage} stage of one window.")
     parser.add_argument("--feed", required=True, help="the feed's name, as in its YAML file")
     parser.add_argument(
         "--start", required=True, type=_moment, help="start of the window, ISO 8601 with zone"
@@ -182,20 +200,6 @@ def _moment(text: str) -> datetime:
     if moment.tzinfo is None:
         raise argparse.ArgumentTypeError(f"{text!r} has no time zone; write for example 2026-01-31T05:00:00Z")
     return moment
-
-
-def _feed(name: str) -> Feed:
-    folder = Settings().feeds
-    feeds, errors = readable_feeds(folder)
-    if name not in feeds:
-        # Its own file may be the one that cannot be read.
-        if errors:
-            raise errors[0]
-        raise ConfigError(
-            f"there is no feed {name!r} in {folder} (there are: {', '.join(feeds) or 'none'})",
-            "correct --feed, or set CHANGELEDGER_FEEDS to the folder that has its YAML file",
-        )
-    return feeds[name]
 
 
 def _window(start: datetime, end: datetime, request: str) -> Window:

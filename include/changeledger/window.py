@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import model_validator
 
 from changeledger.strict import Strict
+
+# The stages of a run, in their order.
+STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
 
 class Request(Strict):
@@ -109,3 +112,17 @@ class Window(Strict):
 def branch_of(window_id: str) -> str:
     """The Iceberg branch on which a window is built."""
     return f"run_{window_id}"
+
+
+class SourceRead(NamedTuple):
+    """One source of a window (`topic[partition]`, a change table): is it in raw as the source has it?"""
+
+    source: str
+    # Offsets, or rows that the source counts, once the raw rows are written.
+    asked: int
+    # Raw rows.
+    received: int
+    # Offsets that were removed before the feed has first read the partition.
+    before: int = 0
+    # Why raw is not what was asked for.
+    problem: str | None = None

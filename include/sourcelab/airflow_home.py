@@ -1,4 +1,4 @@
-"""A real Airflow with everything it writes in one folder: SQLite, logs, its generated password."""
+"""A real Airflow with everything it writes in one folder: its metadata, logs, its generated password."""
 
 from __future__ import annotations
 
@@ -95,6 +95,19 @@ class AirflowHome:
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }
+
+    def keep_metadata_in(self, postgres: str) -> None:
+        """In that database: of scheduler, tasks and commands that write at once SQLite refuses some."""
+        self.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = postgres.replace("://", "+psycopg2://")
+
+    def store(self, connections: Mapping[str, Mapping[str, Any]]) -> Child:
+        """Where Admin > Connections shows them, with the metadata: those of `connect` it does not."""
+        file = self.home / "connections.json"
+        file.touch(0o600)
+        file.write_text(json.dumps(connections), "utf-8")
+        command = [*_AIRFLOW, "connections", "import", "--overwrite", str(file)]
+        log = self.logs / "airflow-connections.log"
+        return Child("airflow connections import", command, self.environment, log)
 
     def connect(self, connections: Mapping[str, Mapping[str, Any]]) -> None:
         for name, connection in connections.items():

@@ -163,10 +163,9 @@ class _Teller:
                 "commitlsn": _grouped(transaction.commit_lsn),
                 "beginlsn": _grouped(transaction.begin_lsn),
                 "sequencenumber": sequence,
+                **({"finalevent": False} if self._generation == "2026" else {}),
                 "committime": _instant(local),
             }
-            if self._generation == "2026":
-                source["transaction"]["finalevent"] = False
         return source
 
 

@@ -1,6 +1,7 @@
 """Turns the JSON messages of change event streaming into its other format: Avro, without any frame.
 
-The schemas are those of the product's page; the event's has `finalevent` where the event has it.
+The schemas are those of the product's page; the event's has `finalevent` where the event has it, between
+`sequencenumber` and `committime`: Avro writes no names, so the place is all that says what a byte is.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ _ENVELOPE = _record(
 def _event(with_final_event: bool) -> dict[str, Any]:
     column = _record("Column", {"name": "string", "type": "string", "index": "int"})
     key = _record("PkKey", {"columnname": "string", "value": "string"})
+    final = {"finalevent": "boolean"} if with_final_event else {}
     transaction = {
         "commitlsn": "string",
         "beginlsn": "string",
         "sequencenumber": "int",
+        **final,
         "committime": "string",
     }
-    if with_final_event:
-        transaction["finalevent"] = "boolean"
     source = {
         **dict.fromkeys(("db", "schema", "tbl"), "string"),
         "cols": {"type": "array", "items": column},

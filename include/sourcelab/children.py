@@ -13,6 +13,8 @@ from typing import Self
 
 import psutil  # type: ignore[import-untyped]
 
+from changeledger.folders import private
+
 _FAREWELL_SECONDS = 5.0
 _LAST_LINES = 25
 
@@ -33,7 +35,7 @@ class Child:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        private(self.log.parent)
         self.started = time.monotonic()
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from changeledger.config import Settings
+from changeledger.folders import private_home
 from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties, local_conf, spark_conf
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
@@ -17,6 +18,20 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 # Where other processes need the processors as much, the thorough compiler's time does not come back within
 # minutes; later the plans are made in half the time of the quick compiler's.
 _FOR_MINUTES = "-XX:TieredStopAtLevel=1"
+
+
+# Each query says a hundred lines of no interest: 155 MB in an hour. The server says when it is ready.
+_LOGGING = f"""\
+rootLogger.level = warn
+rootLogger.appenderRef.console.ref = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.target = SYSTEM_ERR
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: %m%n%ex
+logger.server.name = {_SERVER}
+logger.server.level = info
+"""
 
 
 class SparkConnectServer(Service):
@@ -46,16 +61,19 @@ class SparkConnectServer(Service):
     def start(self) -> None:
         java()
         pyspark = _pyspark()
-        self.settings.home.mkdir(parents=True, exist_ok=True)
+        private_home(self.settings.home)
         self.port = free_port()
         properties = self.home / "spark.properties"
         # The catalog's password is in there: on a command line everybody could read it.
         properties.unlink(missing_ok=True)
         properties.touch(0o600)
         properties.write_text(self._properties(), "utf-8")
+        conf = self.home / "conf"
+        conf.mkdir(exist_ok=True)
+        (conf / "log4j2.properties").write_text(_LOGGING, "utf-8")
         command = [
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
-            "env", "-u", "SPARK_REMOTE", "-u", "SPARK_CONF_DIR", f"SPARK_HOME={pyspark}",
+            "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={conf}", f"SPARK_HOME={pyspark}",
             "SPARK_LOCAL_IP=127.0.0.1", str(pyspark / "bin" / "spark-submit"),
             "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER,
             "spark-internal",

@@ -70,25 +70,26 @@ class _Teller:
     def streamed(self, transaction: Transaction, change: Change) -> Iterator[Message]:
         """A key update is `d`, tombstone, `c`: its halves share both LSNs and differ in the serial number."""
         table, lsn = change.table, change.change_lsn
+        before, after = (row and table.captured(row) for row in (change.before, change.after))
         if change.operation == "update":
-            assert change.before is not None
-            assert change.after is not None
+            assert before is not None
+            assert after is not None
             # The connector has the value of an unchanged large column in neither image.
             unread = {c.name: PLACEHOLDER for c in table.columns if c.is_max and c.name not in change.changed}
             source = self._source(transaction, table, "false", lsn, 2)
-            yield self._message(table, "u", change.before | unread, change.after | unread, source)
+            yield self._message(table, "u", before | unread, after | unread, source)
             return
-        if change.before is not None:
+        if before is not None:
             deleted = self._message(
-                table, "d", change.before, None, self._source(transaction, table, "false", lsn, 1)
+                table, "d", before, None, self._source(transaction, table, "false", lsn, 1)
             )
             yield deleted
             if self._tombstones:
                 yield deleted._replace(value=None)
-        if change.after is not None:
+        if after is not None:
             serial = 2 if change.operation == "key_update" else 1
             source = self._source(transaction, table, "false", lsn, serial)
-            yield self._message(table, "c", None, change.after, source)
+            yield self._message(table, "c", None, after, source)
 
     def heartbeat(self, transaction: Transaction) -> Message:
         seen = _milliseconds(transaction.commit_time) + _LAG_MS

@@ -160,6 +160,12 @@ def _time(_column: Column, value: str) -> int:
     return (int(hours) * 60 + int(minutes)) * 60_000 + int(seconds.replace(".", ""))
 
 
+def _zoned(_column: Column, value: str) -> str:
+    """As Java prints a time with its offset: no zeros at the end of a fraction, and Z for UTC."""
+    clock = value[:-6].rstrip("0").rstrip(".") if "." in value else value[:-6]
+    return clock + ("Z" if value.endswith("+00:00") else value[-6:])
+
+
 def _real(_column: Column, value: float) -> float:
     """The shortest digits of a 32-bit number, as Java prints it."""
     texts = (float(f"{value:.{digits}g}") for digits in range(6, 10))
@@ -174,5 +180,6 @@ _WRITERS: dict[str, Callable[[Column, Any], Any]] = {
     "datetime": _instant,
     "datetime2": _instant,
     "time": _time,
+    "datetimeoffset": _zoned,
     "real": _real,
 }

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 from sourcelab.log import Change, Log, Transaction
+from sourcelab.messages import Message
 from sourcelab.tables import Key
 from sourcelab.values import other_value
 
@@ -59,6 +61,23 @@ def swap(log: Log, number: int) -> tuple[Log, Fault]:
     one, other = log.transactions[number : number + 2]
     told = _with(_with(log, number, other.changes), number + 1, one.changes)
     return told, Fault("swapped", [(t, c) for t in (one, other) for c in t.changes])
+
+
+def lose_segments(
+    messages: Sequence[Message], count: int, rng: Random
+) -> tuple[list[Message], list[Message]]:
+    """Change event streaming of which one segment of each of so many split events never arrives.
+
+    Also what is there of these events.
+    """
+    of_event: dict[tuple[str, str], list[Message]] = {}
+    for message in messages:
+        told = json.loads(message.value or b"{}")
+        # Both halves of a key update have one `logicalid`.
+        of_event.setdefault((told["logicalid"], told["operation"]), []).append(message)
+    torn = rng.sample([its for its in of_event.values() if len(its) > 1], count)
+    lost = [rng.choice(its) for its in torn]
+    return [m for m in messages if m not in lost], [m for its in torn for m in its if m not in lost]
 
 
 def keys_of(transaction: Transaction) -> set[tuple[str, Key]]:

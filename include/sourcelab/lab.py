@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from changeledger.config import PROJECT, Settings
+from changeledger.folders import private, private_home
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
@@ -48,7 +49,7 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
     Raises ServiceError when another process is at work there.
     """
     home = PROJECT / ".changeledger" / name
-    home.parent.mkdir(parents=True, exist_ok=True)
+    private_home(home.parent)
     with home.with_suffix(".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -57,7 +58,7 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
                 f"another `make {name}` is at work in {home}", "wait for it, or end it"
             ) from None
         shutil.rmtree(home, ignore_errors=True)
-        home.mkdir()
+        private(home)
         for variable in [v for v in os.environ if v.startswith(_FOREIGN)]:
             del os.environ[variable]
         os.environ["CHANGELEDGER_HOME"] = str(home)

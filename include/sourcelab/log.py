@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -16,6 +16,8 @@ Operation = Literal["insert", "update", "delete", "key_update"]
 
 START = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _INITIAL_ROWS = 12
+# How often statements touch a table.
+_LIVELINESS = dict(zip((t.full_name for t in TABLES), (4, 4, 3, 1), strict=True))
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,17 @@ class Change:
     command_id: int
     changed: tuple[str, ...]
     serial: int
+
+    @property
+    def untouched_large(self) -> dict[str, None]:
+        """NULL for each large value that an update left alone."""
+        columns = self.table.columns if self.operation == "update" else ()
+        return {c.name: None for c in columns if c.is_large and c.name not in self.changed}
+
+    @property
+    def hides_large(self) -> bool:
+        """Do change tables lack those values in the row of the new values, too? By turns: both occur."""
+        return self.serial % 2 == 1
 
 
 @dataclass(frozen=True)
@@ -120,7 +133,7 @@ def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
 
 def simulate(seed: int, transactions: int, start: datetime = START) -> Log:
     """A log of one transaction with the initial rows and `transactions` more."""
-    simulator = _Simulator(seed, start)
+    simulator = Simulator(seed, start)
     made = [simulator.transaction(initial=True)]
     made.extend(simulator.transaction() for _ in range(transactions))
     return Log(TABLES, tuple(made))
@@ -158,7 +171,7 @@ class _Rows:
         return [self.rows[self._order[place]] for place in sorted(chosen)]
 
 
-class _Simulator:
+class Simulator:
     def __init__(self, seed: int, start: datetime) -> None:
         self._rng = Random(seed)
         self._now = start.astimezone(UTC)
@@ -170,8 +183,10 @@ class _Simulator:
         self._command = 0
         self._serial = 0
 
-    def transaction(self, initial: bool = False) -> Transaction:
+    def transaction(self, initial: bool = False, quiet: Collection[str] = ()) -> Transaction:
+        """The next one; `quiet` names tables that it leaves alone."""
         rng = self._rng
+        lively = {name: weight for name, weight in _LIVELINESS.items() if name not in quiet}
         self._pause()
         begin_time, begin_lsn = self._now, self._next_lsn()
         self._changes, self._command = [], 0
@@ -180,13 +195,13 @@ class _Simulator:
                 self._insert(rows, _INITIAL_ROWS)
         while not self._changes:
             for _ in range(rng.choice((1, 1, 2, 3, 6))):
-                self._statement()
+                self._statement(lively)
         self._pause()
         return Transaction(begin_time, self._now, begin_lsn, self._next_lsn(), tuple(self._changes))
 
-    def _statement(self) -> None:
+    def _statement(self, lively: Mapping[str, int]) -> None:
         rng = self._rng
-        (name,) = rng.choices(tuple(self._tables), weights=(4, 4, 3, 1))
+        (name,) = rng.choices(tuple(lively), weights=tuple(lively.values()))
         rows, count = self._tables[name], rng.choice((1, 1, 1, 2, 5))
         kinds = (self._insert, self._update, self._delete, self._update_key, self._come_and_go)
         (kind,) = rng.choices(kinds, weights=(30, 45, 12, 8, 5))

@@ -22,8 +22,10 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Self
 
+from changeledger.folders import private
+
 _ATTEMPTS = 3
-_PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 180.0
 _FAREWELL_SECONDS = 15.0
 _PORT_TAKEN = re.compile(r"Address already in use|BindException|could not bind|Failed to bind", re.IGNORECASE)
 
@@ -54,6 +56,18 @@ class Owner:
     gid: int | None = None
 
 
+@dataclass(frozen=True)
+class Tls:
+    """What a service shows of itself over TLS: files in PEM."""
+
+    # Its key (PKCS 8) and its certificate.
+    identity: Path
+    # Whose certificates it accepts of clients.
+    authority: Path
+    # The name under which it is reached, beside 127.0.0.1.
+    host: str = "localhost"
+
+
 class Service(ABC):
     """One process, started on enter and ended on exit."""
 
@@ -68,7 +82,7 @@ class Service(ABC):
         self._handler: Callable[[int, FrameType | None], object] | int | None = None
 
     def __enter__(self) -> Self:
-        self.home.mkdir(parents=True, exist_ok=True)
+        private(self.home)
         self._end_on_sigterm()
         try:
             for attempt in range(1, _ATTEMPTS + 1):

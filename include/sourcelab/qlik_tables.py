@@ -66,7 +66,7 @@ def load(url: str, log: Log, to_tx: int | None = None, task: Task = _DEFAULT) ->
 
 
 def append(url: str, log: Log, from_tx: int, to_tx: int, task: Task = _DEFAULT) -> None:
-    """Write the transactions `[from_tx, to_tx)`."""
+    """Write the transactions `[from_tx, to_tx)`; a second time, as a task that resumes may, twice."""
     rows: dict[Table, list[tuple[Any, ...]]] = {table: [] for table in log.tables}
     for transaction in log.transactions[from_tx:to_tx]:
         for table, row in change_rows(transaction, task):
@@ -94,7 +94,8 @@ def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tup
                 "timestamp": transaction.commit_time.replace(tzinfo=None),
                 "partition_name": transaction.commit_time.strftime("%Y%m%dT000000_%Y%m%dT235959"),
             }
-            cells = (row[name] for name in change.table.names)
+            captured = change.table.captured(row)
+            cells = (captured[name] for name in change.table.names)
             yield change.table, (*(told[name] for name in task.header), *cells)
 
 
@@ -131,5 +132,6 @@ def _images(change: Change) -> Iterator[tuple[str, Row]]:
         # Whoever deletes by it needs the key, and is told no more.
         yield "D", dict.fromkeys(change.table.names) | {n: change.before[n] for n in change.table.key}
     else:
-        yield "B", change.before
-        yield "U", change.after
+        unread = change.untouched_large if change.hides_large else {}
+        yield "B", change.before | unread
+        yield "U", change.after | unread

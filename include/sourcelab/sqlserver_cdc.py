@@ -75,6 +75,13 @@ def load(url: str, log: Log, to_tx: int | None = None, zone: str = "UTC") -> Non
 
 def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> None:
     """Write the transactions `[from_tx, to_tx)`; `zone` is what the server's clock shows."""
+    append_rows(url, log, from_tx, to_tx)
+    with psycopg.connect(plain_url(url)) as session:
+        copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
+
+
+def append_rows(url: str, log: Log, from_tx: int, to_tx: int) -> None:
+    """The rows of their changes alone: a second time, they stand there twice."""
     rows: dict[str, list[tuple[Any, ...]]] = {f"{t.capture_instance}_CT": [] for t in log.tables}
     for transaction in log.transactions[from_tx:to_tx]:
         for table, row in change_rows(transaction):
@@ -82,7 +89,6 @@ def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> N
     with psycopg.connect(plain_url(url)) as session:
         for name, told in rows.items():
             copy_rows(session, "cdc", name, told)
-        copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
 
 
 def columns(table: Table) -> tuple[str, ...]:
@@ -93,7 +99,8 @@ def columns(table: Table) -> tuple[str, ...]:
 def change_rows(transaction: Transaction) -> Iterator[tuple[Table, tuple[Any, ...]]]:
     """The `_CT` rows of a transaction, in the order of the log."""
     for change in transaction.changes:
-        for operation, row in _images(change):
+        for operation, image in _images(change):
+            row = change.table.captured(image)
             yield (
                 change.table,
                 (
@@ -134,10 +141,9 @@ def _images(change: Change) -> Iterator[tuple[int, Row]]:
     if change.operation == "update":
         assert change.before is not None
         assert change.after is not None
-        # The before image does not hold a large value that the statement left alone.
-        unread = {c.name: None for c in change.table.columns if c.is_max and c.name not in change.changed}
+        unread = change.untouched_large
         yield UPDATE_BEFORE, change.before | unread
-        yield UPDATE_AFTER, change.after
+        yield UPDATE_AFTER, change.after | (unread if change.hides_large else {})
         return
     if change.before is not None:
         yield DELETE, change.before
@@ -161,7 +167,7 @@ def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone
     capture = (change_table, source, table.capture_instance, first.begin_lsn, None, True, False, None, None)
     copy_rows(session, "cdc", "change_tables", [(*capture, since)])
     copy_rows(session, "sys", "tables", [(source, table.name, _SCHEMA_IDS[table.schema])])
-    captured = [(change_table, c.name, c.ordinal, c.base, c.ordinal, False) for c in table.columns]
+    captured = [(change_table, c.name, c.ordinal, c.base, c.ordinal, c.computed) for c in table.columns]
     copy_rows(session, "cdc", "captured_columns", captured)
     # Captured columns accept NULL in a change table, whatever they do in the source.
     sizes = [(change_table, c.name, c.ordinal, *_size(c), True) for c in table.columns]

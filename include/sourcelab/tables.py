@@ -21,6 +21,7 @@ class Column:
     type: str
     ordinal: int
     nullable: bool = False
+    computed: bool = False
 
     @cached_property
     def base(self) -> str:
@@ -36,6 +37,11 @@ class Column:
     @cached_property
     def is_max(self) -> bool:
         return self.arguments == (-1,)
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Is a value kept as a large object, so that an update which leaves it alone need not log it?"""
+        return self.is_max or self.base == "xml"
 
     @cached_property
     def decimal(self) -> tuple[int, int] | None:
@@ -74,6 +80,10 @@ class Table:
     def free_columns(self) -> tuple[Column, ...]:
         """The columns outside the key."""
         return tuple(c for c in self.columns if c.name not in self.key)
+
+    def captured(self, row: Row) -> Row:
+        """The row as SQL Server's capture has it: computed columns are NULL."""
+        return row | {c.name: None for c in self.columns if c.computed}
 
     def key_of(self, row: Row) -> Key:
         return tuple(row[name] for name in self.key)
@@ -132,7 +142,7 @@ PARTS = _table(
     code varchar(30)
     price decimal(38,10) NULL
     opens_at time(3) NULL
-    changed_at datetimeoffset(3) NULL
+    changed_at datetimeoffset(7) NULL
     document xml NULL
     """,
 )

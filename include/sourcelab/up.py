@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import socket
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 
 from changeledger.config import Settings
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed, require_running
 from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
-from sourcelab.log import Log, simulate
+from sourcelab.postgres import plain_url
 from sourcelab.process import ServiceError, free_port
 from sourcelab.together import Together, ended_by_sigterm
+from sourcelab.traffic import PAST_HOURS, Traffic
 
 _PORT = 8080
 _SEED = 7
-_LOADED = 200
-# Enough for a day.
-_TO_COME = 17_280
 _EVERY_SECONDS = 5.0
-# Instead of once an hour: somebody is watching.
-_SCHEDULE = "*/5 * * * *"
+# What of an environment is for the commands of this lake and this Airflow.
+_OURS = ("AIRFLOW", "CHANGELEDGER_", "SPARK_REMOTE")
 
 
 def main() -> int:
     console = Console()
+    progress = Progress(console)
     try:
         with ended_by_sigterm(), own_folder("up") as (home, settings):
-            _run(Progress(console), home, settings)
+            traffic = Traffic(_SEED, datetime.now(UTC))
+            with started(progress, home, settings, traffic) as (sources, airflow, parts):
+                for line in welcome(home, settings, sources, airflow, traffic):
+                    console.print(line, highlight=False, soft_wrap=True)
+                _go_on(sources, traffic, parts)
     except (ServiceError, ChildFailed) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         return 1
@@ -45,37 +50,40 @@ def main() -> int:
     return 0
 
 
-def _run(progress: Progress, home: Path, settings: Settings) -> None:
-    """Stays until Ctrl-C. Raises ChildFailed when a part of Airflow ends by itself."""
+@contextmanager
+def started(
+    progress: Progress, home: Path, settings: Settings, traffic: Traffic
+) -> Iterator[tuple[Sources, AirflowHome, Sequence[Child]]]:
+    """Sources with the traffic's past, and Airflow at work on them; all is ended on exit."""
     sources, airflow = Sources(home), AirflowHome(home)
     server = SparkConnectServer(settings, home, lasting=True)
     services = (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
-    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-    log = simulate(_SEED, _LOADED + _TO_COME, start)
     with (
-        airflow.migrate() as migration,
         Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
         ExitStack() as stack,
     ):
+        together.wait_for(sources.postgres)
+        airflow.keep_metadata_in(sources.postgres.create_database("airflow"))
+        migration = stack.enter_context(airflow.migrate())
         together.wait_for(*sources.services)
-        sources.load(log, _LOADED)
-        progress.say(f"{_LOADED} transactions are told in five dialects")
+        sources.load(traffic.log, len(traffic.log.transactions))
+        count = len(traffic.log.transactions)
+        progress.say(f"{count} transactions of the last {PAST_HOURS} hours are there, in five dialects")
         together.wait_for()
         open_lake(server)
         migration.wait()
-        port = _ui_port(progress)
-        airflow.connect({**sources.connections, "changeledger_spark": server.connection})
-        airflow.environment["CHANGELEDGER_FEEDS"] = str(_frequent_feeds(settings, home))
-        airflow.serve_at(port)
-        parts = [stack.enter_context(part) for part in airflow.components()]
+        with airflow.store({**sources.connections, "changeledger_spark": server.connection}) as storing:
+            storing.wait()
+        airflow.serve_at(_ui_port(progress))
+        keep_environment(home, airflow, sources, server)
+        server_first, *others = airflow.components()
+        parts = [stack.enter_context(server_first)]
+        # A task that the scheduler starts before it answers is lost, and tried again minutes later.
         airflow.await_ui(parts)
-        progress.say(f"Airflow is up: [bold]http://127.0.0.1:{port}[/]  {_login(airflow)}")
-        progress.say(
-            f"the DAGs run every five minutes; a transaction is added every {_EVERY_SECONDS:.0f} s. "
-            "End with Ctrl-C."
-        )
-        _go_on(sources, log, parts)
+        parts += [stack.enter_context(part) for part in others]
+        progress.say("Airflow is up")
+        yield sources, airflow, parts
 
 
 def _ui_port(progress: Progress) -> int:
@@ -90,36 +98,63 @@ def _ui_port(progress: Progress) -> int:
     return _PORT
 
 
-def _frequent_feeds(settings: Settings, home: Path) -> Path:
-    """Copies of the feed files with a schedule that one can watch."""
-    folder = home / "feeds"
-    folder.mkdir()
-    for feed in settings.feeds.glob("*.yaml"):
-        lines = feed.read_text("utf-8").splitlines()
-        told = [f'schedule: "{_SCHEDULE}"' if line.startswith("schedule:") else line for line in lines]
-        (folder / feed.name).write_text("\n".join(told) + "\n", "utf-8")
-    return folder
+def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SparkConnectServer) -> None:
+    """A file for a shell that is to use this lake and this Airflow; its passwords are for nobody else."""
+    shell = AirflowHome(home)
+    shell.environment = {**airflow.environment, "SPARK_REMOTE": server.remote}
+    # Outside Airflow a command finds a connection in its environment alone.
+    shell.connect(sources.connections)
+    lines = [
+        f"export {name}={shlex.quote(value)}"
+        for name, value in sorted(shell.environment.items())
+        if name.startswith(_OURS)
+    ]
+    commands = shlex.quote(str(Path(sys.executable).parent))
+    file = home / "env"
+    file.touch(0o600)
+    file.write_text("\n".join([*lines, f'export PATH={commands}:"$PATH"', ""]), "utf-8")
 
 
-def _login(airflow: AirflowHome) -> str:
-    return "  ".join(
-        f"login [bold]{user}[/]  password [bold]{word}[/]" for user, word in airflow.passwords().items()
-    )
+def welcome(
+    home: Path, settings: Settings, sources: Sources, airflow: AirflowHome, traffic: Traffic
+) -> list[str]:
+    """Where everything is, and what to try first."""
+    ((user, password), *_) = airflow.passwords().items()
+    file = Path(os.path.relpath(home / "env"))
+    since, until = (f"{traffic.begin + timedelta(hours=at):%Y-%m-%dT%H:%M}" for at in (0, PAST_HOURS - 1))
+    query = "SELECT id, name FROM lake.shop_cdc.dbo_customers ORDER BY id LIMIT 5"
+    return [
+        "",
+        f"  Airflow     [bold]{airflow.url}[/]   login {user}   password [bold]{escape(password)}[/]",
+        f"  Kafka       {sources.kafka.bootstrap}   no login",
+        f"  PostgreSQL  {escape(plain_url(sources.postgres.url))}   the source's tables and change tables",
+        f"  Lake        CHANGELEDGER_HOME={settings.home}",
+        f"  Feeds       {settings.feeds}   a file that you add there becomes a DAG within a minute",
+        "",
+        "The DAGs run hourly, and once now. A transaction is added every few seconds; in some hours",
+        "some tables do not change, and in one of four none does. Three things to try:",
+        "",
+        f"  1. Look: [bold]{airflow.url}/dags/shop_cdc[/] runs; when it is green, Trigger reads what is new.",
+        f"  2. Ask, in another terminal:  [bold]. {file}[/]",
+        "     [bold]changeledger status[/]",
+        f'     [bold]changeledger query "{query}"[/]',
+        "  3. Do hours of the past again, the last one first:",
+        # Without markup: a backslash before a bracket would be part of it.
+        f"     airflow backfill create --dag-id shop_cdc --from-date {since} --to-date {until} \\",
+        "         --run-backwards --reprocess-behavior completed --max-active-runs 1",
+        "",
+        "End with Ctrl-C.",
+    ]
 
 
-def _go_on(sources: Sources, log: Log, parts: Sequence[Child]) -> None:
-    """Tell one more transaction of the log at a time, as committed now."""
-    transactions = list(log.transactions)
-    for at in range(_LOADED, len(transactions)):
-        time.sleep(_EVERY_SECONDS)
-        require_running(parts)
-        now = datetime.now(UTC)
-        now = now.replace(microsecond=now.microsecond // 1000 * 1000)
-        transactions[at] = replace(transactions[at], begin_time=now, commit_time=now)
-        sources.append(Log(log.tables, tuple(transactions[: at + 2])), at, at + 1)
+def _go_on(sources: Sources, traffic: Traffic, parts: Sequence[Child]) -> None:
+    """Tell one more transaction at a time, as committed now. Raises ChildFailed when a part ends."""
     while True:
         time.sleep(_EVERY_SECONDS)
         require_running(parts)
+        if traffic.add(datetime.now(UTC)):
+            last = len(traffic.log.transactions)
+            sources.append(traffic.log, last - 1, last)
 
 
 if __name__ == "__main__":

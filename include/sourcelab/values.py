@@ -135,7 +135,9 @@ def _clock(rng: Random) -> str:
 
 
 def _offset(rng: Random, column: Column) -> str:
-    return f"{_date(rng, column)}T{_clock(rng)}{rng.choice(_OFFSETS)}"
+    day, clock = _date(rng, column), _clock(rng)
+    # Seven digits, of which the last one is left out where zeros are.
+    return f"{day}T{clock}{clock[-3:]}0{rng.choice(_OFFSETS)}"
 
 
 def _xml(rng: Random, _column: Column) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import Any
 import pytest
 
 from changeledger.config import Settings, load_feeds
+from changeledger.databases import Database
+from changeledger.looks import SourceLook
 from changeledger.orchestration import alerts, resolve_window
-from changeledger.storage.control import ControlStore, Verdict
+from changeledger.storage.control import Built, ControlStore, Verdict
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -69,7 +72,7 @@ def test_a_failed_audit_names_its_rules(
         Verdict("dbo.parts", "no_unpaired_images", False, 1, {"stops": False}),
         Verdict("dbo.parts", "conservation", True, 0, {"stops": False}),
     ]
-    control.save_audit(FEED.feed, window, verdicts)
+    control.save_audit(FEED.feed, window, verdicts, Built("branch", {}))
     alerts.on_failure(FEED)(context("audit"))
     (message,) = told
     assert message.pop("text").startswith("changeledger\nevent: failed\nfeed: shop_cdc\nwindow: 20260131T11")
@@ -126,3 +129,34 @@ def test_a_late_run(control: ControlStore, told: list[dict[str, Any]], run_type:
     run = {"dag_run_id": "r1", "run_type": run_type, "queued_at": "2026-01-31T12:00:00Z"}
     alerts.late("shop_cdc", {"dag_run": run})
     assert [(m["event"], m["feed"], m["run"]) for m in told] == [("late", "shop_cdc", "r1")] * count
+
+
+def test_a_run_that_was_green_and_could_not_read_on(
+    control: ControlStore, told: list[dict[str, Any]]
+) -> None:
+    window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
+    look = SourceLook("t[0]", "5", "9", NOON, 4, NOON - timedelta(minutes=1), why="a transaction is open")
+    control.save_looks(FEED.feed, [look])
+    alerts.late_sources(FEED, window)
+    assert not told, "it waits for no longer than every transaction does"
+    control.save_looks(FEED.feed, [replace(look, since=NOON - timedelta(hours=4))])
+    alerts.late_sources(FEED, window)
+    (message,) = told
+    assert {name: message[name] for name in ("event", "feed", "window", "since", "waiting")} == {
+        "event": "late", "feed": "shop_cdc", "window": window.id, "since": "2026-01-31 08:00:00+00:00",
+        "waiting": ["t[0]: 4 records behind the end, since 2026-01-31 08:00:00 UTC; a transaction is open"],
+    }  # fmt: skip
+
+
+def test_the_page_of_a_job_that_was_killed_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that failed by itself has said more on its page than Airflow knows."""
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    failed = alerts.on_job_failure("compare", Database(database="shop").report, database="shop")
+    page = Settings().data_docs / "compare_shop" / "index.html"
+    started = datetime.now(UTC)
+    ti = SimpleNamespace(task_id="compare", log_url="http://airflow/logs", start_date=started)
+    failed(context("compare", ti=ti))
+    assert "it broke. The task&#x27;s log says more." in page.read_text("utf-8")
+    page.write_text("written by the job", "utf-8")
+    failed(context("compare", ti=ti))
+    assert page.read_text("utf-8") == "written by the job"

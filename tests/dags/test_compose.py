@@ -115,6 +115,78 @@ def test_ports_are_on_loopback_and_differ() -> None:
     assert {service.get("network_mode") for service in services().values()} == {None}
 
 
+# Who is not read-only: what its start writes is said in the file.
+WRITES = {"kafka", "debezium", "sqlserver-2022", "sqlserver-2025"}
+ADDED = {
+    "postgres": {"CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"},
+    "sqlserver-2022": {"NET_BIND_SERVICE"},
+    "sqlserver-2025": {"NET_BIND_SERVICE"},
+}
+
+
+def test_services_can_do_no_more_than_they_need() -> None:
+    for name, service in services().items():
+        assert service["cap_drop"] == ["ALL"], name
+        assert set(service.get("cap_add", [])) == ADDED.get(name, set()), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service.get("privileged", False) is False, name
+        assert service.get("read_only", False) is (name not in WRITES), name
+        assert int(service["mem_limit"]) > 0, name
+        assert 0 < float(service["cpus"]) <= 8, name
+        assert service["pids_limit"] > 0, name
+
+
+def test_what_is_read_only_has_places_to_write() -> None:
+    """Programs of the image write below these; native libraries are unpacked, and loaded, from /tmp."""
+    for name, service in services().items():
+        places = {place.partition(":")[0]: place.partition(":")[2] for place in service.get("tmpfs", [])}
+        assert ("/tmp" in places) is bool(service.get("read_only")), name
+        if service["image"].startswith("changeledger"):
+            assert "exec" in places["/tmp"].split(",")
+            assert {"/home/changeledger", "/opt/airflow"} <= set(places)
+    memory = {name: int(service["mem_limit"]) for name, service in services().items()}
+    # Two drivers of 4 GB; an executor's heap of 4 GB.
+    assert memory["airflow-scheduler"] >= 9 * 2**30
+    assert memory["spark-worker"] > 5 * 2**30
+
+
+def test_zones() -> None:
+    """Which service can open a connection to which: those that share a network."""
+    zones = {name: set(service["networks"]) for name, service in services().items()}
+    internal = {name for name, network in resolved()["networks"].items() if network.get("internal")}
+    assert internal == {"airflow", "stores"}
+    assert "default" not in set.union(*zones.values())
+
+    def may_reach(name: str) -> set[str]:
+        return {other for other, joined in zones.items() if other != name and joined & zones[name]}
+
+    sources = {"kafka", "debezium", "sqlserver-2022", "sqlserver-2025"}
+    assert {name for name in zones if sources & may_reach(name)} == {
+        *sources, "debezium-register", "ces-setup", "sqlserver-2022-setup", "sqlserver-2025-setup",
+        *SPARK, "spark-connect", "airflow-scheduler",
+    }  # fmt: skip
+    assert may_reach("postgres") == {*AIRFLOW, "spark-connect"}
+    # What a port of the host is published for must be in a network that is not internal.
+    for name, service in services().items():
+        assert not service.get("ports") or zones[name] - internal, name
+    # Each that waits for another that it asks can reach it.
+    for name, service in services().items():
+        for other in set(service.get("depends_on", {})) - ONE_SHOT:
+            assert other in may_reach(name), f"{name} on {other}"
+
+
+def test_a_driver_is_found_in_the_workers_network() -> None:
+    """It is in several; the name that it gives to workers is that of the one they share."""
+    defaults = (PROJECT / "docker/spark/scheduler/spark-defaults.conf").read_text()
+    of_scheduler = dict(line.split() for line in defaults.splitlines() if line[:1] not in {"", "#"})
+    of_connect = dict(a.split("=") for a in services()["spark-connect"]["command"] if "=" in a)
+    for name, settings in (("airflow-scheduler", of_scheduler), ("spark-connect", of_connect)):
+        assert settings == {"spark.driver.host": name, "spark.driver.bindAddress": "0.0.0.0"}
+        assert set(services()[name]["networks"]) & set(services()["spark-worker"]["networks"])
+    folder = services()["airflow-scheduler"]["environment"]["SPARK_CONF_DIR"]
+    assert (PROJECT / Path(folder).relative_to("/opt/changeledger") / "spark-defaults.conf").is_file()
+
+
 def test_what_stays_up_says_whether_it_is_well() -> None:
     assert {name for name, service in services().items() if "healthcheck" not in service} == ONE_SHOT
     assert {name for name, service in services().items() if service["restart"] == "no"} == ONE_SHOT
@@ -203,7 +275,7 @@ def test_settings_are_those_that_the_programs_know() -> None:
     known |= {f"CHANGELEDGER_{member}".upper() for member in Settings.model_fields}
     feeds = load_feeds(PROJECT / "include" / "feeds").values()
     known |= {connection_variable(c) for feed in feeds for c in (feed.connection, feed.spark_connection)}
-    known |= {connection_variable("changeledger_connect")}
+    known |= {connection_variable("changeledger_connect"), "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS"}
     for name in [*AIRFLOW, "spark-connect"]:
         given = {*services()[name].get("environment", {}), *secrets_of(services()[name])}
         assert given - known == set(), name
@@ -217,7 +289,7 @@ def test_a_task_finds_the_shared_stores_and_a_check_its_database() -> None:
     for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
         assert services()[name]["healthcheck"]["test"][:3] == ["CMD", "with-secrets", "airflow"]
     for name in (*SPARK, "spark-connect", *AIRFLOW):
-        warehouse = [v for v in services()[name].get("volumes", []) if v["source"] == "warehouse"]
+        warehouse = [v for v in services()[name].get("volumes", []) if v.get("source") == "warehouse"]
         assert [v["target"] for v in warehouse] == (
             [] if name == "spark-master" else ["/opt/changeledger/warehouse"]
         )

@@ -13,9 +13,14 @@ from fastapi.testclient import TestClient
 
 from changeledger.airflow_ui import data_docs
 from changeledger.airflow_ui.plugin import ChangeledgerPlugin
-from changeledger.config import Settings
+from changeledger.config import Settings, readable_feeds
+from changeledger.databases import Database
+from changeledger.orchestration import job_operator
+from changeledger.orchestration.compare_dag import compare_dag
 from changeledger.orchestration.links import DATA_DOCS, DataDocsLink, ReportLink
-from tests.dags.test_stage_operator import operator
+from changeledger.orchestration.verify_dag import verify_dag
+from changeledger.window import Window
+from tests.dags.test_stage_operator import ARGUMENTS, operator
 
 
 @pytest.fixture
@@ -91,9 +96,28 @@ def test_the_tasks_link_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:
     (mounted,) = ChangeledgerPlugin.fastapi_apps
     assert mounted["url_prefix"] == DATA_DOCS
     key = TaskInstanceKey("shop_cdc", "audit", "manual__1", 1, -1)
-    link = DataDocsLink().get_link(operator(), ti_key=key)
+    audit = operator("audit")
+    audit.window = Window(start=ARGUMENTS[3], end=ARGUMENTS[5])  # type: ignore[arg-type]
+    link = DataDocsLink().get_link(audit, ti_key=key)
     compared = TaskInstanceKey("compare_shop", "compare", "manual__1", 1, -1)
     report = ReportLink().get_link(operator(), ti_key=compared)
     assert report == "http://airflow.example/data-docs/compare_shop/index.html"
     window = "20260131T110000000000Z_20260131T120000000000Z"
     assert link == f"http://airflow.example/data-docs/shop_cdc/{window}/audit.html"
+
+
+@pytest.mark.parametrize(
+    ("base", "links_to"),
+    [("https://airflow.example/team/", "https://airflow.example/team/data-docs"), ("", "")],
+)
+def test_jobs_name_pages_by_their_links(monkeypatch: pytest.MonkeyPatch, base: str, links_to: str) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    assert job_operator._job_environment()["CHANGELEDGER_PAGES_URL"] == links_to
+
+
+def test_the_report_is_linked_where_people_look_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
+    feeds, _ = readable_feeds(Settings().feeds)
+    database = Database(database="shop")
+    for dag in (compare_dag(database, feeds), verify_dag(database, feeds)):
+        assert f"](http://airflow.example/data-docs/{dag.dag_id}/index.html)" in dag.doc_md

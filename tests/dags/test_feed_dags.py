@@ -111,6 +111,25 @@ def test_settings_for_the_person_on_call(dags: dict[str, Any], name: str) -> Non
         assert Path(task.application).is_file()
 
 
+def test_a_feed_that_takes_longer_states_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "feeds"
+    shutil.copytree(PROJECT / "include" / "feeds", folder)
+    file = folder / "shop_cdc.yaml"
+    file.write_text(file.read_text() + "\nexecution_timeout: PT12H\n")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+    dags = DagBag(str(PROJECT / "dags")).dags
+    limits = {
+        name: {task.task_id: task.execution_timeout for task in dags[name].tasks}
+        for name in ("shop_cdc", "shop_ces", "maintain", "compare_shop", "verify_shop")
+    }
+    two, twelve = timedelta(hours=2), timedelta(hours=12)
+    assert limits["shop_cdc"] == dict.fromkeys(STAGES, twelve)
+    assert limits["shop_ces"] == dict.fromkeys(STAGES, two)
+    assert limits["maintain"] == dict.fromkeys(EXPECTED, two) | {"shop_cdc": twelve}
+    # They read all feeds of the database.
+    assert (limits["compare_shop"], limits["verify_shop"]) == ({"compare": twelve}, {"verify": twelve})
+
+
 def test_a_run_that_is_late_is_reported(dags: dict[str, Any]) -> None:
     (alert,) = dags["shop_cdc"].deadline
     assert alert.interval == timedelta(hours=3)
@@ -143,15 +162,29 @@ def test_maintenance_has_a_task_for_each_feed(dags: dict[str, Any]) -> None:
 
 
 def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The weekly DAG of all feeds shows what is wrong, where Airflow shows import errors."""
+    """One file of DAGs has none, and is there to show what is wrong where Airflow shows import errors."""
     folder = tmp_path / "feeds"
     shutil.copytree(PROJECT / "include" / "feeds", folder)
-    (good,) = [path for path in folder.glob("*.yaml") if "shop_debezium" in path.read_text()]
-    good.with_name("broken.yaml").write_text(good.read_text().replace("shop_debezium", "b") + "colour: red\n")
+    broken = folder / "shop_debezium.yaml"
+    broken.write_text(broken.read_text().replace("placeholder:", "place_holder:"))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
-    assert set(DagBag(str(PROJECT / "dags" / "debezium.py")).dags) == {"shop_debezium"}
-    ((_, said),) = DagBag(str(PROJECT / "dags" / "maintain.py")).import_errors.items()
-    assert "broken.yaml is not valid: colour: Extra inputs are not permitted" in said
+    bag = DagBag(str(PROJECT / "dags"))
+    assert set(bag.dags) == EXPECTED - {"shop_debezium"} | OTHERS
+    assert set(bag.dags["maintain"].task_dict) == EXPECTED - {"shop_debezium"}
+    ((file, said),) = bag.import_errors.items()
+    assert Path(file).name == "settings_errors.py"
+    assert f"{broken} is not valid: source.place_holder: unknown setting, did you mean `placeholder`?" in said
+
+
+def test_a_broken_database_file_takes_its_own_dags_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.yaml").write_text("database: shop\nrefrence: shop_cdc\n")
+    monkeypatch.setenv("CHANGELEDGER_DATABASES", str(tmp_path))
+    bag = DagBag(str(PROJECT / "dags"))
+    assert set(bag.dags) == EXPECTED | {"maintain"}
+    (said,) = bag.import_errors.values()
+    assert "refrence: unknown setting, did you mean `reference`?" in said
 
 
 def test_files_parsed_twice_give_the_same_dag_versions(dags: dict[str, Any]) -> None:
@@ -180,7 +213,8 @@ def test_a_file_is_parsed_within_a_second(dags: dict[str, Any]) -> None:
     """After the first: Airflow's own imports take longer, and stay."""
     for path in (PROJECT / "dags").glob("*.py"):
         began = time.process_time()
-        assert DagBag(str(path)).dags
+        found = DagBag(str(path))
+        assert found.dags or path.name == "settings_errors.py"
         assert time.process_time() - began < 1, path.name
 
 

@@ -36,6 +36,7 @@ def execute(task: Any) -> None:
         data_interval_start=NOON - timedelta(hours=1),
         data_interval_end=NOON,
         run_after=NOON,
+        conf={},
     )
     context = {"params": task.dag.params.dump(), "dag_run": run, "run_id": RUN_ID, "dag": task.dag}
     task.render_template_fields(context)

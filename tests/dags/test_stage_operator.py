@@ -10,6 +10,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -22,8 +23,8 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from changeledger.config import PROJECT
-from changeledger.orchestration import StageOperator
+from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.orchestration import feed_dag
 
 SECRET = "s3cr3t-of-the-source"
 SOURCE = {"conn_type": "mssql", "host": "db", "port": 1433, "login": "reader", "password": SECRET}
@@ -79,23 +80,27 @@ def spark(monkeypatch: pytest.MonkeyPatch, **members: object) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CHANGELEDGER_SPARK", json.dumps(members))
 
 
-def operator() -> Any:
-    return StageOperator(
-        task_id="extract",
-        stage="extract",
-        feed="shop_cdc",
-        start=ARGUMENTS[3],
-        end=ARGUMENTS[5],
-        request=ARGUMENTS[7],
-        source_connection="shop_sqlserver",
-        spark_connection="changeledger_spark",
+def operator(stage: str = "extract") -> Any:
+    return feed_dag(load_feeds(Settings().feeds)["shop_cdc"]).get_task(stage)
+
+
+def context(**conf: Any) -> Any:
+    """Of a run by hand at noon; what its conf says is among the params, as Airflow has it."""
+    run = SimpleNamespace(
+        run_id="manual__1",
+        run_type="manual",
+        data_interval_start=None,
+        data_interval_end=None,
+        run_after=datetime(2026, 1, 31, 12, tzinfo=UTC),
+        conf=conf,
     )
+    return {"params": conf, "dag_run": run}
 
 
 def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
     spark(monkeypatch, conn_type="spark", host="spark://master", port=7077)
     monkeypatch.setenv("SPARK_REMOTE", "sc://left:1")
-    operator().execute({})
+    operator().execute(context())
     (job,) = started
     assert job.command == [
         "spark-submit", "--master", "spark://master:7077",
@@ -110,7 +115,7 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], t
 
 def test_local_master_has_its_own_settings(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
     spark(monkeypatch, conn_type="spark", host="local[*]")
-    operator().execute({})
+    operator().execute(context())
     command = started[0].command
     assert command[:3] == ["spark-submit", "--master", "local[*]"]
     assert "spark.driver.bindAddress=127.0.0.1" in command
@@ -119,7 +124,7 @@ def test_local_master_has_its_own_settings(monkeypatch: pytest.MonkeyPatch, star
 
 def test_spark_connect(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
     spark(monkeypatch, conn_type="spark_connect", host="sc://127.0.0.1", port=15002, password="tok3n")
-    operator().execute({})
+    operator().execute(context())
     (job,) = started
     assert job.command == [sys.executable, str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS]
     assert job.env["SPARK_REMOTE"].startswith("sc://127.0.0.1:15002/")
@@ -139,7 +144,7 @@ def test_secrets_only_in_the_environment(
 ) -> None:
     spark(monkeypatch, **way)
     caplog.set_level(logging.DEBUG)
-    operator().execute({})
+    operator().execute(context())
     (job,) = started
     handed = json.loads(job.env["AIRFLOW_CONN_SHOP_SQLSERVER"])
     assert {name: handed[name] for name in SOURCE} == SOURCE
@@ -158,7 +163,7 @@ def test_only_code_2_is_final(
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", code)
     with pytest.raises(AirflowException) as caught:
-        operator().execute({})
+        operator().execute(context())
     assert isinstance(caught.value, AirflowFailException) is final
 
 
@@ -170,7 +175,7 @@ def test_another_runs_lease_is_waited_for(
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", 76)
     with pytest.raises(AirflowRescheduleException) as caught:
-        operator().execute({})
+        operator().execute(context())
     assert caught.value.reschedule_date > datetime.now(UTC)
 
 
@@ -182,18 +187,17 @@ def test_where_nothing_is_left_the_rest_is_skipped(
     monkeypatch.setattr(Started, "code", 77)
     task = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"].get_task("reconcile")
     with pytest.raises(DownstreamTasksSkipped) as caught:
-        task.execute({})  # type: ignore[attr-defined]
+        task.execute(context())  # type: ignore[attr-defined]
     assert caught.value.tasks == ["audit", "publish"]
 
 
 def test_a_dry_run_publishes_nothing(monkeypatch: pytest.MonkeyPatch, started: list[Started]) -> None:
     spark(monkeypatch, **WAYS[0])
-    task = operator()
-    task.stage = "publish"
+    task = operator("publish")
     with pytest.raises(AirflowSkipException, match="dry run"):
-        task.execute({"params": {"dry_run": True}})
+        task.execute(context(dry_run=True))
     assert started == []
-    task.execute({"params": {"dry_run": False}})
+    task.execute(context(dry_run=False))
     assert len(started) == 1
 
 
@@ -204,7 +208,7 @@ def test_a_missing_connection_is_named(
     spark(monkeypatch, conn_type="spark", host="local[2]")
     monkeypatch.delenv(f"AIRFLOW_CONN_{missing}")
     with pytest.raises(AirflowFailException, match=f"{missing.lower()}.*Admin > Connections"):
-        operator().execute({})
+        operator().execute(context())
     assert started == []
 
 
@@ -221,7 +225,7 @@ def test_other_ways_are_refused(
 ) -> None:
     spark(monkeypatch, **way)
     with pytest.raises(AirflowFailException, match=message):
-        operator().execute({})
+        operator().execute(context())
     assert started == []
 
 
@@ -229,7 +233,54 @@ def test_no_jars_is_said(monkeypatch: pytest.MonkeyPatch, started: list[Started]
     spark(monkeypatch, conn_type="spark", host="local[2]")
     monkeypatch.setenv("CHANGELEDGER_JARS", str(tmp_path / "none"))
     with pytest.raises(AirflowFailException, match="no jars"):
-        operator().execute({})
+        operator().execute(context())
+
+
+def test_a_bad_window_is_refused_where_the_log_shows_it(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started]
+) -> None:
+    """What is raised while Airflow renders templates reaches no log."""
+    spark(monkeypatch, **WAYS[0])
+    bad = context(mode="window", start="2026-01-02T00:00:00Z", end="2026-01-01T00:00:00Z")
+    task = operator()
+    task.render_template_fields({**bad, "dag": task.dag})
+    with pytest.raises(AirflowFailException, match=r"(?s)empty or reversed.*`start` before `end`"):
+        task.execute(bad)
+    assert started == []
+
+
+def test_the_window_of_a_run_is_shown_among_the_rendered_fields(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started]
+) -> None:
+    spark(monkeypatch, **WAYS[0])
+    task = operator()
+    task.execute(context())
+    assert len(started) == 1
+    assert task.overwrite_rtif_after_execution
+    assert task.application_args == ARGUMENTS
+
+
+@pytest.mark.parametrize(
+    ("dag", "conf", "message"),
+    [
+        ("shop_cdc", {"dryrun": True}, "`dryrun`.*did you mean `dry_run`"),
+        ("shop_cdc", {"Mode": "replay"}, "`Mode`.*did you mean `mode`"),
+        ("shop_cdc", {"colour": "red"}, "`colour`.*dry_run, end, mode, reason, start, tables, tolerate"),
+        ("compare_shop", {"agian": True}, "`agian`.*did you mean `again`"),
+        ("verify_shop", {"takes": "new"}, "`takes`.*did you mean `take`"),
+        ("maintain", {"feed": "shop_cdc"}, "`feed`.*no members"),
+    ],
+)
+def test_a_member_of_a_runs_conf_that_nobody_knows_is_refused(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], dag: str, conf: dict[str, Any], message: str
+) -> None:
+    """Airflow itself takes any: {"dryrun": true} once published a release."""
+    spark(monkeypatch, **WAYS[0])
+    file = {"shop_cdc": "sqlserver_cdc"}.get(dag, dag.partition("_")[0])
+    task: Any = DagBag(str(PROJECT / "dags" / f"{file}.py")).dags[dag].tasks[0]
+    with pytest.raises(AirflowFailException, match=f"(?s){message}"):
+        task.execute(context(**conf))
+    assert started == []
 
 
 def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -242,5 +293,22 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
     threading.Timer(1.5, task.on_kill).start()
     began = time.monotonic()
     with pytest.raises(AirflowException, match="-9"):
-        task.execute({})
+        task.execute(context())
     assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way["host"])
+def test_a_job_gets_the_secrets_of_its_own_source_alone(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], way: dict[str, object]
+) -> None:
+    spark(monkeypatch, **way)
+    monkeypatch.setenv("AIRFLOW_CONN_ANOTHER", json.dumps({**SOURCE, "password": "another-s3cr3t"}))
+    monkeypatch.setenv("AIRFLOW_VAR_TOKEN", "variable-s3cr3t")
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "fernet-s3cr3t")
+    monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "jwt-s3cr3t")
+    monkeypatch.setenv("CHANGELEDGER_ALERT_URL", "https://hooks/alert-s3cr3t")
+    operator().execute(context())
+    (job,) = started
+    secrets = {name for name, value in job.env.items() if "s3cr3t" in value}
+    assert secrets == {"AIRFLOW_CONN_SHOP_SQLSERVER", "CHANGELEDGER_CATALOG_PASSWORD"}
+    assert not [name for name in job.env if name.startswith("AIRFLOW__")]

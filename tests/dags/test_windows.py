@@ -7,11 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.definitions.param import ParamsDict, ParamValidationError
-from airflow.sdk.exceptions import AirflowFailException
 
-from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.config import Settings, load_feeds
 from changeledger.errors import ConfigError
 from changeledger.orchestration import form, resolve_window
 from changeledger.window import Request, Window
@@ -151,19 +149,3 @@ class TestWindowId:
         one, other = (Window(**self.TIMES, request=Request(run=run)) for run in ("a", "b"))
         assert one.id == other.id
         assert one.holder != other.holder
-
-
-def test_the_template_gives_every_try_the_same_window() -> None:
-    dag = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"]
-    task: Any = dag.get_task("extract")
-
-    def rendered(params: dict[str, Any]) -> list[str]:
-        run = started("manual", run_after=NOON + timedelta(minutes=20))
-        context = {"params": params, "dag_run": run, "dag": dag}
-        arguments: list[str] = task.render_template(task.application_args, context, task.get_template_env())
-        return arguments
-
-    hour = ["--start", "2026-01-31T12:00:00+00:00", "--end", "2026-01-31T12:20:00+00:00"]
-    assert rendered({}) == ["--feed", "shop_cdc", *hour, "--request", '{"run":"manual__1"}']
-    with pytest.raises(AirflowFailException, match="needs both"):
-        rendered({"mode": "window"})

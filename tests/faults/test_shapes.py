@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed
-from changeledger.errors import AuditFailed
-from changeledger.stages import audit, extract, normalize, reconcile
-from sourcelab import ces
+from changeledger.config import Feed, Settings
+from changeledger.errors import AuditFailed, StageOrderError
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.storage.control import ControlStore
+from changeledger.window import Request, Window
+from sourcelab import ces, debezium
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
-from tests.integration.line import lake_name, message_feed, rows, run, window
+from tests.integration.line import BEGIN, lake_name, message_feed, plain, rows, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -91,6 +94,51 @@ def test_a_column_that_is_added(
             assert key in untold
         else:
             assert row["stock"] == final[key]["stock"]
+
+
+def test_a_column_of_a_run_that_is_never_released(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its contract is its own, and its column goes when the next window is built."""
+    table = LOG.table(TABLE)
+    stated = [{"name": c.name, "type": c.type, "nullable": c.nullable} for c in table.columns]
+    messages = [
+        m for m in debezium.messages(LOG, schemas=False, snapshot=True, prefix="back") if TABLE in m.topic
+    ]
+
+    def of(*more: dict[str, Any]) -> Feed:
+        tables = [{"table": TABLE, "key": list(table.key), "columns": [*stated, *more]}]
+        return message_feed("takes_back", "debezium", kafka, ["back.*"], monkeypatch, tables=tables)
+
+    def columns() -> list[Any]:
+        contract = control.contract(feed.feed, TABLE)
+        assert contract is not None
+        return [contract.names, *(spark.table(lake_name(feed, TABLE, kind)).schema for kind in _KINDS)]
+
+    feed, control = of(), ControlStore(Settings().control_url)
+    produce(kafka.bootstrap, messages[:10], partitions=1)
+    run(spark, feed, window())
+    before = columns()
+    produce(kafka.bootstrap, messages[10:], partitions=1)
+    end = datetime.now(UTC)
+    tried = Window(start=BEGIN, end=end, request=Request(dry_run=True))
+    run(spark, of({"name": "note", "type": "int"}), tried, (extract, normalize, reconcile, audit))
+    assert columns()[0] == before[0]
+    # As it was, in another window: nothing of it is released either.
+    other = window()
+    run(spark, feed, other, (extract, normalize))
+    control.release_lease(feed.feed, other.holder)
+    assert columns() == before
+    over = Window(start=BEGIN, end=end)
+    with pytest.raises(StageOrderError, match="has not been run to its end"):
+        run(spark, feed, over, (reconcile, audit, publish))
+    run(spark, feed, over)
+    found = {
+        tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}
+        for row in rows(spark, lake_name(feed, TABLE))
+    }
+    assert found == LOG.final_rows(table)
+    assert columns() == before
 
 
 _KINDS = {

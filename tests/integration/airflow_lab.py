@@ -139,9 +139,8 @@ def running(
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "3",
     }
     with Postgres(tmp_path) as postgres, ExitStack() as stack:
-        metadata = _metadata(postgres)
-        # Scheduler, tasks and commands write at once: SQLite would refuse some of them.
-        airflow.environment["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"] = metadata.replace("://", "+psycopg2://")
+        metadata = postgres.create_database("airflow")
+        airflow.keep_metadata_in(metadata)
         migration = stack.enter_context(airflow.migrate())
         server = stack.enter_context(SparkConnectServer(settings, tmp_path))
         sqlserver_cdc.load(postgres.url, log)
@@ -151,11 +150,3 @@ def running(
         parts = [stack.enter_context(part) for part in airflow.components()]
         airflow.await_ui(parts)
         yield Lab(airflow, metadata, settings, parts, stack)
-
-
-def _metadata(postgres: Postgres) -> str:
-    """The address of a new database beside the source's."""
-    server = postgres.url.replace("+psycopg", "")
-    with psycopg.connect(server, autocommit=True) as session:
-        session.execute("CREATE DATABASE airflow")
-    return f"{server.rpartition('/')[0]}/airflow"

@@ -101,7 +101,7 @@ def test_debezium_whatever_befalls_the_registry(
         assert [row["reason"] for row in kept] == ["unknown_schema"]
 
         (registry.schemas["99"],) = held
-        assert quarantine.replay(spark, in_avro, Chosen()) == 1
+        assert quarantine.replay(spark, in_avro, Chosen(), print) == 1
         run(spark, in_avro, window())
     assert quarantine.records(spark, in_avro, Chosen()).isEmpty()
     assert published(spark, in_avro) == published(spark, in_json)

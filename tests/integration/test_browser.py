@@ -58,7 +58,8 @@ def _watch(page: Browser, lab: Lab) -> None:
     page.go(link)
     until(lambda: TABLE in page.text, 30, lambda: page.text[:3000])
     assert "rules hold" in page.text
-    page.click('(//a[contains(., "Great Expectations\' page")])[1]')
+    page.click(f"//summary[contains(., '{TABLE}')]")
+    page.click(f'//details[contains(summary, "{TABLE}")]//a[contains(., "Great Expectations\' page")]')
     until(lambda: "Expectation Validation Result" in page.text, 30, lambda: page.text[:3000])
 
 

@@ -102,6 +102,8 @@ def test_both_ways_publish_the_same_tables(
 ) -> None:
     with SparkConnectServer(attached, attached.home) as server:
         run_stages(attached, source, log, [sys.executable], SPARK_REMOTE=server.remote)
+    said = [line for line in server.log.read_text().splitlines() if " INFO " in line]
+    assert [line for line in said if "SparkConnectServer" not in line] == [], "155 MB in an hour"
     conf = [f"{k}={v}" for k, v in local_conf(submitted).items() if k != "spark.jars"]
     submit = [
         str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]",

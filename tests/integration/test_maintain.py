@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
+from changeledger import change
 from changeledger.config import Feed, Settings
-from changeledger.errors import LeaseHeld
+from changeledger.errors import LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
-from changeledger.storage import lake
+from changeledger.storage import lake, upkeep
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from changeledger.window import Request, Window
@@ -88,7 +90,7 @@ def test_a_maintained_lake(
     waiting = over()
     for stage in (extract, normalize, reconcile, audit):
         stage.run(spark, feed, waiting)
-    with pytest.raises(LeaseHeld, match="is at work"):
+    with pytest.raises(LeaseHeld, match="works on the feed"):
         maintain.run(spark, feed, "maintain (weekly)")
     control.release_lease(feed.feed, waiting.holder)
     maintain.run(spark, feed, "maintain (weekly)")
@@ -117,3 +119,49 @@ def test_a_maintained_lake(
     run(spark, feed, Window(start=BEGIN, end=end - timedelta(seconds=1), request=again))
     assert content(spark, feed) == before
     assert lake.snapshot_of(spark, history, "main") is not None
+
+
+def test_what_nobody_needs_goes(
+    spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Branches of broken tries and of a dry run, raw rows, Data Docs, verdicts: not what may be asked for."""
+    no_time = dict.fromkeys(("keep", "raw_retention", "docs_retention"), timedelta(microseconds=1))
+    feed = cdc_feed("forgetful", source, monkeypatch, tables=[{"table": "dbo.customers"}], **no_time)
+    control, docs = ControlStore(Settings().control_url), Settings().data_docs / feed.feed
+    first = over()
+    run(spark, feed, first)
+    raw, quarantine = "lake.forgetful.raw_dbo_customers", "lake.forgetful.quarantine"
+    in_doubt = spark.table(raw).where(F.col("run_id") == first.id).limit(1).select(
+        "run_id", F.lit("dbo.customers").alias("table"), "record", F.lit("null_key").alias("reason"),
+        *(F.lit(None).cast(kind).alias(name) for name, kind in change.QUARANTINE_COLUMNS[4:]),
+    )  # fmt: skip
+    lake.append(in_doubt, quarantine)
+    sqlserver_cdc.append(source.url, log, CUTS[1], CUTS[2])
+    dry = Window(start=BEGIN, end=datetime.now(UTC), request=Request(dry_run=True, run="manual__1"))
+    run(spark, feed, dry, (extract, normalize, reconcile, audit))
+    last = over()
+    run(spark, feed, last)
+    before = content(spark, feed)
+    history = lake_name(feed, "dbo.customers", "_history")
+    lake.fresh_branch(spark, history, f"{last.branch}_99")
+    lake.branch_at(spark, history, "of_a_person", lake.snapshot_of(spark, history, "main") or 0)
+    assert not list(docs.rglob("*.gif")), "two moving pictures were most of its size"
+
+    maintain.run(spark, feed, "maintain (weekly)")
+    tables = lake.tables(spark, feed.namespace)
+    assert upkeep.refs(spark, tables, upkeep.BRANCH) == {history: ["of_a_person"]}
+    runs = {row["run_id"]: row["count"] for row in spark.table(raw).groupBy("run_id").count().collect()}
+    assert runs.pop(first.id) == 1, "what may be read again"
+    assert runs.keys() == {last.id}, "the newest release's"
+    assert {folder.name for folder in docs.iterdir()} == {last.id}
+    assert (control.audits(feed.feed, first), control.reads(feed.feed, first)) == ([], [])
+    assert control.audits(feed.feed, last)
+    stored = control.window(feed.feed, first)
+    assert stored is not None
+    assert stored.released, "it is not run again"
+    newest = control.latest_release(feed.feed)
+    assert newest is not None
+    assert [row["release"] for row in rows(spark, "lake.forgetful.releases")] == [newest.id]
+    assert content(spark, feed) == before
+    with pytest.raises(StageOrderError, match="has not been run to its end"):
+        publish.run(spark, feed, Window(start=dry.start, end=dry.end))

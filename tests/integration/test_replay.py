@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed, Settings
-from changeledger.errors import LeaseHeld
 from changeledger.inspection import quarantine, status
 from changeledger.inspection.quarantine import Chosen
 from changeledger.storage.control import ControlStore
@@ -70,9 +69,9 @@ def test_messages_of_a_shape_that_was_refused(
 
     mended = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
     other = Chosen(reason="unparseable_json")
-    assert quarantine.replay(spark, mended, other) == 0
-    assert quarantine.replay(spark, mended, EVERYTHING) == line["records"]
-    assert quarantine.replay(spark, mended, EVERYTHING) == 0, "they are on the list already"
+    assert quarantine.replay(spark, mended, other, print) == 0
+    assert quarantine.replay(spark, mended, EVERYTHING, print) == line["records"]
+    assert quarantine.replay(spark, mended, EVERYTHING, print) == 0, "they are on the list already"
     run(spark, mended, window())
     assert published(spark, mended) == published(spark, right)
     assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
@@ -94,13 +93,13 @@ def test_rows_of_a_change_table(
         (line,) = quarantine.summary(refused).collect()
         assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
         mended = wrong.model_copy(update={"mask_order": "auto"})
-        assert quarantine.replay(spark, mended, EVERYTHING) == line["records"]
+        assert quarantine.replay(spark, mended, EVERYTHING, print) == line["records"]
         run(spark, mended, window())
     assert published(spark, mended) == published(spark, right)
     assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
 
 
-def test_nobody_asks_while_a_run_is_at_work(
+def test_whoever_asks_waits_while_a_run_is_at_work(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = debezium_feed("replay_busy", kafka, "busy", monkeypatch, tables=[{"table": TABLE}])
@@ -109,9 +108,15 @@ def test_nobody_asks_while_a_run_is_at_work(
     run(spark, feed, window())
     control = ControlStore(Settings().control_url)
     control.acquire_lease(feed.feed, "another run", 60)
-    with pytest.raises(LeaseHeld, match="another run is at work"):
-        quarantine.replay(spark, feed, EVERYTHING)
-    control.release_lease(feed.feed, "another run")
+    said = []
+
+    def say(text: str) -> None:
+        said.append(text)
+        control.release_lease(feed.feed, "another run")
+
+    assert quarantine.replay(spark, feed, EVERYTHING, say) == 1
+    (waits,) = said
+    assert waits.startswith("waiting: another run works on the feed 'replay_busy' until")
     stands = status.gather(spark, control, feed)
     assert stands.quarantine == ((TABLE, "unparseable_json", 1),)
     assert stands.holder is None

@@ -46,7 +46,11 @@ def _run(spark: SparkSession, lab: Lab, log: Log) -> None:
     assert len(found["straight"]["current"]) == len(log.final_rows(log.table(TABLE)))
     # What is done stays done: again from its beginning, and from its middle.
     lab.await_that(lab.backfills_ended)
-    lab.backfill("backwards", "--reprocess-behavior", "completed")
+    lab.backfill("backwards", "--run-backwards", "--reprocess-behavior", "completed")
+    again = (
+        "SELECT count(*) FROM dag_run r JOIN backfill b ON b.id = r.backfill_id WHERE b.dag_id = 'backwards'"
+    )
+    assert lab.asked(f"{again} AND b.reprocess_behavior = 'completed'") == [(HOURS,)], "each window, not one"
     first = [BEGIN.isoformat(), "--end-date", BEGIN.isoformat()]
     lab.cli("tasks", "clear", "forwards", "-t", "^normalize$", "-d", "-y", "--start-date", *first)
     lab.await_that(lab.all_done(runs))

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from changeledger.databases import Database
 from changeledger.errors import FeedsDisagree
 from changeledger.stages import compare
+from changeledger.stages.compare_tables import FINDINGS
 from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.faults import Fault
 from sourcelab.log import Log, simulate
@@ -60,7 +61,7 @@ def found(spark: SparkSession, feed: str) -> list[Found]:
             bytes(row["commit_lsn"]),
             tuple(cell["name"] for cell in row["cells"] or []),
         )
-        for row in rows(spark, compare.FINDINGS)
+        for row in rows(spark, FINDINGS)
         if row["feed"] == feed
     )
 

@@ -9,22 +9,18 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import chain, count
 from random import Random, SystemRandom
 from typing import Any, NamedTuple
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
+from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
 
 from changeledger import change
 from changeledger.config import Feed
-from changeledger.stages import normalize, publish, reconcile
-from changeledger.stages.run import Run
-from changeledger.storage import lake
-from changeledger.storage.releases import complete
-from changeledger.window import Window
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
 
@@ -34,13 +30,9 @@ MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))
 FAULTY = 4
 # Where a part comes after what follows it, a break that was there till then is mended.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any") * 2
-# What says in which run a row was written, and by which of several deliveries.
-OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
-BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 WINDOWS = 4
 NUMBERS = count()
 
-LedgerRow = dict[str, Any]
 # From where to where, of all rows in the source's order.
 Part = tuple[float, float]
 
@@ -79,11 +71,11 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(told)]
     rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
     spoil(rows[:FAULTY], rng)
-    at_once, in_parts = feed_of(next(NUMBERS)), feed_of(next(NUMBERS))
-    carry(spark, at_once, list(chain(*rows)), 0)
+    at_once, in_parts = (feed_of(f"any_windows_{next(NUMBERS)}", CONTRACT) for _ in range(2))
+    carry(spark, at_once, CONTRACT, list(chain(*rows)), 0)
     for number in range(WINDOWS):
         parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, told, strict=True)]
-        carry(spark, in_parts, list(chain(*parts)), number)
+        carry(spark, in_parts, CONTRACT, list(chain(*parts)), number)
     for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "breaks"):
         assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
     assert {log_of(json.loads(row["key"])) for row in rows_of(spark, in_parts, "breaks")} == set(
@@ -120,47 +112,6 @@ def spoil(by_log: Sequence[list[LedgerRow]], rng: Random) -> None:
     # Behind what stands there.
     place = {"sort_key": rows[at]["sort_key"] + b"\xff", "change_id": "truncate"}
     rows.insert(at + 1, {**dict.fromkeys(rows[at]), **kept, **place, "operation": change.TRUNCATE})
-
-
-def feed_of(number: int) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": f"any_windows_{number}", "dialect": "ces", "database": "shop", "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": ORDERS.full_name}],
-        }
-    )  # fmt: skip
-
-
-def carry(spark: SparkSession, feed: Feed, rows: Sequence[LedgerRow], number: int) -> None:
-    """One window with these rows, delivered at other places than by the windows before; published."""
-    over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
-    this = Run.begin(spark, feed, over)
-    assert this is not None
-    this.control.open_window(feed.feed, over, None, {})
-    this.control.save_contract(feed.feed, CONTRACT, over.id)
-    normalize._prepare(this, {CONTRACT.table: CONTRACT})
-    kinds = change.ledger_columns(CONTRACT)
-    delivered = [
-        {**row, "run_id": over.id, "record": (CONTRACT.table, 0, number * 10_000 + at, None)}
-        for at, row in enumerate(rows)
-    ]
-    new = spark.createDataFrame(
-        [tuple(row[name] for name, _ in kinds) for row in delivered],
-        ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds),
-    )
-    lake.append(new, this.names[CONTRACT.table].changes, this.branch)
-    this.mark_done("normalize")
-    reconcile.run(spark, feed, over)
-    this.control.commit_release(feed.feed, over, publish._tables(this), {}, {})
-    release = this.control.release(feed.feed, over)
-    assert release is not None
-    complete(spark, this.control, release)
-    this.control.release_lease(feed.feed, over.holder)
-
-
-def rows_of(spark: SparkSession, feed: Feed, name: str) -> list[dict[str, Any]]:
-    rows = (row.asDict(recursive=True) for row in spark.table(f"lake.{feed.feed}.{name}").collect())
-    return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)
 
 
 def log_of(row: Mapping[str, Any]) -> int:

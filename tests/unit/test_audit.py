@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.audit.conservation import Balance, balance, feed_rules
+from changeledger.audit.conservation import Balance, balance, duplicates_leave_one, feed_rules
 from changeledger.audit.counting import sample, tally
 from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
 from changeledger.audit.rules import Rule, ledger_rules, published_rules
@@ -134,6 +134,61 @@ def test_a_ledger_that_lost_a_published_row_is_found(spark: SparkSession) -> Non
     nothing = published_ids(spark).where("false")
     found = violations(ledger_rules(CONTRACT, ledger(spark, *CLEAN), nothing, published_ids(spark)))
     assert {name for name, count in found.items() if count} == {"ledger_keeps_everything"}
+
+
+def row_record(row: str, number: int | None = None) -> tuple[Any, ...]:
+    """Of a raw row of a change table."""
+    return ("orders__ct", None, number, row.encode())
+
+
+def again(record: tuple[Any, ...], change_id: str | None) -> tuple[Any, ...]:
+    return (RUN, CONTRACT.table, record, change.DUPLICATE, "delivered_again", change_id)
+
+
+DUPLICATES = [
+    # Of a change of this run, of a published one, and of the delete that is now half of an update.
+    again(record(1), "id1"),
+    again(record(2), "published"),
+    again(record(3), "deleted"),
+    # The second rows of an update that stands twice.
+    again(row_record("1B", 1), None),
+    again(row_record("1U", 1), None),
+    # The update itself was published before, so its first rows are duplicates, too.
+    again(row_record("2B"), "published"),
+    again(row_record("2B", 1), None),
+    # Nothing followed the first one.
+    (RUN, CONTRACT.table, row_record("3B"), change.QUARANTINED, change.BEFORE_WITHOUT_AFTER, None),
+    again(row_record("3B", 1), None),
+    # A segment of a split message names no change.
+    (RUN, CONTRACT.table, record(4), change.DUPLICATE, "segment_again", "segments 1, 2 of x"),
+]
+
+
+def left_by_duplicates(spark: SparkSession, *more: tuple[Any, ...]) -> list[dict[str, Any]]:
+    whole = ledger(
+        spark,
+        ledger_row(1, record=row_record("1U"), paired_record=row_record("1B")),
+        ledger_row(2, change_id="published", run_id="earlier"),
+        ledger_row(3, change_id="inserted", paired_change_id="deleted", run_id="earlier"),
+    )
+    told = spark.createDataFrame([*DUPLICATES, *more], ddl(list(change.DISPOSITION_COLUMNS)))
+    rule = duplicates_leave_one(told, whole)
+    assert rule.severity == "critical"
+    found = sample(rule, 20)
+    assert tally([rule])[rule.name].violations == len(found)
+    return found
+
+
+def test_duplicates_of_a_change_that_is_there_are_no_loss(spark: SparkSession) -> None:
+    assert left_by_duplicates(spark) == []
+
+
+@pytest.mark.parametrize(
+    "lost", [again(record(9), "id9"), again(row_record("9I"), "id9"), again(row_record("9U", 1), None)]
+)
+def test_duplicates_that_leave_no_change_are_found(spark: SparkSession, lost: tuple[Any, ...]) -> None:
+    (found,) = left_by_duplicates(spark, lost)
+    assert tuple(found["record"].values()) == lost[2]
 
 
 def row(at: int, to: datetime | None = None, **members: Any) -> dict[str, Any]:
@@ -276,7 +331,11 @@ def test_the_gate_names_rules_rows_docs_and_branch(
     spark: SparkSession, unbalanced: tuple[DataFrame, DataFrame, DataFrame], docs: Path
 ) -> None:
     judged = subjects(spark, unbalanced)
-    judge("shop_cdc", WINDOW, judged, docs)  # again, as a retry does
+    judge("shop_cdc", WINDOW, judged, docs, redact=True)
+    hidden = docs_index(docs, "shop_cdc", WINDOW).read_text("utf-8")
+    assert "key=***, change_id=id9" in hidden
+    assert "order=9" not in hidden
+    # Again, as a retry does.
     verdicts = judge("shop_cdc", WINDOW, judged, docs)
 
     by_rule = {v.rule: v for v in verdicts}
@@ -287,14 +346,14 @@ def test_the_gate_names_rules_rows_docs_and_branch(
     assert by_rule["lsn_width"].checked == len(CLEAN) + 1
     assert not by_rule["no_unpaired_images"].stops
     with pytest.raises(AuditFailed) as raised:
-        gate("shop_cdc", WINDOW, judged, verdicts, docs)
+        gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "http://127.0.0.1/data-docs/audit.html")
     message = str(raised.value)
     assert "2 rules violated and 1 that could not be checked" in message
     assert "dbo.Order Lines: lsn_width: 1 violations" in message
     assert "key=(order=9, rows=1), change_id=id9" in message
     assert "dbo.Order Lines: absent_column: could not be checked: [UNRESOLVED_COLUMN" in message
     assert "no_unpaired_images" not in message
-    assert str(docs_index(docs, "shop_cdc", WINDOW)) in message
+    assert "checked: http://127.0.0.1/data-docs/audit.html\n" in message
     assert f"SELECT * FROM lake.shop_cdc.dbo_order_lines_changes.branch_{WINDOW.branch}" in message
 
     folder = docs_index(docs, "shop_cdc", WINDOW).parent
@@ -304,6 +363,13 @@ def test_the_gate_names_rules_rows_docs_and_branch(
     assert "rules stop the run: nothing is published" in page
     assert "key=(order=9, rows=1), change_id=id9" in page
     assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;." in page
+    # What failed, of all tables, and only that, stands before what can be folded out.
+    failed, held = page.split("<details>", 1)
+    of_rules = re.compile(r"<td>([a-z_]+)</td><td>[A-Z]")
+    assert set(of_rules.findall(failed)) == {v.rule for v in verdicts if not v.success}
+    assert of_rules.findall(failed)[-1] == "no_unpaired_images", "what only is reported comes last"
+    assert set(of_rules.findall(held)) == {v.rule for v in verdicts if v.success}
+    assert "<b>shop_cdc</b>: 2 of 4 rules hold" in held
     linked = re.findall(r'href="(validations/[^"]+)"', page)
     assert len(linked) == 2
     assert all((folder / unquote(address)).is_file() for address in linked)
@@ -321,7 +387,10 @@ def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> 
     verdicts = judge("shop_cdc", WINDOW, judged, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]
     assert all(v.success and v.samples == () for v in verdicts)
-    gate("shop_cdc", WINDOW, judged, verdicts, tmp_path)
+    gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "")
+    page = docs_index(tmp_path, "shop_cdc", WINDOW).read_text("utf-8")
+    assert "What failed" not in page
+    assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules hold" in page
 
 
 def test_an_error_of_every_rule_is_not_the_rules_fault(spark: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""tests/cases/README.md names every case under its dialect, and nothing that is not there."""
+"""tests/cases/README.md names every case under its dialect, and what confirms each fact of the wire."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
+FACTS = "What confirms the wire facts"
+
+
+def sections() -> dict[str, str]:
+    parts = re.split(r"^## ", (CASES / "README.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
+    return {heading: body for heading, _, body in (part.partition("\n") for part in parts)}
 
 
 def test_the_index_and_the_folders_agree() -> None:
-    sections = re.split(r"^## ", (CASES / "README.md").read_text("utf-8"), flags=re.MULTILINE)[1:]
     listed: dict[str, set[str]] = {}
-    for section in sections:
-        dialect, _, body = section.partition("\n")
+    for dialect, body in sections().items():
+        if dialect == FACTS:
+            continue
         last_cells = [line.rsplit("|", 2)[1] for line in body.splitlines() if line.startswith("|")][2:]
         assert all("`" in cell for cell in last_cells), f"a rule of {dialect} without a case"
         names = {name for cell in last_cells for name in re.findall(r"`([^`]+)`", cell)}
@@ -21,3 +27,11 @@ def test_the_index_and_the_folders_agree() -> None:
         listed[dialect] = {n for n in names if not n.startswith("tests/")}
     there = {d.name: {c.name for c in d.iterdir()} for d in CASES.iterdir() if d.is_dir()}
     assert listed == {**there, "all": set()}
+
+
+def test_each_wire_fact_says_what_confirms_it() -> None:
+    lines = [line for line in sections()[FACTS].splitlines() if line.startswith("|")][2:]
+    facts = [line.strip("|").split("|") for line in lines]
+    known = r" (page|sample|code|engine|nothing)\b"
+    assert [fact for fact in facts if len(fact) != 3 or not re.match(known, fact[2])] == []
+    assert {dialect.strip() for _, dialect, _ in facts} == {d.name for d in CASES.iterdir() if d.is_dir()}

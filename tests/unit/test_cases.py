@@ -1,7 +1,7 @@
 """Golden cases: each folder below tests/cases/<dialect>/ is one. Adding a case needs no code.
 
-* `input.jsonl`: raw records. Of a message: topic, key, value (text, or `key_hex`, `value_hex`), headers.
-  Of a change table: its row; `0x...` in a binary column is hex.
+* `input.jsonl`: raw records. Of a message: topic, key, value (text, or `key_hex`, `value_hex`), headers,
+  timestamp. Of a change table: its row; `0x...` in a binary column is hex.
 * `expected.jsonl`: for each of them, in their order, what the specification says that it becomes: the
   members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
   Decimals are text without trailing zeros, binary is `0x...`.
@@ -226,7 +226,8 @@ class Outcomes:
                 place[offset] = (case.name, at)
                 headers = [(k, v.encode()) for k, v in record.get("headers", {}).items()]
                 key, value = data(record, "key"), data(record, "value")
-                rows.append((record["topic"], 0, offset, None, key, value, headers))
+                sent = record.get("timestamp") and datetime.fromisoformat(record["timestamp"])
+                rows.append((record["topic"], 0, offset, sent, key, value, headers))
         raw = self._spark.createDataFrame(rows, MESSAGE)
         known = Known({stated.table: stated} if stated else {}, {}, cases[0].schemas)
         survey = dialect.survey(raw, feed, known)

@@ -42,7 +42,7 @@ class Break(NamedTuple):
 
 def found(spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
     effects = history.effects(ledger(spark, log, table, manner), contract_of(table))
-    rows = history.intervals(effects, contract_of(table), "run", carry=True).where("_break IS NOT NULL")
+    rows = history.intervals(effects, contract_of(table), "run").where("_break IS NOT NULL")
     return {
         Break(
             row["_change_id"],
@@ -287,7 +287,7 @@ def told_of(spark: SparkSession, told: Iterable[Sequence[dict[str, Any]]]) -> Da
 
 def test_what_is_a_break(spark: SparkSession) -> None:
     effects = history.effects(told_of(spark, ((first, second) for first, second, _ in CASES.values())), FORMS)
-    rows = history.intervals(effects, FORMS, "run", carry=True).where("_break IS NOT NULL").collect()
+    rows = history.intervals(effects, FORMS, "run").where("_break IS NOT NULL").collect()
     names = list(CASES)
     found = {names[row["id"]]: (row["_break"]["kind"], row["_break"]["columns"]) for row in rows}
     assert found == {name: case[2] for name, case in CASES.items() if case[2] is not None}
@@ -296,7 +296,7 @@ def test_what_is_a_break(spark: SparkSession) -> None:
 def test_a_break_is_told_with_both_images(spark: SparkSession) -> None:
     before = updated("AC", None, AFTER[2], before_gaps={"code": "unavailable"}, flags=["order_ambiguous"])
     ledger_of_one = told_of(spark, [(INSERTED, before)])
-    touched = history.intervals(history.effects(ledger_of_one, FORMS), FORMS, "run", carry=False)
+    touched = history.intervals(history.effects(ledger_of_one, FORMS), FORMS, "run")
     (row,) = (r.asDict(recursive=True) for r in chain.breaks(touched, ledger_of_one, FORMS).collect())
     assert row == {
         "table": "dbo.t",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -284,6 +284,17 @@ def test_the_selects_of_a_window_in_each_database() -> None:
         )
 
 
+def test_how_far_a_qlik_table_reaches_with_the_time_of_its_change_seq() -> None:
+    noon = datetime(2026, 8, 7, 12, tzinfo=UTC)
+    reader = qlik(filled((seq("095958", 1), "09:59:58", 1), (seq("100000", 2), "10:00:00", 2)))
+    (look,) = reader.looks({"dbo.orders": seq("095958", 1)}, noon)
+    assert (look.source, look.read, look.end) == ("orders__ct", seq("095958", 1), seq("100000", 2))
+    assert look.newest == datetime(2026, 8, 7, 10, tzinfo=UTC)
+    assert not look.is_late(noon + timedelta(days=9), timedelta(hours=3)), "a quiet task leaves no marks"
+    (empty,) = qlik(filled()).looks({}, noon)
+    assert (empty.read, empty.end, empty.newest) == ("", "", None)
+
+
 # --- SQL Server
 
 CDC = """
@@ -416,9 +427,46 @@ def test_a_capture_job_that_stands_still_is_told(captured: Memory, caplog: pytes
     assert "the capture job may be stopped" in caplog.text
 
 
+def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
+    """The highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
+    at = datetime(2026, 8, 7, 12, 30, tzinfo=UTC)
+    there = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
+    (look,) = CaptureTables(there, captured).looks({"dbo.orders": text(5)}, at)
+    assert (look.source, look.read, look.end) == ("cdc.lsn_time_mapping", text(5), text(6))
+    assert look.newest == datetime(2026, 8, 7, 9, tzinfo=UTC)
+    assert look.is_late(at, timedelta(hours=3)), "not even the marks of an idle log since"
+    captured.session.execute("DELETE FROM cdc.lsn_time_mapping")
+    (look,) = CaptureTables(there, captured).looks({}, at)
+    assert (look.end, look.newest, look.is_odd) == ("", None, True)
+
+
 def test_a_source_that_ends_before_what_was_read(captured: Memory) -> None:
     with pytest.raises(GapError, match="the source ends at"):
         cdc(captured).check({"dbo.orders": text(7)})
+
+
+def test_a_position_is_known_again_by_its_commit_time(captured: Memory) -> None:
+    released = {"dbo.orders": text(5)}
+    before = cdc(captured).landmarks(released)
+    assert before["dbo.orders"].startswith(text(5))
+    assert cdc(captured).landmarks(released) == before
+    captured.session.execute(
+        "UPDATE cdc.lsn_time_mapping SET tran_end_time = '2031-01-01 00:00:00' WHERE start_lsn = ?", [lsn(5)]
+    )
+    assert cdc(captured).landmarks(released) != before
+
+
+def test_a_source_that_was_restored_and_has_grown(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn = ?", [lsn(5)])
+    reader = cdc(captured)
+    reader.check({"dbo.orders": text(5)})
+    with pytest.raises(GapError, match=r"no transaction 0+5 any more.*restored"):
+        reader.landmarks({"dbo.orders": text(5)})
+
+
+def test_a_position_that_a_clean_up_has_removed_tells_nothing(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn <= ?", [lsn(5)])
+    assert cdc(captured).landmarks({"dbo.orders": text(5)}) == {}
 
 
 def test_a_large_window_of_transactions_is_read_in_parts(captured: Memory) -> None:

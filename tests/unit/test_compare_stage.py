@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from random import Random
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from tests.ledgers import contract_of, ledger
+from tests.injected import effects
+from tests.ledgers import PLAIN, Manner, contract_of, ledger
+from tests.released import release
 
 from changeledger import change
 from changeledger.config import Feed, Settings
@@ -16,11 +19,13 @@ from changeledger.contract import TableNames
 from changeledger.databases import Database
 from changeledger.errors import ConfigError, FeedsDisagree
 from changeledger.inspection.comparing import compare_and_report
+from changeledger.reconcile.compare import FAULTS
 from changeledger.stages import compare
+from changeledger.stages.compare_tables import FINDINGS
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore
+from changeledger.storage.control import ComparisonRow, ControlStore
 from sourcelab import faults
-from sourcelab.log import Log, simulate
+from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS
 
 TABLES = (CUSTOMERS, ORDERS)
@@ -35,12 +40,12 @@ def feed_of(name: str, database: str) -> Feed:
     )  # fmt: skip
 
 
-def publish(spark: SparkSession, feed: Feed, log: Log) -> None:
+def publish(spark: SparkSession, feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
     control = ControlStore(Settings().control_url)
     lake.create_namespace(spark, feed.namespace)
+    release(control, feed.feed, [contract_of(table) for table in TABLES])
     for table in TABLES:
-        control.save_contract(feed.feed, contract_of(table), "window")
-        rows = ledger(spark, log, table, feed=feed.feed)
+        rows = ledger(spark, log, table, manner, feed.feed)
         rows.writeTo(TableNames.of(feed.namespace, table.full_name).changes).using(
             "iceberg"
         ).createOrReplace()
@@ -62,7 +67,7 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     # The last transaction may be there in part: it is the fence.
     assert {row.to_lsn for row in rows} == {log.transactions[-1].commit_lsn.hex().upper()}
     assert all(sum(agreeing for agreeing, _ in row.spans) == row.counts["equal"] for row in rows)
-    findings = spark.table(compare.FINDINGS).where("database = 'billing'").collect()
+    findings = spark.table(FINDINGS).where("database = 'billing'").collect()
     assert {bytes(row["commit_lsn"]) for row in findings} == {log.transactions[20].commit_lsn}
     assert {row["verdict"] for row in findings} == {"missing"}
     assert all(row["key"] and row["record"] and row["other_record"] is None for row in findings)
@@ -88,7 +93,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     publish(spark, feeds["two"], told)
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds)
-    (found,) = spark.table(compare.FINDINGS).where("database = 'stock'").collect()
+    (found,) = spark.table(FINDINGS).where("database = 'stock'").collect()
     assert (found["table"], bytes(found["commit_lsn"])) == (spoilt.table.full_name, transaction.commit_lsn)
     (cell,) = found["cells"]
     assert cell["name"] == fault.column
@@ -130,3 +135,127 @@ def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:
         Database(database="billing", reference="three").compared(
             {name: feed_of(name, "billing") for name in ("one", "two")}
         )
+
+
+def published_pair(
+    spark: SparkSession, database: str, logs: dict[str, Log], manners: dict[str, Manner]
+) -> dict[str, Feed]:
+    """Two feeds; the first is the reference."""
+    feeds = {f"{database}_{name}": feed_of(f"{database}_{name}", database) for name in logs}
+    for name, log in logs.items():
+        publish(spark, feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
+    return feeds
+
+
+def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict[str, list[ComparisonRow]]:
+    """All comparisons so far, by table; a failure is what the rows say."""
+    with suppress(FeedsDisagree):
+        compare.run(spark, Database(database=database, reference=next(iter(feeds))), feeds)
+    rows: dict[str, list[ComparisonRow]] = {}
+    for row in ControlStore(Settings().control_url).comparisons(database):
+        rows.setdefault(row.table, []).append(row)
+    return rows
+
+
+def faulty(rows: dict[str, list[ComparisonRow]]) -> dict[str, dict[str, int]]:
+    """The counts of faults that are not zero, by table."""
+    counts = {table: {v: sum(row.counts[v] for row in of) for v in FAULTS} for table, of in rows.items()}
+    return {t: found for t, of in counts.items() if (found := {v: n for v, n in of.items() if n})}
+
+
+def touches(transaction: Transaction) -> bool:
+    return any(c.table in TABLES for c in transaction.changes)
+
+
+def plain(log: Log, number: int) -> int:
+    """The first transaction from `number` on that touches the tables, and no key of them twice."""
+    for at, transaction in enumerate(log.transactions[number:], start=number):
+        keys = [
+            (c.table.name, c.table.key_of(row))
+            for c in transaction.changes
+            if c.table in TABLES
+            for row in (c.after or c.before,)
+            if row is not None
+        ]
+        if keys and len(set(keys)) == len(keys):
+            return at
+    raise AssertionError("there is none")
+
+
+@pytest.mark.parametrize(
+    ("database", "unclear", "lost_by", "verdict"),
+    [
+        ("unclear_missing", "other", "other", "missing"),
+        ("unclear_extra", "other", "reference", "extra"),
+        ("unclear_reference", "reference", "other", "missing"),
+    ],
+)
+def test_positions_that_are_change_lsns_are_found_out(
+    spark: SparkSession, database: str, unclear: str, lost_by: str, verdict: str
+) -> None:
+    """By hand: a lost transaction is missing, or extra, with each of its effects, and nothing else is."""
+    log = simulate(15, 40)
+    left, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": log, lost_by: left}
+    feeds = published_pair(spark, database, logs, {unclear: Manner(position="change")})
+    rows = compared(spark, database, feeds)
+    expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
+    assert faulty(rows) == {t: {verdict: n} for t, n in expected.items() if n}
+    last = [t for t in log.transactions if touches(t)][-1]
+    assert {row.to_lsn for (row,) in rows.values()} == {last.commit_lsn.hex().upper()}, "a commit LSN"
+    feed, of = f"{database}_{unclear}", f"{database}_{'other' if unclear == 'reference' else 'reference'}"
+    for (row,) in rows.values():
+        found = row.positions
+        assert found is not None
+        assert (found["feed"], found["lsn"], found["of"]) == (feed, "change", of)
+        assert found["equal"] == found["positions"] > 50
+
+
+def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> None:
+    log = simulate(15, 15)
+    feeds = published_pair(spark, "usual", {"one": log, "two": log}, {})
+    compare_and_report(spark, Database(database="usual"), feeds)
+    folder = Settings().data_docs / "compare_usual"
+    for name in ("index.html", "comparison.md"):
+        assert "the positions of usual_two are commit LSNs of usual_one" in (folder / name).read_text("utf-8")
+
+
+def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSession) -> None:
+    """Its change has a lower LSN than commits that both have, and the reference has not come to it yet."""
+    log = simulate(16, 40)
+    numbers = [n for n, t in enumerate(log.transactions) if touches(t)]
+    at = next(n for n in numbers if n >= 20 and log.transactions[n].changes[0].table in TABLES)
+    opened = log.transactions[at]
+    before, fence = (log.transactions[n] for n in numbers[numbers.index(at) - 2 : numbers.index(at)])
+    lsn = (int.from_bytes(before.commit_lsn) + 1).to_bytes(10)
+    (first, *rest) = opened.changes
+    early = replace(opened, changes=(replace(first, change_lsn=lsn), *rest))
+    later = replace(log, transactions=(*log.transactions[:at], early, *log.transactions[at + 1 :]))
+    logs = {"one": replace(later, transactions=later.transactions[:at]), "two": later}
+    feeds = published_pair(spark, "opened", logs, {"two": Manner(position="change")})
+    rows = compared(spark, "opened", feeds)
+    assert faulty(rows) == {}
+    assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
+    # When the reference has come to it, it is compared, and all that follows.
+    publish(spark, feeds["opened_one"], later)
+    rows = compared(spark, "opened", feeds)
+    assert faulty(rows) == {}
+    assert {of[1].from_lsn for of in rows.values()} == {fence.commit_lsn.hex().upper()}
+    end = [t for t in later.transactions if touches(t)][-1]
+    everything = [(t, c) for t in later.transactions if t is not end for c in t.changes]
+    counted = {table: sum(row.counts["equal"] for row in of) for table, of in rows.items()}
+    assert counted == {t.full_name: len(effects(everything, t)) for t in TABLES}
+
+
+def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -> None:
+    log = simulate(17, 40)
+    left, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": left}
+    feeds = published_pair(spark, "foreign", logs, {"other": Manner(position="other")})
+    rows = compared(spark, "foreign", feeds)
+    expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
+    assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
+    for (row,) in rows.values():
+        assert row.positions is not None
+        assert (row.positions["lsn"], row.positions["equal"]) == ("unknown", 0)
+        assert (row.from_lsn, row.to_lsn) == (None, None)

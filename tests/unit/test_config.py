@@ -10,10 +10,13 @@ from pydantic import ValidationError
 
 from changeledger.config import (
     Connection,
+    Feed,
     Settings,
+    TableConfig,
     connection_variable,
     load_feed,
     load_feeds,
+    named_feed,
     readable_feeds,
 )
 from changeledger.errors import ConfigError
@@ -53,13 +56,20 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (GOOD + "colour: red\n", "colour: Extra inputs are not permitted"),
+        (GOOD + "colour: red\n", "colour: unknown setting"),
+        (GOOD + "Time-Zone: UTC\n", "Time-Zone: unknown setting, did you mean `time_zone`?"),
+        (GOOD.replace("database:", "databse:"), "database: Field required; databse: unknown setting, did"),
+        (
+            GOOD.replace("cdc_schema", "cdcschema"),
+            "source.cdcschema: unknown setting, did you mean `cdc_schema`?",
+        ),
         (
             GOOD.replace("sqlserver_cdc", "oracle"),
             "dialect: Value error, 'oracle' is none of ces, debezium",
         ),
-        (GOOD.replace("cdc_schema", "topics"), "topics: Extra inputs are not permitted"),
-        (GOOD.replace("sqlserver_cdc", "debezium"), "topics: Field required"),
+        # A setting of other dialects is none that was meant.
+        (GOOD.replace("cdc_schema", "topics"), "source.topics: unknown setting"),
+        (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
         (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: String should match pattern"),
         (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.orders"),
@@ -68,7 +78,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD + "    columns: [{name: id, type: int}, {name: Id, type: bigint}]\n",
             "tables.0: Value error, columns names a column twice: id, Id",
         ),
-        (GOOD + "    keys: [id]\n", "tables.0.keys: Extra inputs are not permitted"),
+        (GOOD + "    keys: [id]\n", "tables.0.keys: unknown setting, did you mean `key`?"),
         (GOOD.replace("shop_cdc", "Shop-CDC"), "feed: Value error, must be lower-case letters"),
         (
             GOOD + "time_zone: Mars/Olympus\n",
@@ -124,6 +134,17 @@ def test_a_broken_feed_file_stops_no_other_feed(tmp_path: Path) -> None:
     assert "b.yaml cannot be read: 'utf-8' codec" in not_utf8
     with pytest.raises(ConfigError, match=r"a\.yaml"):
         load_feeds(tmp_path)
+    assert named_feed(tmp_path, "later").feed == "later"
+    with pytest.raises(ConfigError, match=r"no feed 'shop_cdc' in .*a\.yaml is not valid: colour.*b\.yaml"):
+        named_feed(tmp_path, "shop_cdc")
+
+
+def test_a_misspelt_feed(tmp_path: Path) -> None:
+    feed_file(tmp_path, GOOD)
+    with pytest.raises(ConfigError, match=r"(?s)no feed 'shopcdc' in .*did you mean 'shop_cdc'"):
+        named_feed(tmp_path, "shopcdc")
+    with pytest.raises(ConfigError, match=r"(?s)no feed 'x' in .*one of shop_cdc.*CHANGELEDGER_FEEDS"):
+        named_feed(tmp_path, "x")
 
 
 def test_feeds_by_name(tmp_path: Path) -> None:
@@ -207,3 +228,40 @@ def test_settings_default_below_their_home(monkeypatch: pytest.MonkeyPatch, tmp_
     assert settings.control_url == f"sqlite:///{tmp_path}/control.db"
     assert settings.catalog_uri.startswith(f"jdbc:sqlite:{tmp_path}/catalog.db")
     assert "s3cr3t" not in repr(settings)
+
+
+@pytest.mark.parametrize(
+    "name", ["maintain", "changeledger", "compare_shop", "verify_shop", "shop\n", "default"]
+)
+def test_names_that_a_feed_cannot_have(name: str) -> None:
+    with pytest.raises(ValidationError, match="feed"):
+        Feed.model_validate(
+            {
+                "feed": name, "dialect": "ces", "database": "shop", "connection": "c",
+                "source": {"topics": ["t"]}, "tables": [{"table": "dbo.a"}],
+            }
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["dbo.a\n", "dbo.a\nb", "\tdbo.a", "dbo", "a.b.c"])
+def test_names_that_a_table_cannot_have(name: str) -> None:
+    with pytest.raises(ValidationError, match="table"):
+        TableConfig.model_validate({"table": name})
+
+
+def test_a_column_has_a_type_unless_it_is_computed(tmp_path: Path) -> None:
+    columns = "    columns: [{name: total, computed: true}, {name: note, type: xml}]\n"
+    (table,) = load_feed(feed_file(tmp_path, GOOD + columns)).tables
+    assert [c.name for c in table.stated] == ["note"]
+    with pytest.raises(ConfigError, match="total needs a type, or `computed: true`"):
+        load_feed(feed_file(tmp_path, GOOD + "    columns: [{name: total}]\n", "other.yaml"))
+
+
+def test_a_page_is_named_by_its_link_where_airflow_serves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    page = tmp_path / "data_docs" / "compare_shop" / "index.html"
+    assert Settings().address(page) == str(page)
+    monkeypatch.setenv("CHANGELEDGER_PAGES_URL", "https://airflow.example.com/team/data-docs/")
+    assert Settings().address(page) == "https://airflow.example.com/team/data-docs/compare_shop/index.html"

@@ -158,3 +158,10 @@ def test_names_in_the_lake() -> None:
 def test_two_tables_of_one_lake_name_are_refused(tables: list[str]) -> None:
     with pytest.raises(ConfigError, match=r"two source tables would both be lake\.shop\.dbo_a"):
         distinct_names("shop", tables)
+
+
+def test_a_table_that_would_be_the_raw_table_of_another() -> None:
+    """`raw_dbo_orders` holds the raw rows of `dbo.orders` where the feed reads change tables."""
+    with pytest.raises(ConfigError, match="raw_dbo_orders"):
+        distinct_names("shop", ["dbo.orders", "raw.dbo_orders"])
+    assert len(distinct_names("shop", ["dbo.orders", "raw.others"])) == 2

@@ -10,14 +10,15 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
+from tests.released import release
 
 from changeledger.contract import Column, Contract
-from changeledger.errors import ConfigError, LeaseHeld, SourceUnavailable, StageOrderError
+from changeledger.errors import ConfigError, LeaseHeld, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.mask_order import Evidence, Reading
-from changeledger.storage.control import ControlStore, Verdict, upgrade
+from changeledger.storage.control import Built, ControlStore, Verdict, upgrade
 from changeledger.storage.control.database import engine_for
 from changeledger.storage.control.models import ControlTable
-from changeledger.storage.control.store import furthest
+from changeledger.storage.control.windows import furthest
 from changeledger.window import Window
 
 FEED = "shop_cdc"
@@ -43,8 +44,15 @@ def store(url: str) -> ControlStore:
 
 
 def released(store: ControlStore, window: Window, to: dict[str, str]) -> int:
-    store.open_window(FEED, window, store.position(FEED), to)
+    passed(store, window, {"lake.shop_cdc.dbo_parts": 1}, to)
     return store.commit_release(FEED, window, {"lake.shop_cdc.dbo_parts": 1}, {}, to)
+
+
+def passed(store: ControlStore, window: Window, tables: dict[str, int], to: dict[str, str]) -> None:
+    """A window whose audit has judged these snapshots and passed."""
+    store.open_window(FEED, window, store.position(FEED), to)
+    store.begin_stage(FEED, window, "normalize")
+    store.save_audit(FEED, window, [], Built("branch", tables))
 
 
 def at_once(number: int, work: Callable[[int], object]) -> list[object]:
@@ -136,8 +144,8 @@ class TestWindows:
 
 class TestReleases:
     def test_release_position_and_window_together(self, store: ControlStore) -> None:
-        store.open_window(FEED, hour(0), None, lsn(5))
         big = 2**63 - 1
+        passed(store, hour(0), {"t": big}, lsn(5))
         release_id = store.commit_release(FEED, hour(0), {"t": big}, {"changes": 3}, lsn(5))
         row = store.release(FEED, hour(0))
         assert row is not None
@@ -167,7 +175,7 @@ class TestReleases:
         assert store.position(FEED) == lsn(5)
 
     def test_committed_at_once_is_one_release(self, store: ControlStore) -> None:
-        store.open_window(FEED, hour(0), None, lsn(5))
+        passed(store, hour(0), {}, lsn(5))
         ids = at_once(8, lambda _: store.commit_release(FEED, hour(0), {}, {}, lsn(5)))
         assert len(set(map(str, ids))) == 1
 
@@ -204,12 +212,24 @@ class TestContracts:
     one = Contract(table="dbo.parts", columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
     two = Contract(table="dbo.parts", columns=(*one.columns, Column(name="n", type="int", ordinal=2)))
 
-    def test_versions(self, store: ControlStore) -> None:
+    def test_versions(self, store: ControlStore, url: str) -> None:
         assert store.contract(FEED, "dbo.parts") is None
-        versions = [store.save_contract(FEED, c, "w") for c in (self.one, self.one, self.two, self.two)]
-        assert versions == [1, 1, 2, 2]
-        assert store.contract(FEED, "dbo.parts") == self.two
+        for number, contract in enumerate((self.one, self.one, self.two, self.two)):
+            release(store, FEED, [contract], hour(number))
+            assert store.contracts(FEED) == {"dbo.parts": contract}
+        with engine_for(url).connect() as connection:
+            rows = connection.execute(text("SELECT version, window_id FROM contracts ORDER BY version"))
+            assert list(rows) == [(1, hour(0).id), (2, hour(2).id)]
         assert store.contract("another", "dbo.parts") is None
+
+    def test_what_is_not_released_is_the_windows_own(self, store: ControlStore) -> None:
+        release(store, FEED, [self.one], hour(0))
+        passed(store, hour(1), {}, lsn(2))
+        store.finish_stage(FEED, hour(1), "normalize", Built("branch", {}), [self.two])
+        assert store.contracts_of(FEED, hour(1)) == {"dbo.parts": self.two}
+        assert store.contract(FEED, "dbo.parts") == self.one
+        store.begin_stage(FEED, hour(1), "normalize")
+        assert store.contracts_of(FEED, hour(1)) == {}
 
 
 PARTS = "dbo.parts"
@@ -269,9 +289,7 @@ class TestMaskEvidence:
 
     def test_a_contract_is_stored_without_the_order_of_its_masks(self, store: ControlStore) -> None:
         contract = Contract(table=PARTS, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
-        settled = contract.model_copy(update={"mask_order": "little"})
-        assert store.save_contract(FEED, contract, hour(0).id) == 1
-        assert store.save_contract(FEED, settled, hour(1).id) == 1
+        release(store, FEED, [contract.model_copy(update={"mask_order": "little"})], hour(0))
         assert store.contract(FEED, PARTS) == contract
 
 
@@ -280,13 +298,42 @@ class TestAudits:
         def saved() -> list[tuple[str, bool, int]]:
             return [(row.rule, row.success, row.violations) for row in store.audits(FEED, hour(0))]
 
-        store.save_audit(
-            FEED, hour(0), [Verdict("t", "a", False, 2**40, {"rows": [1]}), Verdict("t", "b", True, 0, {})]
-        )
-        store.save_audit(FEED, hour(1), [Verdict("t", "a", True, 0, {})])
+        built = Built("branch", {"t": 1})
+        verdicts = [Verdict("t", "a", False, 2**40, {"rows": [1]}), Verdict("t", "b", True, 0, {})]
+        store.save_audit(FEED, hour(0), verdicts, built)
+        store.save_audit(FEED, hour(1), [Verdict("t", "a", True, 0, {})], built)
         assert saved() == [("a", False, 2**40), ("b", True, 0)]
-        store.save_audit(FEED, hour(0), [Verdict("t", "a", True, 0, {})])
+        store.save_audit(FEED, hour(0), [Verdict("t", "a", True, 0, {})], built)
         assert saved() == [("a", True, 0)]
+
+    @pytest.mark.parametrize("stage", ["extract", "normalize", "reconcile"])
+    def test_a_stage_that_builds_again_forgets_what_was_judged(self, store: ControlStore, stage: str) -> None:
+        passed(store, hour(0), {"t": 1}, lsn(5))
+        store.begin_stage(FEED, hour(0), stage)
+        assert store.stage(FEED, hour(0), "audit") is None
+        assert store.audits(FEED, hour(0)) == []
+        with pytest.raises(StageOrderError, match="it was not run"):
+            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
+
+    def test_what_was_judged_is_released_and_nothing_else(self, store: ControlStore) -> None:
+        passed(store, hour(0), {"t": 1, "u": 2}, lsn(5))
+        with pytest.raises(StageOrderError, match="other snapshots of u"):
+            store.commit_release(FEED, hour(0), {"t": 1, "u": 3, "untouched": 4}, {}, lsn(5))
+        assert store.release(FEED, hour(0)) is None
+        assert store.commit_release(FEED, hour(0), {"t": 1, "u": 2, "untouched": 4}, {}, lsn(5))
+
+    def test_what_was_built_on_an_older_release_is_not_released(self, store: ControlStore) -> None:
+        passed(store, hour(0), {"t": 1}, lsn(5))
+        released(store, hour(1), lsn(6))
+        with pytest.raises(StageOrderError, match="run it again from normalize"):
+            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
+
+    def test_what_an_audit_stopped_is_not_released(self, store: ControlStore) -> None:
+        passed(store, hour(0), {"t": 1}, lsn(5))
+        failed = [Verdict("t", "order_strict", False, 3, {"stops": True})]
+        store.save_audit(FEED, hour(0), failed, Built("branch", {"t": 1}))
+        with pytest.raises(StageOrderError, match="order_strict"):
+            store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
 
 
 class TestLeases:
@@ -316,5 +363,53 @@ class TestLeases:
         if expired:
             store.acquire_lease(FEED, "dead", 0)
         results = at_once(12, lambda index: store.acquire_lease(FEED, f"run {index}", 600))
-        assert results.count(None) == 1
+        assert sum(isinstance(result, int) for result in results) == 1
         assert sum(isinstance(result, LeaseHeld) for result in results) == 11
+
+    def test_the_same_runs_next_process_takes_it_at_once(self, store: ControlStore, url: str) -> None:
+        first = store.acquire_lease(FEED, "run 1", 600)
+        assert store.acquire_lease(FEED, "run 1", 600) == first, "a process that asks again has what it had"
+        retry = ControlStore(url, process="another")
+        assert retry.acquire_lease(FEED, "run 1", 600) > first
+        retry.open_window(FEED, hour(0), None, lsn(5))
+
+    @pytest.mark.parametrize("taker", ["run 1", "run 2"])
+    def test_a_run_that_lost_its_lease_writes_nothing(
+        self, store: ControlStore, url: str, taker: str
+    ) -> None:
+        """The taker: its own next try, or another run after the lease has expired."""
+        passed(store, hour(0), {"t": 1}, lsn(5))
+        store.acquire_lease(FEED, "run 1", 0)
+        ControlStore(url, process="another").acquire_lease(FEED, taker, 600)
+        writes: list[Callable[[], object]] = [
+            lambda: store.open_window(FEED, hour(1), None, lsn(6)),
+            lambda: store.begin_stage(FEED, hour(0), "normalize"),
+            lambda: store.finish_stage(FEED, hour(0), "reconcile", Built("b", {})),
+            lambda: store.save_audit(FEED, hour(0), [], Built("b", {})),
+            lambda: store.close_empty(FEED, hour(0), lsn(9)),
+            lambda: store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5)),
+            lambda: store.renew_lease(FEED, 600),
+        ]
+        for write in writes:
+            with pytest.raises(LeaseLost, match=taker):
+                write()
+        store.release_lease(FEED, "run 1")
+        held = store.lease(FEED)
+        assert held is not None
+        assert held.holder == taker, "what it does not hold it does not release"
+        assert store.release(FEED, hour(0)) is None
+
+    def test_released_it_is_not_renewed(self, store: ControlStore) -> None:
+        store.acquire_lease(FEED, "run 1", 600)
+        store.release_lease(FEED, "run 1")
+        store.renew_lease(FEED, 600)
+        assert store.lease(FEED) is None
+
+    def test_after_a_failure_it_is_left_for_a_while(self, store: ControlStore, url: str) -> None:
+        store.acquire_lease(FEED, "run 1", 36_000)
+        store.leave_lease(FEED, "run 1")
+        held = store.lease(FEED)
+        assert held is not None
+        assert held.expires_at - datetime.now(UTC) < timedelta(minutes=6)
+        with pytest.raises(LeaseHeld):
+            ControlStore(url, process="another").acquire_lease(FEED, "run 2", 600)

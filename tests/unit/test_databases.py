@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import Feed
-from changeledger.databases import Database, load_databases
+from changeledger.config import Feed, Settings
+from changeledger.databases import Database, named_database, readable_databases
+from changeledger.errors import ConfigError
 
 
 def feed(name: str, dialect: str = "ces", database: str = "shop", **more: Any) -> Feed:
@@ -36,7 +37,7 @@ def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
         "database: shop\nverify: {connection: replica, lag: PT1M, settle: PT1H}"
     )
     told = feeds(feed("own", "sqlserver_cdc"))
-    source = load_databases(tmp_path, told)["shop"].source(told)
+    source = readable_databases(tmp_path, told)[0]["shop"].source(told)
     assert source is not None
     # It may be a copy without a capture: LSNs are read only where a schema of them is named, too.
     assert (source.connection, source.cdc_schema) == ("replica", None)
@@ -47,15 +48,16 @@ def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
 def test_without_a_connection_no_source_is_read(tmp_path: Path, verify: str) -> None:
     (tmp_path / "shop.yaml").write_text(f"database: shop\n{verify}")
     told = feeds(feed("stream", "sqlserver_cdc" if "null" in verify else "ces"))
-    database = load_databases(tmp_path, told)["shop"]
+    database = readable_databases(tmp_path, told)[0]["shop"]
     assert database.source(told) is None
     assert database.verified(told) == (None, list(told.values()))
 
 
 def test_one_feed_can_be_verified_and_not_compared(tmp_path: Path) -> None:
     told = feeds(feed("own", "sqlserver_cdc"))
-    (database,) = load_databases(tmp_path, told).values()
+    (database,) = readable_databases(tmp_path, told)[0].values()
     assert not database.is_compared(told)
+    assert database.is_verified(told)
     assert database.source(told) is not None
     assert database.is_compared(feeds(feed("own", "sqlserver_cdc"), feed("stream")))
 
@@ -64,3 +66,28 @@ def test_the_reference_says_the_types_of_what_is_read() -> None:
     told = feeds(feed("a"), feed("b", primary=True), feed("c", "sqlserver_cdc"))
     assert [one.feed for one in Database(database="shop").verified(told)[1]] == ["b", "a", "c"]
     assert Database(database="shop", reference="c").verified(told)[1][0].feed == "c"
+
+
+def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
+    """Its defaults would not do in its place: they may compare and verify what was not meant."""
+    (tmp_path / "shop.yaml").write_text("database: shop\nverfy: null")
+    (tmp_path / "stock.yaml").write_text("database: [")
+    (tmp_path / "other.yaml").write_text("database: billing\nreference: bil")
+    (tmp_path / "alone.yaml").write_text("database: alone")
+    names = ("shop", "stock", "billing", "good")
+    told = feeds(*(feed(f"{name}_{number}", database=name) for name in names for number in (1, 2)))
+    found, errors = readable_databases(tmp_path, told)
+    assert list(found) == ["alone", "good"]
+    # Its feed may be the one whose file is broken: nothing is left to be read.
+    assert not found["alone"].is_verified(told)
+    assert {name: error.message.partition(str(tmp_path))[2] for name, error in errors.items()} == {
+        "shop": "/shop.yaml is not valid: verfy: unknown setting, did you mean `verify`?",
+        "stock": errors["stock"].message.partition(str(tmp_path))[2],
+        "billing": "",
+    }
+    assert "stock.yaml cannot be read" in errors["stock"].message
+    assert "has no feed 'bil'" in errors["billing"].message
+    settings = Settings(databases=tmp_path)
+    assert named_database(settings, told, "good").database == "good"
+    with pytest.raises(ConfigError, match="verfy"):
+        named_database(settings, told, "shop")

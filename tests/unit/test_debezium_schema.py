@@ -87,3 +87,11 @@ def test_a_field_of_no_lake_type_is_refused() -> None:
     field = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "x"}}
     with pytest.raises((ValueError, ContractError)):
         column_type(field)
+
+
+@pytest.mark.parametrize(("scale", "told"), [({"scale": "3"}, "datetimeoffset(3)"), ({}, "datetimeoffset")])
+def test_the_sources_own_type_tells_the_digits_of_a_datetimeoffset(scale: dict[str, str], told: str) -> None:
+    own = {"type": "DATETIMEOFFSET", "length": "30", **scale}
+    parameters = {f"__debezium.source.column.{name}": value for name, value in own.items()}
+    name = "io.debezium.time.ZonedTimestamp"
+    assert column_type({"type": "string", "name": name, "parameters": parameters}) == told

@@ -101,6 +101,57 @@ def test_a_cell_that_a_row_leaves_out_is_not_null(spark: SparkSession) -> None:
     assert (one["after"]["id"], one["after_gaps"]) == ("3", {"name": "not captured", "price": "not captured"})
 
 
+@pytest.mark.parametrize("old", ["first", None])
+@pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
+def test_a_large_value_set_to_null_is_no_contradiction(
+    spark: SparkSession, dialect: str, old: str | None
+) -> None:
+    """What SQL Server's page says of large objects: their old value is NULL, whatever it was."""
+    before, after = {"id": 1, "note": old}, {"id": 1, "note": None}
+    if dialect == "sqlserver_cdc":
+        rows = [cdc_row(3, **before), cdc_row(4, **after)]
+    else:
+        rows = [ct_row("B", "", **before), ct_row("U", "10", **after)]
+    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
+    (found,) = decode(spark, dialect, rows, tables=[told])
+    assert (found["after"], found["changed"]) == ({"id": "1", "note": None}, ["note"])
+    assert "after_gaps" not in found
+    assert found.get("before_gaps") == (None if old else {"note": "unavailable"})
+    assert "mask_disagrees" not in found.get("flags", [])
+
+
+@pytest.mark.parametrize("old", ["first", None])
+@pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
+def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(
+    spark: SparkSession, dialect: str, old: str | None
+) -> None:
+    """A large object that an update leaves alone is NULL in both rows: where the first one has it, the mask
+    should have its bit. (SQL Server's page on `cdc.<instance>_CT`, of operation 3 and large objects.)"""
+    before, after = {"id": 1, "note": old, "name": "a"}, {"id": 1, "note": None, "name": "b"}
+    if dialect == "sqlserver_cdc":
+        rows = [cdc_row(3, **before), cdc_row(4, **after)]
+        for row in rows:
+            row["row"]["__$update_mask"] = "0x04"
+    else:
+        rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
+    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
+    (found,) = decode(spark, dialect, rows, tables=[told])
+    assert found["after_gaps"] == {"note": "unavailable"}
+    assert found["changed"] == ["name"]
+    assert ("mask_disagrees" in found.get("flags", [])) is (old is not None)
+
+
+def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
+    header = {"change_seq": f"2026080716250088{1:019}", "change_oper": letter, "change_mask": mask}
+    return {"table": "dbo.items__ct", "row": {**{f"header__{n}": v for n, v in header.items()}, **cells}}
+
+
+def test_a_feed_says_which_columns_are_computed(spark: SparkSession) -> None:
+    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
+    (found,) = decode(spark, "qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[told])
+    assert (found["after"], found["after_gaps"]) == ({"id": "1", "total": None}, {"total": "not captured"})
+
+
 def test_a_contract_is_of_its_own_table_alone(spark: SparkSession, tmp_path: Path) -> None:
     contract = stated(tmp_path, "dbo.items", "id int", "line int")
     other = {**cdc_row(2, 2, id=9), "table": "cdc.dbo_others_CT"}
@@ -223,6 +274,9 @@ def test_debezium_without_a_schema_is_text_with_the_key_of_the_message(spark: Sp
     assert insert["key"] == {"id": "9007199254740993"}
     assert insert["after"] == {"id": "9007199254740993", "v": None}
     assert insert["committed_at"] == "2026-08-07T16:25:00.883Z"
+    # Commit LSN, change LSN, the serial that is not told, and the rank of an insert.
+    position = "0000002A000003B00005" + "0000002A000003B00003" + "00" * 8
+    assert insert["sort_key"] == f"0x{position}02"
     assert control == {"record": 2, "disposition": "tombstone", "table": "dbo.t"}
 
 
@@ -263,6 +317,46 @@ def test_segments_in_any_order_are_one_change(spark: SparkSession) -> None:
     ]
 
 
+def qlik_message(**headers: Any) -> dict[str, Any]:
+    told = {
+        "operation": "INSERT", "changeSequence": "20260807162500880000000000000000001",
+        "timestamp": "2026-08-07T16:25:00.883", "streamPosition": "0000002a:000003b0:0005",
+        "changeMask": "03", "columnMask": "03", **headers,
+    }  # fmt: skip
+    message = {"schema": "dbo", "table": "t", "headers": told, "data": {"id": 1, "v": "a"}}
+    return {"topic": "dbo.t", "value": json.dumps({**message, "beforeData": None})}
+
+
+def test_a_qlik_message_alone_waits_for_what_tells_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """As docs/decode.md says."""
+    with_id, without = qlik_message(externalSchemaId="t-1"), qlik_message()
+    columns = {
+        name: {"ordinal": at, "type": kind, "length": 9, "precision": 0, "scale": 0,
+               "primaryKeyPosition": int(name == "id")}
+        for at, (name, kind) in enumerate((("id", "INT4"), ("v", "WSTRING")), 1)
+    }  # fmt: skip
+    lineage = {"server": "s", "task": "t", "schema": "dbo", "table": "t", "tableVersion": 1}
+    metadata = {"schemaId": "t-1", "lineage": lineage, "tableStructure": {"tableColumns": columns}}
+    (alone,) = decode(spark, "qlik_messages", [with_id])
+    assert (alone["disposition"], alone["reason"]) == ("pending", "metadata_unknown")
+    told, _ = decode(spark, "qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
+    assert told["after"] == {"id": 1, "v": "a"}
+    contract = stated(tmp_path, "dbo.t", "id int", "v nvarchar(9)")
+    waits, insert = decode(spark, "qlik_messages", [with_id, without], contract=contract)
+    assert (waits["disposition"], insert["after"]) == ("pending", {"id": 1, "v": "a"})
+
+
+def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged(spark: SparkSession) -> None:
+    """Inserts of ten columns, whose masks leave some of them out in either byte order: the audit's rule
+    `mask_agrees_with_images` stops a run that has one of them."""
+    cells = {f"c{at}": "x" for at in range(2, 11)}
+    rows: list[Any] = [cdc_row(2, at, id=at, **cells) for at in range(1, 5)]
+    for row in rows:
+        row["row"]["__$update_mask"] = "0x0101"
+    found = decode(spark, "sqlserver_cdc", rows)
+    assert [one["flags"] for one in found] == [["mask_disagrees"]] * 4
+
+
 def test_what_is_delivered_again_is_a_duplicate(spark: SparkSession) -> None:
     row = cdc_row(2, id=1, name="a")
     first, again = decode(spark, "sqlserver_cdc", [row, row])
@@ -300,6 +394,7 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
                 "table": "dbo.t", "key": {"id": 1}, "before": {"id": 1, "name": "old", "doc": None},
                 "after": {"id": 1, "name": None, "doc": None}, "before_gaps": {"doc": "unavailable"},
                 "changed": ["name"], "mask": "02", "flags": ["mask_disagrees"],
+                "commit_lsn": "0x0000002A000003B00005", "ordinal": 1, "sort_key": "0x0A01",
             }
         )
     )  # fmt: skip
@@ -307,6 +402,9 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
     assert ["1", "name", "old", "NULL"] in lines
     assert ["0", "doc", "(unavailable)", "NULL"] in lines
     assert ["flags:", "mask_disagrees"] in lines
+    # What orders the change: its position, and the bytes that stand for it.
+    assert ["sort_key", "0x0A01"] in lines
+    assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "ordinal", "1"] in lines
 
 
 def test_the_command_reads_standard_input_and_needs_nothing_beside(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.corrupting import corrupted
 
 from changeledger.contract import Column, Contract
 from changeledger.decoding import reader
 from changeledger.decoding.records import Message
 from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter
+from sourcelab.faults import lose_segments
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message as Sent
 from sourcelab.schema_registry import SchemaRegistry
@@ -24,44 +26,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPOILT = 250
-# Pieces that readers stumble over.
-BAD = tuple(
-    piece.encode("latin-1")
-    for piece in (
-        *("\0", "\xff", "\xed\xa0\x80", "\xf0\x9f\x98\x80", "\r\n", '"', "\\", "{", "}", "[", "]", ",", ":"),
-        *(
-            "null",
-            "true",
-            "1e999",
-            "-",
-            "9" * 41,
-            "NaN",
-            "\\ud800",
-            "'; DROP TABLE t; --",
-            "`",
-            '""',
-            "{}",
-            "0x",
-        ),
-    )
-)
-
-
-def spoilt(rng: Random, value: bytes) -> bytes:
-    at = rng.randrange(len(value))
-    end = min(len(value), at + rng.choice((1, 1, 2, 8, 60)))
-    kind = rng.randrange(6)
-    if kind == 0:
-        return value[:at]
-    if kind == 1:
-        return value[:at] + rng.choice(BAD) + value[at:]
-    if kind == 2:
-        return value[:at] + rng.choice(BAD) + value[end:]
-    if kind == 3:
-        return value[:at] + value[end:]
-    if kind == 4:
-        return value[:at] + value[at:end] * 2 + value[end:]
-    return value[:at] + bytes([value[at] ^ (1 << rng.randrange(8))]) + value[at + 1 :]
 
 
 def told(dialect: str, log: Log, split_at: int | None = None, schemas: bool = False) -> list[Sent]:
@@ -135,6 +99,26 @@ def test_spoilt_avro_is_accounted_for_and_hurts_nobody(spark: SparkSession, dial
     assert len(reasons_among(spark, dialect, f"{dialect} in Avro", good, data, registry.schemas)) >= 3
 
 
+def test_segments_that_are_lost_keep_their_own_event_alone(spark: SparkSession) -> None:
+    whole = told("ces", simulate(4, 12), split_at=700)
+    left, torn = lose_segments(whole, 5, Random(4))
+    assert len(whole) == len(left) + 5
+
+    def changes(results: list[dict[str, Any]], values: list[Sent]) -> dict[Sent, Any]:
+        kept = [r for r in results if r["disposition"] == "change"]
+        return {values[r["record"] - 1]: {n: r[n] for n in r if n not in {"record", "records"}} for r in kept}
+
+    found = results(spark, "ces", left)
+    waits = {left[r["record"] - 1] for r in found if r.get("reason") == "split_incomplete"}
+    assert waits == set(torn)
+    assert {r["disposition"] for r in found} == {"change", "pending"}
+    of_whole = changes(results(spark, "ces", whole), whole)
+    assert len(of_whole) > 20
+    gone = of_whole.keys() - changes(found, left).keys()
+    assert len(gone) == 5
+    assert changes(found, left) == {m: change for m, change in of_whole.items() if m not in gone}
+
+
 def is_data(message: Sent) -> bool:
     """Neither a tombstone nor Qlik's metadata."""
     return bool(message.value) and b'"schemaId"' not in (message.value or b"")[:200]
@@ -150,7 +134,7 @@ def reasons_among(
 ) -> set[str]:
     """The reasons why some of `data`, spoilt and told behind `good`, could not be read."""
     rng = Random(seed)
-    bad = [m._replace(value=spoilt(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
+    bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
     alone = [of_the_table(r) for r in results(spark, dialect, good, schemas)]
     mixed = results(spark, dialect, [*good, *bad], schemas)
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))

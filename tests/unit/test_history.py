@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from changeledger import change
 from changeledger.contract import Column, Contract
@@ -56,7 +56,7 @@ def told(draw: st.DrawFn) -> Told:
     )
 
 
-def ledger_of(spark: SparkSession, changes: list[Told], order: list[int]) -> Any:
+def ledger_of(spark: SparkSession, changes: list[Told], order: list[int]) -> DataFrame:
     columns = change.ledger_columns(CONTRACT)
     rows = []
     for at in order:
@@ -77,24 +77,34 @@ def ledger_of(spark: SparkSession, changes: list[Told], order: list[int]) -> Any
     return spark.createDataFrame(rows, ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns))
 
 
+def cells_of(one: Told) -> dict[str, Any]:
+    """Those that the change tells."""
+    cells = {"a": one.a, "b": one.b}
+    return {name: cells[name] for name in cells.keys() - one.gaps if one.operation != "truncate"}
+
+
 def reference(changes: list[Told]) -> dict[tuple[str, int], tuple[Any, ...]]:
     """By change and key: cells, gaps that remain, from, to and whether the row is gone. From the rule."""
     found: dict[tuple[str, int], tuple[Any, ...]] = {}
     for key in {c.key for c in changes if c.operation != "truncate"}:
         own: list[tuple[int, Told]] = []
+        seen: dict[str, Any] = {}
         for at, one in enumerate(changes):
             alive = bool(own) and own[-1][1].operation not in {"delete", "truncate"}
-            if alive if one.operation == "truncate" else one.key == key:
-                own.append((at, one))
+            if not (alive if one.operation == "truncate" else one.key == key):
+                continue
+            told = cells_of(one)
+            if one.operation == "snapshot" and alive and {**seen, **told} == seen:
+                continue
+            seen = told if not alive else {**seen, **told}
+            own.append((at, one))
         known: dict[str, Any] = {}
         begins: list[datetime] = []
         for _, one in own:
             now = AT + timedelta(seconds=one.seconds)
             begins.append(max([now, *begins[-1:]]))
         for place, (at, one) in enumerate(own):
-            for name, value in (("a", one.a), ("b", one.b)):
-                if name not in one.gaps and one.operation != "truncate":
-                    known[name] = value
+            known |= cells_of(one)
             gone = one.operation in {"delete", "truncate"}
             ends = begins[place + 1] if place + 1 < len(own) else None
             gaps = {n for n in ("a", "b") if n not in known}
@@ -116,6 +126,11 @@ def shown(rows: list[Row]) -> dict[tuple[str, int], tuple[Any, ...]]:
     return found
 
 
+def all_at_once(ledger: DataFrame, run: str) -> DataFrame:
+    effects = history.effects(ledger, CONTRACT)
+    return history.intervals(effects, CONTRACT, run, emptyings=history.truncates(ledger))
+
+
 @settings(max_examples=4, deadline=None, phases=(Phase.generate,))
 @given(changes=st.lists(told(), min_size=40, max_size=40), seed=st.integers())
 def test_intervals_do_not_depend_on_the_order_of_arrival(
@@ -124,8 +139,7 @@ def test_intervals_do_not_depend_on_the_order_of_arrival(
     order = list(range(len(changes)))
     random.Random(seed).shuffle(order)
     ledger = ledger_of(spark, changes, order)
-    touched = history.emptied(history.effects(ledger, CONTRACT), history.truncates(ledger), CONTRACT)
-    rows = history.intervals(touched, CONTRACT, "run", carry=True).collect()
+    rows = all_at_once(ledger, "run").collect()
     assert shown(rows) == reference(changes)
 
 
@@ -136,12 +150,11 @@ def test_going_on_from_open_intervals_is_as_all_at_once(
 ) -> None:
     """The open intervals after `cut` changes, with the rest, end as the whole sequence does."""
     first, rest = (ledger_of(spark, changes, list(part)) for part in (range(cut), range(cut, len(changes))))
-    earlier = history.emptied(history.effects(first, CONTRACT), history.truncates(first), CONTRACT)
-    begun = history.intervals(earlier, CONTRACT, "one", carry=True)
+    begun = all_at_once(first, "one")
     opened = history.seeds(begun.where("_valid_to IS NULL"), CONTRACT)
     more = history.effects(rest, CONTRACT).unionByName(opened)
-    touched = history.emptied(more, history.truncates(first.unionByName(rest)), CONTRACT)
-    found = shown(history.intervals(touched, CONTRACT, "two", carry=True).collect())
+    emptyings = history.truncates(first.unionByName(rest))
+    found = shown(history.intervals(more, CONTRACT, "two", emptyings=emptyings).collect())
     wanted = reference(changes)
     assert found == {place: wanted.get(place) for place in found}
     late = {f"c{at}" for at in range(cut, len(changes))}
@@ -158,7 +171,7 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
     ]  # fmt: skip
     ledger = ledger_of(spark, sequence, list(range(7)))
     rows = ledger.where("operation != 'truncate'")
-    published = history.intervals(history.effects(rows, CONTRACT), CONTRACT, "run", carry=False)
+    published = history.intervals(history.effects(rows, CONTRACT), CONTRACT, "run")
     found = history.alive_at(published, history.truncates(ledger), CONTRACT).collect()
     assert sorted((row["key"]["id"], row["is_open"]) for row in found) == [(2, True), (3, False)]
 
@@ -181,7 +194,7 @@ def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one(spark: Spark
     }  # fmt: skip
     rows = [tuple({**common, **one}.get(n) for n, _ in columns) for one in (inserted, moved)]
     touched = history.effects(spark.createDataFrame(rows, kinds), CONTRACT)
-    found = history.intervals(touched, CONTRACT, "run", carry=False).orderBy("id", "_sort_key").collect()
+    found = history.intervals(touched, CONTRACT, "run").orderBy("id", "_sort_key").collect()
     later = AT + timedelta(hours=1)
     assert [
         (r["id"], r["_change_id"], r["_valid_from"], r["_valid_to"], r["_is_deleted"], r["_previous_key"])

@@ -13,8 +13,9 @@ import yaml
 
 from changeledger import exit_codes, job
 from changeledger.config import Settings
+from changeledger.databases import Database
 from changeledger.errors import AuditFailed, SourceUnavailable
-from changeledger.storage import session
+from changeledger.storage import failures, session
 from changeledger.storage.control import ControlStore, kept, lease
 from changeledger.window import Request, Window
 
@@ -41,6 +42,7 @@ def feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "shop.yaml").write_text(yaml.safe_dump(TOLD))
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+    monkeypatch.setenv("CHANGELEDGER_DATABASES", str(tmp_path / "databases"))
 
     def no_spark(_: str) -> None:
         raise AssertionError("Spark was started")
@@ -178,6 +180,35 @@ def test_a_session_is_let_go(
     assert one.stopped is is_let_go
 
 
+@pytest.mark.parametrize(
+    ("text", "said", "is_let_go"),
+    [
+        ("org.postgresql.util.PSQLException: Connection to db:5432 refused.", "SourceUnavailable: ", True),
+        # It would wait for a server that has gone.
+        ("Answer from Java side is empty", "SparkUnavailable: ", False),
+    ],
+)
+def test_an_error_of_another_system_ends_with_its_remedy(
+    control: ControlStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    text: str,
+    said: str,
+    is_let_go: bool,
+) -> None:
+    one = _Session()
+    monkeypatch.setattr(session, "spark_session", lambda _: one)
+
+    def work(*_: Any) -> None:
+        with failures.named("shop"):
+            raise RuntimeError(text)
+
+    assert ended(run=work) == exit_codes.RETRY
+    assert said in caplog.text
+    assert "Remedy: " in caplog.text
+    assert one.stopped is is_let_go
+
+
 def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
     asked = Request(mode="window", dry_run=True, run="manual__1")
     trial = HOUR.model_copy(update={"request": asked})
@@ -191,3 +222,22 @@ def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:
     stored = control.window(FEED, HOUR)
     assert stored is not None
     assert not stored.request.dry_run
+
+
+def test_a_database_whose_job_fails_has_a_page_that_says_so(
+    feeds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also before there is a Spark to write the page with."""
+
+    def unreachable(_: str) -> None:
+        raise SourceUnavailable("the Spark server does not answer", "start it")
+
+    monkeypatch.setattr(session, "spark_session", unreachable)
+    with pytest.raises(SystemExit) as ended:
+        job.main_of_database(
+            run, job.Choice("again", {"false": False}), Database.report, ["--database", "shop"]
+        )
+    assert ended.value.code == exit_codes.RETRY
+    page = (Settings().data_docs / "compare_shop" / "index.html").read_text("utf-8")
+    assert "The last run failed at " in page
+    assert "the Spark server does not answer" in page

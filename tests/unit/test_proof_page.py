@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,15 @@ def test_nothing_has_been_verified(tmp_path: Path) -> None:
         assert "Nothing has been verified yet" in page
 
 
+def test_feeds_without_a_release_are_named(tmp_path: Path) -> None:
+    proven = Feed("one", PROVEN, [row("one", "dbo.t", PROVEN, rows=1200)], [])
+    write(Report("shop", AT, [proven], ["two", "one (dbo.u)"]), tmp_path)
+    for name in ("index.html", "proof.md"):
+        page = (tmp_path / name).read_text("utf-8")
+        assert "two" in page
+        assert page.count("nothing of it has been released yet") == 2
+
+
 def test_verdicts_as_sentences(tmp_path: Path) -> None:
     proven = Feed("one", PROVEN, [row("one", "dbo.t", PROVEN, rows=1200), row("one", "dbo.u", PROVEN)], [])
     waits = [row("two", "dbo.t", WAITING, rows=9, missing=2), row("two", "dbo.t", PROVEN, TOPIC, rows=4)]
@@ -63,12 +73,12 @@ def test_verdicts_as_sentences(tmp_path: Path) -> None:
 
 
 def test_drift_row_by_row(tmp_path: Path) -> None:
-    wrong = row("one", "dbo.t", DRIFTED, rows=100, differs=1, missing=60)
+    wrong = row("one", "dbo.t", DRIFTED, rows=98, equal=35, in_flight=4, differs=1, missing=60)
     spoilt = Spoilt(wrong, [CHANGED, NEW], REPAIRS)
     assert spoilt.more == 59
     html, text = pages(tmp_path, Feed("one", DRIFTED, [wrong], [spoilt]))
     for page in (html, text):
-        assert "one has drifted: dbo.t (60 missing, 1 differs) of 100 rows of 1 table " in page
+        assert "one has drifted: dbo.t (60 missing, 1 differs) of 100 keys of 1 table, read at " in page
         assert "59 more" in page
         assert "LSN" in page
         assert "0A01" in page
@@ -80,3 +90,30 @@ def test_drift_row_by_row(tmp_path: Path) -> None:
     assert "<code>&lt;b&gt;Ann&lt;/b&gt;</code> | <code>NULL</code>" in html
     assert "name = &lt;b&gt;Ann&lt;/b&gt;" in html
     assert "id = 7" not in html
+
+
+def numbers(html: str) -> dict[str, list[tuple[str, str]]]:
+    """By feed and table: of each number its classes and its text, in the order of the columns."""
+    lines = re.findall(r"^<tr><td>(\w+)</td><td>(.*?)</td>(.*)$", html, re.MULTILINE)
+    return {
+        f"{feed} {table}": re.findall(r'<td class="n([\w ]*)">(.*?)</td>', cells)
+        for feed, table, cells in lines
+    }
+
+
+def test_the_numbers_add_up_and_only_what_is_wrong_is_red(tmp_path: Path) -> None:
+    # Two keys in flight are of rows that the source no longer had when it was read.
+    wrong = row("one", "dbo.t", DRIFTED, rows=103, equal=95, in_flight=5, missing=1, surplus=2, differs=4)
+    waits = row("two", "dbo.t", WAITING, rows=9, equal=7, missing=2)
+    html, _ = pages(tmp_path, Feed("one", DRIFTED, [wrong], []), Feed("two", WAITING, [waits], []))
+    heads = re.findall(r'<th class="n[^>]*>(.*?)</th>', html)
+    assert heads[:6] == ["keys", "= equal", "+ in flight", "+ missing", "+ surplus", "+ differs"]
+    found = numbers(html)
+    for cells in found.values():
+        total, *parts = (int(text) for _, text in cells[:6])
+        assert total == sum(parts)
+    assert [classes.strip() for classes, _ in found["one dbo.t"]] == [
+        "", "", "", "fault", "fault", "fault", "apart", ""
+    ]  # fmt: skip
+    assert [classes.strip() for classes, _ in found["two dbo.t"]][3] == "warn"
+    assert "fault" not in str(found["two dbo.t"])

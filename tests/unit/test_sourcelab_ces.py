@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sourcelab import ces_avro
 from sourcelab.ces import messages
 from sourcelab.ces_values import wire_text
 from sourcelab.log import Change, Log, Transaction, simulate
@@ -95,6 +96,14 @@ def test_the_generations(generation: Any, segment: dict[str, Any], transaction: 
     }
     expected = shown | ({"finalevent": False} if generation == "2026" else {}) if transaction else None
     assert told["data"]["eventsource"].get("transaction") == expected
+
+
+@pytest.mark.parametrize(("generation", "final"), [("captured", b""), ("2026", b"\0")])
+def test_avro_has_finalevent_before_committime(generation: Any, final: bytes) -> None:
+    """By hand from the schema of the page: an int 1 is 02, false is 00, a text of 24 bytes begins with 30."""
+    log = _log(("insert", None, BEFORE, ()))
+    (told,) = ces_avro.messages(messages(log, generation=generation))
+    assert b"0000002C:00000730:000C\x02" + final + b"\x302024-03-01T12:00:00.125Z" in (told.value or b"")
 
 
 def test_old_values_leave_the_large_one_out() -> None:

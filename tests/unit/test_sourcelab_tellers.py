@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -73,11 +74,15 @@ def test_inserts_and_deletes_set_every_bit(table: Table, mask: str, operation: s
     assert sqlserver_cdc.mask(_change(operation, BEFORE, (), table)).hex() == mask
 
 
-def test_an_update_is_two_rows_and_its_unchanged_large_value_is_in_the_second_only() -> None:
-    log = _log(_change("update", BEFORE | {"name": "Bo"}, ("name",)))
+@pytest.mark.parametrize(("serial", "notes"), [(1, None), (2, "long")])
+def test_an_update_is_two_rows_and_its_unchanged_large_value_is_in_the_second_by_turns(
+    serial: int, notes: str | None
+) -> None:
+    change = _change("update", BEFORE | {"name": "Bo"}, ("name",))
+    log = _log(replace(change, serial=serial))
     (_, before), (_, after) = sqlserver_cdc.change_rows(log.transactions[0])
     assert (before[3], before[4].hex(), before[6], before[13], before[14]) == (3, "0002", "Ann", None, 4)
-    assert (after[3], after[4].hex(), after[6], after[13], after[14]) == (4, "0002", "Bo", "long", 4)
+    assert (after[3], after[4].hex(), after[6], after[13], after[14]) == (4, "0002", "Bo", notes, 4)
     assert before[:3] == after[:3]
 
 
@@ -134,6 +139,8 @@ def test_a_debezium_update() -> None:
         ("time(3)", "04:05:11.789", 14_711_789),
         ("datetime", datetime(2018, 6, 20, 15, 13, 16, 945_000), 1_529_507_596_945),
         ("datetime2(6)", datetime(2018, 6, 20, 15, 13, 16, 945_104), 1_529_507_596_945_104),
+        ("datetimeoffset(7)", "2018-07-13T12:23:45.4560000+11:00", "2018-07-13T12:23:45.456+11:00"),
+        ("datetimeoffset(7)", "2018-07-13T12:23:00.0000000+00:00", "2018-07-13T12:23:00Z"),
         ("varbinary(50)", b"\x00\xff", "AP8="),
         ("real", 0.10000000149011612, 0.1),
         ("bigint", 2**53 + 1, 9007199254740993),

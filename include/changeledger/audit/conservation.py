@@ -1,17 +1,21 @@
-"""Conservation: every raw record of the run has exactly one disposition, per topic or capture table."""
+"""Conservation: every raw record of the run has exactly one disposition, per topic or capture table, and of
+records that repeat one another one is a change."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.audit.rules import Rule
 from changeledger.config import Feed
+from changeledger.looks import SourceLook
+from changeledger.window import SourceRead
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,50 @@ def imbalance(raw: DataFrame, accounted: DataFrame, sources: Sequence[str]) -> D
     )
 
 
+def source_rules(
+    reads: Sequence[SourceRead], received: Mapping[str, int], late: Sequence[SourceLook], spark: SparkSession
+) -> list[Rule]:
+    """Is raw what the source had? `received`: the window's raw rows by source, as they are now.
+
+    `late`: the sources on which the feed cannot read on.
+    """
+    found = [(r.source, r.asked, received.get(r.source, 0), r.problem or "") for r in reads]
+    known = {read.source: read.received for read in reads}
+    wrong = [row for row in found if row[3] or row[2] != known[row[0]]]
+    asked, came = sum(r.asked for r in reads), sum(r.received for r in reads)
+    removed = [(r.source, r.before) for r in reads if r.before]
+    waiting = [(look.source, look.behind, look.since, look.why) for look in late]
+    sources = f"{len(reads):,} sources, {asked:,} offsets or rows asked for, {came:,} records received"
+    return [
+        Rule(
+            "source_complete",
+            "record",
+            f"Raw has what the source had. Offsets without a record are marks of transactions. {sources}.",
+            spark.createDataFrame(wrong, "source string, asked bigint, received bigint, problem string"),
+            counted=len(wrong),
+            severity="critical",
+        ),
+        Rule(
+            "source_from_its_beginning",
+            "record",
+            "A partition that the feed reads for the first time still has its first record; what retention "
+            "has removed before is not in the lake.",
+            spark.createDataFrame(removed, "source string, removed bigint"),
+            counted=len(removed),
+            severity="warning",
+        ),
+        Rule(
+            "source_is_read_on",
+            "record",
+            "Nothing waits at the source for longer than `late_after`: no open transaction, no capture that "
+            "stands still.",
+            spark.createDataFrame(waiting, "source string, behind bigint, since timestamp, why string"),
+            counted=len(waiting),
+            severity="warning",
+        ),
+    ]
+
+
 def feed_rules(
     feed: Feed, balances: Sequence[Balance], raw: DataFrame, accounted: DataFrame, dispositions: DataFrame
 ) -> list[Rule]:
@@ -119,6 +167,39 @@ def feed_rules(
             severity="warning",
         ),
     ]
+
+
+def duplicates_leave_one(dispositions: DataFrame, ledger: DataFrame) -> Rule:
+    """`dispositions`: the run's of one table; `ledger`: all that its branch has, of every run.
+
+    A duplicate names the change that it repeats. A row of one half of an update does so by its place, which
+    is that of the first such row.
+    """
+    place = [F.col("record.source").alias("source"), F.col("record.row").alias("row")]
+    is_duplicate = F.coalesce(F.col("reason") == change.DELIVERED_AGAIN, F.lit(False))
+    is_half = is_duplicate & F.col("detail").isNull()
+    named = dispositions.where(is_duplicate & ~is_half).withColumn("change_id", F.col("detail"))
+    ids = named.select("change_id").distinct()
+    # Inner joins, because Spark can then hash the small side.
+    joined = ledger.select(F.col("paired_change_id").alias("change_id"))
+    left = ledger.select("change_id").join(ids, "change_id", "inner")
+    left = left.unionByName(joined.join(ids, "change_id", "inner"))
+    gone = named.join(left, "change_id", "left_anti")
+    halves = dispositions.where(is_half).select("*", *place)
+    at = halves.select("source", "row").distinct()
+    records = [ledger.select(F.col(name).alias("record")) for name in ("record", "paired_record")]
+    records.append(dispositions.where(~is_half).select("record"))
+    there = [rows.select(*place).join(at, ["source", "row"], "inner") for rows in records]
+    without = halves.join(reduce(DataFrame.unionByName, there), ["source", "row"], "left_anti")
+    shown = ("record", "reason", "detail")
+    return Rule(
+        "duplicates_leave_one",
+        "record",
+        "Of records that repeat one another one is a change: of this run, or published before.",
+        gone.select(*shown).unionByName(without.select(*shown)),
+        shown=shown,
+        severity="critical",
+    )
 
 
 def _source() -> Column:

@@ -12,6 +12,8 @@ from changeledger.audit import page, suites
 from changeledger.audit.counting import Tally, sample, tally
 from changeledger.audit.rules import Rule, Severity
 from changeledger.errors import AuditFailed
+from changeledger.escaping import escaped_line
+from changeledger.redaction import redacted_row
 from changeledger.window import Window
 
 # Offences that a verdict keeps, and how many of them the error's message prints.
@@ -57,8 +59,13 @@ def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
     return data_docs / feed / window.id / page.NAME
 
 
-def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path) -> list[Verdict]:
-    """Count, validate and document every rule. Offending rows are read for violated rules alone."""
+def judge(
+    feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path, *, redact: bool = False
+) -> list[Verdict]:
+    """Count, validate and document every rule. Offending rows are read for violated rules alone.
+
+    `redact`: without the values of the source's rows.
+    """
     with ThreadPoolExecutor(_SUBJECTS_AT_ONCE) as pool:
         # Seconds of importing, while Spark counts.
         loading = pool.submit(suites.load)
@@ -71,7 +78,7 @@ def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Pat
     folder = docs_index(data_docs, feed, window).parent
     outcomes = suites.validate(tallies, window.id, folder)
     verdicts = [
-        _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate)
+        _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate, redact)
         for table, entries in tallies.items()
         for rule, count in entries
     ]
@@ -79,7 +86,10 @@ def judge(feed: str, window: Window, subjects: Sequence[Subject], data_docs: Pat
     return verdicts
 
 
-def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tolerate: str) -> Verdict:
+def _verdict(  # noqa: PLR0913, PLR0917 - what one line of the page has
+    table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tolerate: str, redact: bool
+) -> Verdict:
+    samples = sample(rule, SAMPLES) if count.violations else []
     return Verdict(
         table,
         rule.name,
@@ -92,14 +102,22 @@ def _verdict(table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tole
         # A rule that could not be checked may be violated by anything.
         tolerate == rule.severity and not outcome.success and not outcome.errored,
         count.error,
-        tuple(sample(rule, SAMPLES)) if count.violations else (),
+        tuple(map(redacted_row, samples) if redact else samples),
     )
 
 
-def gate(
-    feed: str, window: Window, subjects: Sequence[Subject], verdicts: Sequence[Verdict], data_docs: Path
+def gate(  # noqa: PLR0913, PLR0917 - what the message names
+    feed: str,
+    window: Window,
+    branch: str,
+    subjects: Sequence[Subject],
+    verdicts: Sequence[Verdict],
+    docs: str,
 ) -> None:
-    """Raises AuditFailed when a rule stops the run: violated and not let pass, or not to be checked."""
+    """Raises AuditFailed when a rule stops the run: violated and not let pass, or not to be checked.
+
+    `branch`: what the run has built and was judged. `docs` is where people open the verdicts.
+    """
     stopping = [v for v in verdicts if v.stops]
     if not stopping:
         return
@@ -108,11 +126,11 @@ def gate(
     lines = [f"the audit of {feed}, window {window.id}, found {len(failed)} rules violated"]
     if errored:
         lines[0] += f" and {len(errored)} that could not be checked"
+    lines[0] += f": {docs}"
     for verdict in stopping:
         lines += _told(verdict)
-    lines.append(f"Data Docs: {docs_index(data_docs, feed, window)}")
-    lines.append(f"Nothing was published. The branch {window.branch} is kept.")
-    raise AuditFailed("\n  ".join(lines), _remedy(window, subjects, stopping))
+    lines.append(f"Nothing was published. The branch {branch} is kept.")
+    raise AuditFailed("\n  ".join(lines), _remedy(branch, subjects, stopping))
 
 
 def _told(verdict: Verdict) -> Iterator[str]:
@@ -128,10 +146,10 @@ def _told(verdict: Verdict) -> Iterator[str]:
         yield f"    and {more} more in the verdict"
 
 
-def _remedy(window: Window, subjects: Sequence[Subject], stopping: Sequence[Verdict]) -> str:
+def _remedy(branch: str, subjects: Sequence[Subject], stopping: Sequence[Verdict]) -> str:
     tables = {v.table for v in stopping}
     queries = [
-        f"SELECT * FROM {table}.branch_{window.branch}"  # noqa: S608 - for a person to type
+        f"SELECT * FROM {table}.branch_{branch}"  # noqa: S608 - for a person to type
         for subject in subjects
         if subject.name in tables
         for table in subject.lake_tables
@@ -143,14 +161,14 @@ def _remedy(window: Window, subjects: Sequence[Subject], stopping: Sequence[Verd
 
 
 def shown(value: Any) -> str:
-    """A value of an offending row for people: binary as hexadecimal, without members that are NULL."""
+    """A value of an offending row for people, on one line: bytes in hexadecimal, no members that are NULL."""
     if isinstance(value, dict):
         return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_nested, value)) + "]"
     if isinstance(value, bytes | bytearray):
         return "0x" + value.hex().upper()
-    return str(value)
+    return escaped_line(str(value))
 
 
 def _nested(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The first page of an audit's Data Docs: verdict first, then every rule, with what violates it.
+"""The first page of an audit's Data Docs: the verdict, what failed and by which rows, then what holds.
 
 Great Expectations' own first page draws its lists with scripts from elsewhere, which many networks refuse;
 its pages of single suites are linked from here.
@@ -33,7 +33,7 @@ def write(folder: Path, feed: str, window: Window, verdicts: Sequence[Verdict], 
         "pages": {table: _pages(folder, table) for table in tables},
         "stopping": [v for v in verdicts if v.stops],
         "violated": [v for v in verdicts if not v.success],
-        "rules": len(verdicts),
+        "rules_in_all": len(verdicts),
     }
     pages.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 

@@ -39,7 +39,7 @@ class Rule:
     says: str
     rows: DataFrame
     violated: Column | None = None
-    shown: tuple[str, ...] = ("*",)
+    shown: tuple[str | Column, ...] = ("*",)
     counted: int | None = None
     severity: Severity = "error"
 
@@ -186,7 +186,8 @@ def published_rules(contract: Contract, run_id: str, history: DataFrame, current
     """Rules for what would be published: the branch's whole `history` and `current` of one table."""
     key = [change.quoted(c.name) for c in contract.key]
     touched = history.where(F.col("_run_id") == run_id)
-    shown = (*key, "_change_id", "_sort_key", "_run_id")
+    # One struct, so that no key column's name meets the others.
+    shown = (F.struct(*key).alias("key"), "_change_id", "_sort_key", "_run_id")
     open_rows = history.where(F.col("_valid_to").isNull())
     backward = _any(
         [F.col("_valid_to") < F.col("_valid_from"), F.col("_next_sort_key") <= F.col("_sort_key")]

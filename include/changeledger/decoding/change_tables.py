@@ -55,7 +55,7 @@ class ChangeTable(NamedTuple):
 
     def _told(self, name: str, ordinal: int) -> Column:
         """A column as the feed states it, else as text."""
-        types = {c.name.lower(): c.type for c in self.config.columns}
+        types = {c.name.lower(): c.type for c in self.config.stated}
         places = {key.lower(): at for at, key in enumerate(self.config.key, 1)}
         return Column(
             name=self.names[name],

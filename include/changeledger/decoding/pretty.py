@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,9 @@ from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
+from changeledger.escaping import json_line
+from changeledger.terminal import plain
 
 _PLACE = ("commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id")
 _COLOURS = {"insert": "green", "snapshot": "green", "update": "yellow", "delete": "red"}
@@ -19,17 +21,22 @@ def drawn(result: dict[str, Any]) -> RenderableType:
     """One result: a change as a table of its cells, anything else as a line that says why."""
     records = ", ".join(map(str, result.get("records") or [result["record"]]))
     if result["disposition"] != "change":
-        told = [Text(f"{result[name]}") for name in ("reason", "detail") if result.get(name)]
+        told = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
         return Panel(
             Group(*told) if told else Text("nothing to add"),
-            title=Text(f"record {records}: {result['disposition']}"),
+            title=plain(f"record {records}: {result['disposition']}"),
             title_align="left",
             border_style="red" if result["disposition"] == "quarantined" else "dim",
         )
-    title = Text(f"record {records}: {result['operation']} {result['table']}")
-    parts: list[RenderableType] = [Text("  ".join(_place(result)), style="dim"), _cells(result)]
+    title = plain(f"record {records}: {result['operation']} {result['table']}")
+    parts: list[RenderableType] = [
+        Text.assemble(plain("  ".join(_place(result))), style="dim"),
+        _cells(result),
+    ]
+    if "sort_key" in result:
+        parts.insert(1, Text.assemble(plain(f"sort_key {result['sort_key']}"), style="dim"))
     if result.get("flags"):
-        parts.append(Text("flags: " + ", ".join(result["flags"]), style="bold yellow"))
+        parts.append(Text.assemble(plain("flags: " + ", ".join(result["flags"])), style="bold yellow"))
     return Panel(
         Group(*parts), title=title, title_align="left", border_style=_COLOURS.get(result["operation"], "dim")
     )
@@ -40,24 +47,24 @@ def quarantined(told: dict[str, Any]) -> RenderableType:
     record = told["record"]
     where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
     parts: list[RenderableType] = [
-        Text(str(told["detail"] or "")),
-        Text(f"read by {told['run_id']}", style="dim"),
+        plain(told["detail"] or ""),
+        Text.assemble(plain(f"read by {told['run_id']}"), style="dim"),
     ]
     if told["raw_key"] is not None:
-        parts.append(Text(f"key    {told['raw_key']}"))
-    parts.append(Text(f"value  {told['raw_value']}"))
+        parts.append(plain(f"key    {told['raw_key']}"))
+    parts.append(plain(f"value  {told['raw_value']}"))
     return Panel(
         Group(*parts),
-        title=Text(f"{told['reason']}: {told['table'] or 'no table'}, {' '.join(where)}"),
+        title=plain(f"{told['reason']}: {told['table'] or 'no table'}, {' '.join(where)}"),
         title_align="left",
         border_style="red",
     )
 
 
 def _place(result: dict[str, Any]) -> Iterator[str]:
-    yield "key " + json.dumps(result.get("key", {}), ensure_ascii=False)
+    yield "key " + json_line(result.get("key", {}))
     if "previous_key" in result:
-        yield "was " + json.dumps(result["previous_key"], ensure_ascii=False)
+        yield "was " + json_line(result["previous_key"])
     for name in _PLACE:
         if name in result:
             yield f"{name} {result[name]}"
@@ -75,9 +82,9 @@ def _cells(result: dict[str, Any]) -> Table:
         is_set = changed is not None and name in changed
         bit = "?" if changed is None else "1" if is_set else "0"
         before, after = (_cell(result, side, name) for side in ("before", "after"))
-        grid.add_row(bit, Text(name), before, after, style="bold" if is_set else "")
+        grid.add_row(bit, plain(name), before, after, style="bold" if is_set else "")
     if result.get("mask"):
-        grid.caption = f"mask {result['mask']}"
+        grid.caption = plain(f"mask {result['mask']}")
         grid.caption_justify = "left"
     return grid
 
@@ -88,6 +95,6 @@ def _cell(result: dict[str, Any], side: str, name: str) -> Text:
         return Text("")
     gap = (result.get(f"{side}_gaps") or {}).get(name)
     if gap is not None:
-        return Text(f"({gap})", style="magenta")
+        return Text.assemble(plain(f"({gap})"), style="magenta")
     value = image.get(name)
-    return Text("NULL", style="dim italic") if value is None else Text(str(value))
+    return Text("NULL", style="dim italic") if value is None else plain(value)

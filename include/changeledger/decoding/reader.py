@@ -52,7 +52,7 @@ _LAST_MILLIS = 253_402_300_799_999
 # What a result says of a change, in this order.
 _SAID = (
     "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
-    "commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id", "flags",
+    "commit_lsn", "change_lsn", "ordinal", "sort_key", "committed_at", "transaction_id", "flags",
 )  # fmt: skip
 _COLUMNS = ("record", "disposition", "reason", "detail", "part", "pair_key", "paired_record")
 
@@ -137,7 +137,7 @@ def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
             table=contract.table,
             key=tuple(c.name for c in contract.key),
             columns=tuple(
-                ColumnConfig(name=c.name, type=c.type, nullable=c.nullable)
+                ColumnConfig(name=c.name, type=c.type, nullable=c.nullable, computed=c.computed)
                 for c in sorted(contract.columns, key=lambda column: column.ordinal)
             ),
         )
@@ -242,7 +242,7 @@ def _results_of(
             told_by += parts[bytes(row["pair_key"])]
         told_by.sort()
         if row["record"] in again:
-            said = {"disposition": change.DUPLICATE, "table": table, "reason": "delivered_again"}
+            said = {"disposition": change.DUPLICATE, "table": table, "reason": change.DELIVERED_AGAIN}
             found += [{"record": n, **said} for n in told_by]
             continue
         records = {"records": told_by} if len(told_by) > 1 else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import reduce
 from operator import or_
 from types import MappingProxyType
@@ -22,6 +23,7 @@ from changeledger.calibration import MaskRules
 from changeledger.change import literal
 from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.looks import SourceLook
 from changeledger.plans import Keep
 from changeledger.window import Window
 
@@ -121,6 +123,8 @@ class MessageDialect:
     images_apart: bool = False
     # What the masks of a table obey; None where the dialect has none.
     mask_rules: Callable[[Contract], MaskRules] | None = None
+    # Does the source itself say which columns are computed?
+    knows_computed: bool = False
     # A table's columns as text, from the names in messages that tell no types (None: there are no names);
     # None where messages always tell them.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
@@ -163,6 +167,18 @@ class TableReader(Protocol):
         """Raises GapError where changes behind `released` are gone from the source."""
         ...
 
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
+        """By what the source knows the positions again, by table; without those that it can't tell of.
+
+        A source that was restored from a backup, and has grown since, has others. Raises GapError where a
+        position is not in the source any more though older ones are.
+        """
+        ...
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """How far the source reaches now, beside how far its tables are read."""
+        ...
+
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         """What the window reads of each table: `(from, to]`.
 
@@ -193,6 +209,8 @@ class TableDialect:
     masks_count_header: bool = False
     images_apart: bool = False
     mask_rules: Callable[[Contract], MaskRules] | None = None
+    # Does the source itself say which columns are computed?
+    knows_computed: bool = False
 
 
 Dialect = MessageDialect | TableDialect

@@ -1,8 +1,8 @@
 """CES events in Avro: the envelope, and inside it the event, each without a frame by a schema of the page.
 
-The page's schema of the event exists with and without `finalevent`; nothing in a message says which of them
-it has, so both are tried, and the one that uses up all bytes holds. The event becomes the JSON text that the
-other format has in its place.
+The page's schema of the event exists with and without `finalevent`, which stands between `sequencenumber` and
+`committime`. Avro writes no names, and nothing in a message says which schema it has: both are tried, and the
+one that uses up all bytes holds. The event becomes the JSON text that the other format has in its place.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _event(**final: str) -> Schema:
         commitlsn="string",
         beginlsn="string",
         sequencenumber="int",
-        committime="string",
         **final,
+        committime="string",
     )
     source = _record(
         "EventSource",

@@ -51,8 +51,8 @@ def shapes(table: TableConfig, variants: Iterable[Variant], known: Contract | No
     in where they tell nothing.
     """
     in_order = sorted(variants, key=lambda v: v.first)
-    if table.columns:
-        stated = [_Told(c.name, c.type, at) for at, c in enumerate(table.columns)]
+    if table.stated:
+        stated = [_Told(c.name, c.type, at) for at, c in enumerate(table.stated)]
         key = table.key or _first_key(in_order, {folded(c.name) for c in stated}) or _key_names(known)
         return [Shape(_contract(table.table, stated, key), in_order)]
     columns = {v: _columns(v.cols) for v in in_order}

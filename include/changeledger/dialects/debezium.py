@@ -30,6 +30,7 @@ from changeledger.contract import Contract
 from changeledger.dialects import avro_frames, base, debezium_avro, debezium_shared
 from changeledger.dialects.avro import Wanted, wanted_ddl
 from changeledger.dialects.debezium_avro import CONTROL, ENVELOPE, FAULT, FAULT_DETAIL, READ
+from changeledger.dialects.debezium_positions import positions, sort_key
 from changeledger.dialects.debezium_schema import (
     DATABASE,
     database_of,
@@ -49,20 +50,13 @@ def _fields(wanted: Wanted) -> str:
 # that no number goes through a double and NULL can be told from absent.
 _MESSAGE = f"struct<payload:{wanted_ddl(ENVELOPE)},{_fields(ENVELOPE)}>"
 _CONTROL = f"struct<payload:{wanted_ddl(CONTROL)},{_fields(CONTROL)}>"
-# What Connect's converter makes of a tombstone where it sends schemas.
-_NULL_WRAPPED = ('{"schema":null,"payload":null}', '{"schema": null, "payload": null}')
-_MEMBERS = ("before", "after", "source", "op", "transaction")
+_MEMBERS = ("before", "after", "source", "op", "ts_ms", "transaction")
 _SIDES = ("before", "after")
 
 # A placeholder stands where the source's log would have told the value.
 PLACEHOLDER_MISPLACED = "placeholder_misplaced"
 
-# The years 1 to 9999, in milliseconds.
-_MILLIS = (-62_135_596_800_000, 253_402_300_799_999)
 _OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
-# SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
-# after everything at its position.
-_RANKS = {"d": b"\1", "c": b"\2", "u": b"\4", "r": b"\5"}
 
 
 def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
@@ -124,9 +118,11 @@ def _parsed(raw: DataFrame) -> DataFrame:
     wrapped = message["payload"]
     members = {n: F.when(wrapped.isNotNull(), wrapped[n]).otherwise(message[n]) for n in _MEMBERS}
     told = _told_beside(_problems_of_json())
-    told["is_tombstone"] |= members["op"].isNull() & _text().isin(*_NULL_WRAPPED)
     # A message without `op` is looked at again.
-    told["control"] = F.when(members["op"].isNull(), _control(_text()))
+    no_operation = members["op"].isNull()
+    wraps_nothing = F.when(no_operation & message.isNotNull(), _wraps_nothing(_text()))
+    told["is_tombstone"] |= F.coalesce(wraps_nothing, F.lit(False))
+    told["control"] = F.when(no_operation, _control(_text()))
     return raw.withColumn("messages", parsed).withColumns({**members, **told}).drop("messages")
 
 
@@ -143,6 +139,13 @@ def _told_beside(form: base.Problems) -> dict[str, Column]:
         "key_bytes": F.col("key"),
         "control": F.lit(None).cast("string"),
     }
+
+
+def _wraps_nothing(text: Column) -> Column:
+    """Is the object what Connect's converter makes of a tombstone where it sends schemas?"""
+    members = F.array_sort(F.json_object_keys(text))
+    is_envelope = members == F.array(F.lit("payload"), F.lit("schema"))
+    return is_envelope & F.get_json_object(text, "$.payload").isNull()
 
 
 def _control(text: Column) -> Column:
@@ -197,26 +200,8 @@ def _problems_of_avro() -> base.Problems:
 
 def _placed(parsed: DataFrame, contract: Contract) -> DataFrame:
     """Where each change stands, and the texts of its images."""
-    source = F.col("source")
-    time = source["ts_ms"].try_cast("bigint")
-    wal = source["lsn"].try_cast("bigint")
-    # A commit LSN is the rule; the 64-bit position of another connector takes its place.
-    other = F.when((source["connector"] != "sqlserver") & (wal >= 0), lsn.big_endian(wal, lsn.WIDTH))
-    return parsed.withColumns(
-        {
-            "commit_lsn": F.coalesce(lsn.from_text(source["commit_lsn"]), other),
-            "change_lsn": F.coalesce(lsn.from_text(source["change_lsn"]), other),
-            "ordinal": base.whole_number(source["event_serial_no"]),
-            "ts_ms": F.when((time >= _MILLIS[0]) & (time <= _MILLIS[1]), time),
-            "is_snapshot": (F.col("op") == "r") | ((F.col("op") == "c") & _says_snapshot(source["snapshot"])),
-            **{f"{side}_texts": images.texts(F.col(side), contract) for side in _SIDES},
-        }
-    )
-
-
-def _says_snapshot(told: Column) -> Column:
-    """Absent is false. Other producers tell a row of a snapshot as an insert."""
-    return F.coalesce(F.lower(told) != "false", F.lit(False))
+    texts = {f"{side}_texts": images.texts(F.col(side), contract) for side in _SIDES}
+    return positions(parsed).withColumns(texts)
 
 
 def _images(staged: DataFrame, contract: Contract, source: KafkaSource, is_plain: bool) -> DataFrame:
@@ -316,34 +301,12 @@ def _problems(found: base.Problems, contract: Contract) -> base.Problems:
         F.concat(F.lit("event_serial_no is "), source["event_serial_no"]),
     )
     found.add(
-        F.col("ts_ms").isNull(),
+        F.col("committed_at").isNull(),
         "malformed_time",
         F.concat(F.lit("source.ts_ms is "), F.coalesce(source["ts_ms"], F.lit("missing"))),
     )
     base.add_image_problems(found, contract)
     return found
-
-
-def _sort_key() -> Column:
-    rank = base.by_case(F.col("op"), _RANKS)
-    # What a snapshot row does not tell of its position lies behind all that is there.
-    is_snapshot = F.col("is_snapshot")
-    unplaced = F.when(is_snapshot, lsn.constant(lsn.HIGHEST)).otherwise(lsn.constant(lsn.LOWEST))
-    unnumbered = F.when(is_snapshot, lsn.constant("FF" * 8)).otherwise(lsn.constant("00" * 8))
-    at_position = F.concat(
-        F.col("commit_lsn"),
-        F.coalesce(F.col("change_lsn"), unplaced),
-        F.coalesce(lsn.big_endian(F.col("ordinal"), 8), unnumbered),
-        rank,
-    )
-    # Without a position a snapshot row is older than every change, and ordered by its delivery.
-    by_delivery = F.concat(
-        lsn.constant(lsn.LOWEST),
-        lsn.big_endian(F.col("partition"), lsn.WIDTH),
-        lsn.big_endian(F.col("offset"), 8),
-        rank,
-    )
-    return F.when(F.col("commit_lsn").isNotNull(), at_position).otherwise(by_delivery)
 
 
 def _change_columns(contract: Contract) -> list[Column]:
@@ -372,8 +335,8 @@ def _change_columns(contract: Contract) -> list[Column]:
         F.col("commit_lsn"),
         F.when(~F.col("is_snapshot") | is_incremental, F.col("change_lsn")).alias("change_lsn"),
         F.col("ordinal"),
-        _sort_key().alias("sort_key"),
-        F.timestamp_millis(F.col("ts_ms")).alias("committed_at"),
+        sort_key().alias("sort_key"),
+        F.col("committed_at"),
         F.coalesce(
             F.when(F.col("source")["connector"] != "sqlserver", F.col("transaction")["id"]),
             F.when(~F.col("is_snapshot"), lsn.to_text(F.col("commit_lsn"))),
@@ -383,6 +346,7 @@ def _change_columns(contract: Contract) -> list[Column]:
                 change.POSITION_UNKNOWN: F.col("commit_lsn").isNull(),
                 change.BEFORE_UNKNOWN: is_update & ~has_before,
                 change.KEY_CHANGED: moved,
+                change.CLOCK_SUSPECT: F.col("clock_suspect"),
                 PLACEHOLDER_MISPLACED: _misplaced(contract),
             }
         ).alias("flags"),
@@ -410,8 +374,9 @@ def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
     event = says("op").isNotNull() & source.isNotNull()
     of_heartbeats = F.col("topic").startswith("__debezium-heartbeat") & says("ts_ms").isNotNull()
     control = F.when(of_heartbeats, F.lit("heartbeat")).otherwise(_control_name(says, text))
+    wraps_nothing = F.when(F.col("one").isNotNull(), _wraps_nothing(text))
     known = [
-        (F.col("value").isNull() | text.isin(*_NULL_WRAPPED), change.TOMBSTONE, F.lit("tombstone")),
+        (F.col("value").isNull() | wraps_nothing, change.TOMBSTONE, F.lit("tombstone")),
         (control.isNotNull(), change.CONTROL, control),
         # Neither the first nor the last messages of its topic told of a table.
         (event & (table.isNull() | of_the_feed), change.QUARANTINED, F.lit("topic_tells_no_table")),

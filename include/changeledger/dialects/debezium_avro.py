@@ -33,6 +33,7 @@ ENVELOPE: Wanted = {
     "after": MEMBERS,
     "source": SOURCE,
     "op": TEXT,
+    "ts_ms": TEXT,
     "transaction": {"id": TEXT},
 }
 # What tells a message of no table from another.

@@ -42,6 +42,7 @@ _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _SOURCE_COLUMN = "__debezium.source.column"
 # The greatest length that is not `max`.
 _SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
+_CLOCKS = {"datetime2", "datetimeoffset", "time"}
 # Connect's own types; whatever else a connector sends keeps its JSON text.
 _PLAIN = {
     "boolean": "bit",
@@ -193,10 +194,10 @@ def _table_name(source: Mapping[str, Any], topic: str) -> str:
 
 def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
     """The columns by a message's schema block, the key by its key's, unless the feed states them."""
-    if config.columns:
+    if config.stated:
         columns = [
             Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=at)
-            for at, c in enumerate(config.columns, 1)
+            for at, c in enumerate(config.stated, 1)
         ]
     else:
         columns = _block_columns(message)
@@ -265,7 +266,7 @@ def _source_type(parameters: Mapping[str, Any]) -> str | None:
         return f"{kind}({'max' if int(length or 0) > _SIZED[kind] else int(length or 1)})"
     if kind in {"decimal", "numeric"}:
         return f"{kind}({int(length or 18)},{int(scale or 0)})"
-    return f"{kind}({int(scale)})" if kind in {"datetime2", "time"} and scale is not None else kind
+    return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind
 
 
 def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:

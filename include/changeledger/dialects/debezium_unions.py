@@ -35,7 +35,7 @@ def is_wrapped(payload: Mapping[str, Any]) -> bool:
 
 
 def unwrapped(parsed: DataFrame, contract: Contract) -> DataFrame:
-    """`before`, `after` and `source` without the names of branches, bytes as base64.
+    """`before`, `after`, `source` and `ts_ms` without the names of branches, bytes as base64.
 
     The text in a column that cannot be NULL is not looked into: it is not wrapped, whatever it looks like.
     """
@@ -58,7 +58,7 @@ def unwrapped(parsed: DataFrame, contract: Contract) -> DataFrame:
         )
         for side in ("before", "after")
     }
-    return parsed.withColumns({"source": source, **rows})
+    return parsed.withColumns({"source": source, "ts_ms": F.expr(_branch("ts_ms")), **rows})
 
 
 def _array(names: list[str]) -> str:

@@ -12,6 +12,7 @@ from changeledger.change import literal
 from changeledger.config import KafkaSource
 from changeledger.contract import Column as ContractColumn
 from changeledger.contract import SqlType
+from changeledger.dialects import text_values
 from changeledger.images import Wire, decimal
 
 # SQL Server's own range, 0001-01-01 to 9999-12-31, in days and microseconds from 1970.
@@ -54,8 +55,8 @@ def wire(source: KafkaSource, may_be_numbers: bool = False) -> Wire:
             return _temporal(written, sql, 3 if source.temporal == "connect" else sql.fraction_digits)
         if sql.spark == "binary":
             return _binary(written, source.binaries)
-        if sql.base == "uniqueidentifier":
-            return f"upper({written})"
+        if text_values.is_read_here(sql):
+            return text_values.value(written, sql)
         return written if sql.spark == "string" else f"try_cast({written} AS {sql.spark})"
 
     return Wire(form, value)
@@ -82,40 +83,18 @@ def _temporal(written: str, sql: SqlType, unit_digits: int) -> str:
     if sql.base == "date":
         days = f"try_cast({written} AS INT)"
         counted = f"CASE WHEN {_between(days, _DAYS)} THEN date_from_unix_date({days}) END"
-        return f"coalesce({counted}, {_iso_date(written)})"
-    if sql.base == "time":
-        return f"coalesce({_time_text(written, sql, unit_digits)}, {_iso_time(written, sql)})"
-    return f"coalesce({_timestamp(written, sql, unit_digits)}, {_iso_timestamp(written, sql)})"
+    elif sql.base == "time":
+        counted = _time_text(written, sql, unit_digits)
+    else:
+        counted = _timestamp(written, sql, unit_digits)
+    return f"coalesce({counted}, {_iso(written, sql)})"
 
 
-def _iso_date(written: str) -> str:
-    day = f"try_cast(substring({written}, 1, 10) AS DATE)"
-    return f"CASE WHEN {written} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}Z$' THEN {day} END"
-
-
-_CLOCK = "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]([.][0-9]+)?Z$"
-
-
-def _iso_time(written: str, sql: SqlType) -> str:
-    text = f"substring({written}, 1, 8){_fraction(written, sql.fraction_digits)}"
-    return f"CASE WHEN {written} RLIKE '^{_CLOCK}' THEN concat({text}) END"
-
-
-def _fraction(written: str, digits: int) -> str:
-    """SQL text of what follows the seconds, to go into a concat."""
-    if not digits:
-        return ""
-    told = f"regexp_extract({written}, '[.]([0-9]+)Z$', 1)"
-    return f", '.', rpad(substring({told}, 1, {digits}), {digits}, '0')"
-
-
-def _iso_timestamp(written: str, sql: SqlType) -> str:
-    moment = f"try_cast(substring({written}, 1, length({written}) - 1) AS TIMESTAMP_NTZ)"
-    value = moment
-    if sql.fraction_digits > 6:
-        text = f"substring({written}, 1, 10), ' ', substring({written}, 12, 8){_fraction(written, 7)}"
-        value = f"CASE WHEN {moment} IS NOT NULL THEN concat({text}) END"
-    return f"CASE WHEN {written} RLIKE '^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}T{_CLOCK}' THEN {value} END"
+def _iso(written: str, sql: SqlType) -> str:
+    """`2017-09-15Z`, `04:05:11.789Z`, `2018-06-20T15:13:16.945Z`."""
+    bare = f"substring({written}, 1, length({written}) - 1)"
+    is_iso = f"endswith({written}, 'Z') AND NOT contains({written}, ' ')"
+    return f"CASE WHEN {is_iso} THEN {text_values.value(bare, sql)} END"
 
 
 def _between(number: str, limits: tuple[int, int]) -> str:

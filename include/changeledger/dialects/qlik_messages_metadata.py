@@ -78,14 +78,14 @@ def read(text: str) -> Metadata:
 
 def stated(config: TableConfig) -> Contract | None:
     """The contract that the feed's YAML states, its columns in the order of their ordinals."""
-    if not config.columns:
+    if not config.stated:
         return None
     return with_stated(
         Contract(
             table=config.table,
             columns=tuple(
                 Column(name=c.name, type=c.type, ordinal=at, nullable=c.nullable)
-                for at, c in enumerate(config.columns, 1)
+                for at, c in enumerate(config.stated, 1)
             ),
         ),
         config,
@@ -94,7 +94,7 @@ def stated(config: TableConfig) -> Contract | None:
 
 def with_stated(shape: Contract, config: TableConfig) -> Contract:
     """`shape` under the feed's name for the table, with the types and the key that its YAML states."""
-    types = {c.name.lower(): {"type": c.type, "nullable": c.nullable} for c in config.columns}
+    types = {c.name.lower(): {"type": c.type, "nullable": c.nullable} for c in config.stated}
     places = {name.lower(): at for at, name in enumerate(config.key, 1)}
     columns = []
     for column in shape.columns:

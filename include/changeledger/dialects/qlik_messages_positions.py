@@ -31,7 +31,7 @@ def positions(staged: DataFrame) -> DataFrame:
     headers = F.col("told_headers")
     streamed = F.col("op") != "REFRESH"
     sequence = headers["changeSequence"]
-    digits = sequence.rlike(f"^[0-9]{{1,{_SEQUENCE_DIGITS}}}$")
+    digits = sequence.rlike(rf"^[0-9]{{{_SEQUENCE_DIGITS}}}\z")
     return (
         staged.withColumns(
             {
@@ -105,6 +105,5 @@ def _known(instant: Column) -> Column:
 def _sequence_time() -> Column:
     """UTC; it can be a few seconds off the commit."""
     return F.expr(
-        f"CASE WHEN length(sequence) = {_SEQUENCE_DIGITS} THEN try_to_timestamp("
-        "concat(left(sequence, 14), '.', substring(sequence, 15, 2)), 'yyyyMMddHHmmss.SS') END"
+        "try_to_timestamp(concat(left(sequence, 14), '.', substring(sequence, 15, 2)), 'yyyyMMddHHmmss.SS')"
     )

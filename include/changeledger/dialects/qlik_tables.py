@@ -5,7 +5,8 @@ Key differences from the other dialects:
 * The header's columns are bound by prefix and name; a task may store any subset of them.
 * An update is two rows, B and U, that share transaction and change_seq. A key update is one such pair.
 * A mask counts all columns of the table: the header's come first, and their bits are 0.
-* A DELETE holds its key; what else is NULL in it is not known.
+* A DELETE holds its key; what else is NULL in it is not known. Nor is a large value that is NULL before an
+  update, or behind it while the mask does not set its bit.
 * TRUNCATE comes as a row of its own, in the word of `operation` alone or with the letter T.
 * Order is change_seq: monotone for all tables of a task, whatever the clocks do. stream_position tells
   the commit LSN where the source is SQL Server, but not every row needs to have one: no order to rely on.
@@ -95,7 +96,7 @@ def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
     return judged.withColumns(
         {
             "delete_gaps": table_rows.gap_map([*missing, *_beside_the_key(rows, contract)]),
-            "gaps": table_rows.gap_map(missing),
+            "gaps": table_rows.gap_map([*missing, *_large(rows, contract)]),
         }
     ).select(*_columns(contract))
 
@@ -130,6 +131,20 @@ def _beside_the_key(rows: Rows, contract: Contract) -> list[tuple[str, str, str]
         (c.name, change.UNAVAILABLE, f"image.{quoted(c.name)} IS NULL")
         for c in contract.columns
         if not c.key_position and rows.has(c.name)
+    ]
+
+
+def _large(rows: Rows, contract: Contract) -> list[tuple[str, str, str]]:
+    """Large cells whose NULL is not known to be one: before an update, and behind it where no bit is set."""
+    return [
+        (
+            c.name,
+            change.UNAVAILABLE,
+            f"image.{quoted(c.name)} IS NULL"
+            f" AND (letter = 'B' OR letter = 'U' AND {table_rows.is_unset('set_columns', c)})",
+        )
+        for c in contract.columns
+        if c.sql_type.is_large and rows.has(c.name)
     ]
 
 

@@ -37,6 +37,7 @@ from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.dialects.qlik_tables_types import type_text
 from changeledger.dialects.table_sql import as_read, key_positions, literal_time
 from changeledger.errors import ConfigError, ContractError, GapError
+from changeledger.looks import SourceLook
 from changeledger.window import Window
 
 SUFFIX = "__ct"
@@ -53,6 +54,8 @@ HEADER = (
 )  # fmt: skip
 SEQ_DIGITS = 35
 _MINUTE_DIGITS = 12
+# Down to hundredths of a second.
+_CLOCK_DIGITS = 16
 _HIGHEST = "9" * SEQ_DIGITS
 
 
@@ -96,6 +99,18 @@ class ChangeTables:
                     "started again from an earlier time, or the table was restored",
                     "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
                 )
+
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none
+        return {}
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
+        found = []
+        for told in self.tables:
+            (top,) = self._highest(told)
+            position, end = read.get(told.table, ""), top or ""
+            found.append(SourceLook(told.instance, position, end, at, newest=_time_of(end)))
+        return found
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         first, last = {}, {}
@@ -176,6 +191,13 @@ class ChangeTables:
         return [end for end, before, now in starts if now > before and end < to]
 
 
+def _time_of(seq: str) -> datetime | None:
+    try:
+        return datetime.strptime(f"{seq[:_CLOCK_DIGITS]}0000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
 def _is_before(found: _Found, at: datetime) -> ColumnElement[bool]:
     """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
@@ -229,7 +251,7 @@ def shape_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]
     placed = list(enumerate(rows, 1))
     data = [(at, row) for at, row in placed if not is_header(row["column_name"], prefix)]
     keys = key_positions(config, [row["column_name"] for _, row in data])
-    stated = {c.name.lower(): c for c in config.columns}
+    stated = {c.name.lower(): c for c in config.stated}
     columns = []
     for at, row in data:
         name = row["column_name"]

@@ -5,7 +5,7 @@ Key differences from the other dialects:
 * An update is two rows (3 before, 4 after) that share (start_lsn, command_id, seqval).
 * Order is (start_lsn, command_id, seqval, operation): seqval alone is not to be ordered by.
 * `__$update_mask` tells what changed; its last byte holds capture ordinals 1 to 8.
-* Large values that did not change are NULL in before images: unavailable, not NULL.
+* Large values are NULL in before images, and in new values where their bit is clear: unavailable, not NULL.
 * Any subset of the columns is read: old versions have no command id, sys.fn_cdc_get_net_changes_* has no
   seqval, and one row (operation 5) for an insert or update, whichever it was.
 
@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 
 from changeledger import change, images, lsn, masks
 from changeledger.calibration import MaskRules
-from changeledger.change import literal, quoted
+from changeledger.change import quoted
 from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.dialects import base, table_rows
@@ -138,25 +138,20 @@ def _pair_key(rows: Rows, contract: Contract) -> Column:
 def _gaps(rows: Rows, contract: Contract) -> tuple[Column, Column]:
     """Cells of before and after images that are NULL without being known to be.
 
-    Computed columns always; text, ntext and image on operations 1 and 3; max types on 3 when their bit
-    is not set.
+    Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
+    does not set their bit.
     """
     missing = [(name, change.NOT_CAPTURED, "true") for name in table_rows.not_captured(rows, contract)]
     unread = {name for name, _, _ in missing}
-    captured = [c for c in contract.columns if c.name not in unread]
-    computed = [(c.name, change.UNAVAILABLE, "true") for c in captured if c.computed]
-    large = []
-    for column in captured:
-        empty = f"image.{quoted(column.name)} IS NULL"
-        if column.sql_type.is_lob and not column.computed:
-            large.append((column.name, change.UNAVAILABLE, empty))
-        elif column.sql_type.is_max and not column.computed:
-            touched = f"coalesce(array_contains(changed, {literal(column.name)}), false)"
-            large.append((column.name, change.UNAVAILABLE, f"{empty} AND code = 3 AND NOT {touched}"))
-    return (
-        table_rows.gap_map([*missing, *computed, *large]),
-        table_rows.gap_map([*missing, *computed]),
-    )
+    before, after = list(missing), list(missing)
+    for column in contract.columns:
+        if column.sql_type.is_large and not column.computed and column.name not in unread:
+            empty = f"image.{quoted(column.name)} IS NULL"
+            codes = "1, 3" if column.sql_type.is_lob else "3"
+            before.append((column.name, change.UNAVAILABLE, f"{empty} AND code IN ({codes})"))
+            unset = table_rows.is_unset("changed", column)
+            after.append((column.name, change.UNAVAILABLE, f"{empty} AND code = 4 AND {unset}"))
+    return table_rows.gap_map(before), table_rows.gap_map(after)
 
 
 def _problems(rows: Rows, contract: Contract, mask_width: int) -> base.Problems:
@@ -285,4 +280,5 @@ SQLSERVER_CDC = base.TableDialect(
     is_header,
     images_apart=True,
     mask_rules=mask_rules,
+    knows_computed=True,
 )

@@ -26,6 +26,7 @@ from sqlalchemy import (
     column,
     func,
     literal,
+    or_,
     select,
     table,
 )
@@ -163,6 +164,27 @@ class CdcCatalog:
         query = select(func.max(mapping.start_lsn).label("lsn"))
         return query if before is None else query.where(mapping.tran_end_time < literal_time(before))
 
+    @property
+    def mapping(self) -> str:
+        return f"{self._schema}.lsn_time_mapping"
+
+    def newest_transaction(self) -> Select[Any]:
+        """The last LSN captured, with its time (in the server's zone); no row where there is none."""
+        mapping = self._mapping.c
+        last = select(func.max(mapping.start_lsn)).scalar_subquery()
+        return select(mapping.start_lsn.label("lsn"), mapping.tran_end_time.label("time")).where(
+            mapping.start_lsn == last
+        )
+
+    def commit_times(self, lsns: Iterable[bytes]) -> Select[Any]:
+        """The commit times of these LSNs, and the lowest LSN that the source still knows the time of."""
+        mapping = self._mapping.c
+        wanted = or_(*(mapping.start_lsn == LsnLiteral(lsn) for lsn in lsns))
+        lowest = select(func.min(mapping.start_lsn)).scalar_subquery()
+        return select(mapping.start_lsn.label("lsn"), mapping.tran_end_time.label("time")).where(
+            or_(wanted, mapping.start_lsn == lowest)
+        )
+
     def transactions(self, after: bytes | None, to: bytes) -> Select[Any]:
         """LSNs of the window's transactions, to cut a large read into ranges."""
         return select(self._mapping.c.start_lsn.label("lsn")).where(
@@ -233,7 +255,7 @@ def contract_of(
             f"the capture instance {instance.name} has no captured columns",
             "grant SELECT on cdc.captured_columns to the feed's login, or enable the capture again",
         )
-    stated = {c.name.lower(): c for c in config.columns}
+    stated = {c.name.lower(): c for c in config.stated}
     keys = key_positions(config, [row["column_name"] for row in captured])
     columns = []
     for row in captured:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from changeledger.config import CdcTablesSource, Feed
 from changeledger.dialects import sqlserver_cdc_sql as sql
 from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.errors import ConfigError, GapError
+from changeledger.looks import SourceLook, look_at_capture
 from changeledger.window import Window
 
 log = logging.getLogger("changeledger")
@@ -73,6 +74,33 @@ class CaptureTables:
                 "or its capture was enabled anew",
                 "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
             )
+
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
+        """Each LSN with its commit time: a restored database gives its LSNs to other transactions."""
+        lsns = {bytes.fromhex(at) for at in positions.values()}
+        if not lsns:
+            return {}
+        rows = self._database.rows(self._catalog.commit_times(sorted(lsns)))
+        times = {_text(bytes(row["lsn"])): str(row["time"]) for row in rows}
+        lowest = min(times, default=None)
+        gone = {table: at for table, at in positions.items() if lowest and lowest <= at not in times}
+        if gone:
+            raise GapError(
+                f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
+                "any more, which was read of it, though it has older ones: it was restored, or failed over "
+                "with loss",
+                "start the feed again from a snapshot, under a new name (docs/operate.md, 'A gap')",
+            )
+        return {table: f"{at} {times[at]}" for table, at in positions.items() if at in times}
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """All capture instances share the log, and the marks that the capture job leaves of the time."""
+        rows = self._database.rows(self._catalog.newest_transaction())
+        end = newest = None
+        for row in rows:
+            clock = datetime.fromisoformat(str(row["time"])).replace(tzinfo=ZoneInfo(self._feed.time_zone))
+            end, newest = _text(bytes(row["lsn"])), clock.astimezone(UTC)
+        return [look_at_capture(self._catalog.mapping, max(read.values(), default=""), end, newest, at)]
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         before, last = self._highest_lsn(window.start), self._highest_lsn(window.end)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from changeledger import images
@@ -41,6 +41,22 @@ def stored_names(read: Sequence[tuple[str, str]], there: Mapping[str, str]) -> l
 def _in_lake(kind: str) -> str:
     """Iceberg has no whole number narrower than int."""
     return "int" if kind in {"tinyint", "smallint"} else kind
+
+
+def are_crowded(raw: DataFrame) -> bool:
+    """Do several of the rows stand at one place?"""
+    return not raw.groupBy("record").agg(F.count(F.lit(1)).alias("n")).where(F.col("n") > 1).isEmpty()
+
+
+def numbered(raw: DataFrame) -> DataFrame:
+    """Raw rows, each with a `record` of its own: those at one place are numbered by their contents.
+
+    The first has no number: a row that stands alone is known by its place.
+    """
+    content = F.to_json(F.struct(*(F.col(quoted(name)) for name in raw.columns if name not in OWN)))
+    before = F.row_number().over(Window.partitionBy("record").orderBy(content)) - 1
+    number = F.when(before > 0, before.cast("bigint"))
+    return raw.withColumn("record", F.col("record").withField("offset", number))
 
 
 class Read(NamedTuple):
@@ -120,6 +136,11 @@ def image(typed: Sequence[str], contract: Contract) -> Column:
 def not_captured(rows: Rows, contract: Contract) -> list[str]:
     """Columns of the contract that the rows do not have."""
     return [c.name for c in contract.columns if not rows.has(c.name)]
+
+
+def is_unset(changed: str, column: ContractColumn) -> str:
+    """SQL text: is the column none of `changed`, the ones that the mask names? Without a mask it is none."""
+    return f"NOT coalesce(array_contains({changed}, {literal(column.name)}), false)"
 
 
 def gap_map(cells: Sequence[tuple[str, str, str]]) -> Column:

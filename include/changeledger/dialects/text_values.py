@@ -1,7 +1,8 @@
-"""Times and GUIDs that are told as text: by CES, by Qlik's messages, in exports, and as databases print them.
+"""Times, GUIDs and padded text, as the dialects write them in text: in messages, exports, results of queries.
 
-They are read in one way for all: strict, and canonical, so that text orders as time does. What others write
-beside the forms of CES is brought into these first (`form`).
+They are read in one way for all: strict, and into the type's canonical form (docs/types.md), so that one
+value has one text, and text orders as time does. What others write beside the forms of CES is brought into
+these first (`form`).
 """
 
 from __future__ import annotations
@@ -85,10 +86,11 @@ def _time(form: str, sql: SqlType) -> str:
 
 
 def _datetimeoffset(form: str, sql: SqlType) -> str:
-    """`2018-07-13 12:23:45.4560000 +11:00` as `2018-07-13T12:23:45.456+11:00`: with its own offset."""
+    """`2018-07-13 12:23:45.456 +11:00` as `2018-07-13T12:23:45.4560000+11:00`: with its own offset."""
     digits = sql.fraction_digits
     clock = f"regexp_extract({form}, '^.{{11}}([0-9:.]+)', 1)"
-    offset = f"regexp_extract({form}, {literal(_OFFSET + _END)}, 1)"
+    written = f"regexp_extract({form}, {literal(_OFFSET + _END)}, 1)"
+    offset = f"CASE WHEN {written} IN ('Z', '-00:00') THEN '+00:00' ELSE {written} END"
     told = f"concat(substring({form}, 1, 10), 'T', {_clock(clock, digits)}, {offset})"
     valid = f"try_cast(substring({form}, 1, 10) AS DATE) IS NOT NULL"
     pattern = f"{_DAY}[ T]{_CLOCK}{_fraction(digits)} ?{_OFFSET}"
@@ -102,9 +104,30 @@ def _clock(clock: str, digits: int) -> str:
     return f"rpad(concat(substring({clock}, 1, 8), '.', substring({clock}, 10)), {9 + digits}, '0')"
 
 
+def _char(form: str, sql: SqlType) -> str:
+    """Padded to its length, as SQL Server has it.
+
+    A `char` counts bytes of its code page, which is not known: only of ASCII are they the characters.
+    """
+    length = sql.length or 1
+    is_ascii = f"octet_length({form}) = length({form})"
+    padded = f"rpad({form}, {length}, ' ')"
+    return f"CASE WHEN length({form}) < {length} AND {is_ascii} THEN {padded} ELSE {form} END"
+
+
+def _nchar(form: str, sql: SqlType) -> str:
+    """As `_char`; it counts the units of UTF-16."""
+    length = sql.length or 1
+    lacking = f"{length} - octet_length(encode({form}, 'UTF-16LE')) DIV 2"
+    padded = f"concat({form}, repeat(' ', {lacking}))"
+    return f"CASE WHEN length({form}) < {length} THEN {padded} ELSE {form} END"
+
+
 _DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
 _READERS = {
     "uniqueidentifier": _guid,
+    "char": _char,
+    "nchar": _nchar,
     "date": _date,
     "time": _time,
     "datetimeoffset": _datetimeoffset,

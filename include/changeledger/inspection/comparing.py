@@ -9,10 +9,11 @@ from rich.table import Table
 
 from changeledger.config import Feed, Settings
 from changeledger.databases import Database
-from changeledger.inspection import comparison_report
+from changeledger.inspection import comparison_report, reports
 from changeledger.reconcile.compare import VERDICTS
 from changeledger.stages import compare
 from changeledger.storage.control import ControlStore
+from changeledger.terminal import plain
 
 
 def compare_and_report(
@@ -20,12 +21,14 @@ def compare_and_report(
 ) -> None:
     """Raises FeedsDisagree, with the report written."""
     settings = Settings()
-    try:
-        compare.run(spark, database, feeds, again)
-    finally:
+
+    def write() -> None:
         control = ControlStore(settings.control_url)
-        report = comparison_report.gather(spark, control, database.database)
+        report = comparison_report.gather(spark, control, database, feeds)
         comparison_report.write(report, database.report(settings).parent)
+
+    with reports.written(write):
+        compare.run(spark, database, feeds, again)
 
 
 def drawn_comparison(database: str) -> Table:
@@ -33,5 +36,6 @@ def drawn_comparison(database: str) -> Table:
     grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
     for pair, rows in ControlStore(Settings().control_url).last_comparisons(database).items():
         for row in rows:
-            grid.add_row(*pair, row.table, row.outcome, *(f"{row.counts[v]:,}" for v in VERDICTS))
+            counts = (f"{row.counts[v]:,}" for v in VERDICTS)
+            grid.add_row(*map(plain, (*pair, row.table, row.outcome, *counts)))
     return grid

@@ -6,7 +6,7 @@ agreement over time, then what differs, with samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,19 +15,25 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from changeledger.config import Feed
+from changeledger.databases import Database
 from changeledger.inspection import reports
 from changeledger.reconcile import compare
-from changeledger.stages.compare import FINDINGS, worst
+from changeledger.reconcile.positions import said
+from changeledger.stages.compare_tables import FINDINGS, worst
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
 # Samples of each verdict of a table.
 _SAMPLES = 5
+# Parts of the picture's time axis.
+_TICKS = 4
 
 _CLASSES = {
     compare.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
     compare.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
     compare.TOLD_APART: "one update here, a delete and an insert there",
+    compare.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
 }
 _VERDICTS = {
     compare.EQUAL: "told alike by both",
@@ -79,8 +85,21 @@ class Pair:
         return sum(row.counts[verdict] for row in self.rows for verdict in compare.VERDICTS)
 
     @property
+    def ticks(self) -> Sequence[tuple[int, str]]:
+        """Moments below the picture: where, in parts of a hundred of the time shown, and when."""
+        if self.since is None or self.until is None:
+            return []
+        step = (self.until - self.since) / _TICKS
+        return [(100 * n // _TICKS, f"{self.since + n * step:%Y-%m-%d\n%H:%M:%S}") for n in range(_TICKS + 1)]
+
+    @property
     def faults(self) -> int:
         return sum(row.counts[verdict] for row in self.rows for verdict in compare.FAULTS)
+
+    @property
+    def positions(self) -> Sequence[str]:
+        """How the changes of the two met, in sentences; nothing where one of the feeds knows no LSN."""
+        return sorted({said(row.positions) for row in self.rows if row.positions is not None})
 
     @property
     def says(self) -> str:
@@ -107,18 +126,26 @@ class Report:
     reference: str
     written: datetime
     pairs: Sequence[Pair]
+    # Feeds that have not been compared.
+    missing: Sequence[str] = ()
 
 
-def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
-    """From the control store, and the findings in the lake."""
-    rows = control.comparisons(database)
-    reference = rows[-1].reference if rows else ""
-    pairs = [
-        _pair(spark, feed, last, [row for row in rows if (row.reference, row.feed) == (one, feed)])
-        for (one, feed), last in control.last_comparisons(database).items()
-        if one == reference
-    ]
-    return Report(database, reference, datetime.now(UTC).replace(microsecond=0), pairs)
+def gather(
+    spark: SparkSession, control: ControlStore, database: Database, feeds: Mapping[str, Feed]
+) -> Report:
+    """From the control store, and the findings in the lake. Raises ConfigError."""
+    reference, others = database.compared(feeds)
+    rows, last = control.comparisons(database.database), control.last_comparisons(database.database)
+    pairs, missing = [], []
+    for feed in (other.feed for other in others):
+        pair = (reference.feed, feed)
+        if pair in last:
+            of_pair = [row for row in rows if (row.reference, row.feed) == pair]
+            pairs.append(_pair(spark, feed, last[pair], of_pair))
+        else:
+            missing.append(feed)
+    now = datetime.now(UTC).replace(microsecond=0)
+    return Report(database.database, reference.feed, now, pairs, missing)
 
 
 def _pair(

@@ -11,8 +11,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from changeledger import config
+from changeledger.databases import Database
 from changeledger.inspection import reports
 from changeledger.reconcile import proof
+from changeledger.redaction import REDACTED
 from changeledger.stages import proofs
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow
@@ -26,11 +29,15 @@ _VERDICTS = {
     proof.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {proofs.SOURCE: "the source", proofs.TOPIC: "its topic, told again"}
-_COUNTS = {
-    "rows": "rows that it was held against",
-    proof.EQUAL: "rows that are the same",
-    proof.IN_FLIGHT: "keys changed since the reading began, and right at some moment of it",
+# What becomes of the keys; the first number is the sum of the others.
+_KEYS = {
+    "keys": "keys that were compared: each is one of the next five",
+    proof.EQUAL: "the row is the same",
+    proof.IN_FLIGHT: "changed since the reading began, and right at some moment of it, with a row or without",
     **_VERDICTS,
+}
+_BESIDE = {
+    "rows": "rows that were read; a key that is in flight or that only the published table has may have none",
     "unknown": "cells that no change has told yet, in rows that are the same otherwise",
 }
 
@@ -63,18 +70,16 @@ class Feed:
         """The verdict as a sentence."""
         read = [row for row in self.rows if row.against == proofs.SOURCE] or self.rows
         tables = "1 table" if len(read) == 1 else f"{len(read)} tables"
-        count = f"{sum(row.counts['rows'] for row in read):,} rows of {tables}"
+        rows, keys = (f"{sum(counted(row)[name] for row in read):,} {name}" for name in ("rows", "keys"))
         at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
         if self.outcome == proofs.PROVEN:
-            return f"{self.feed} is proven: {count} are what the source held at {at}."
+            return f"{self.feed} is proven: {rows} of {tables} are what the source held at {at}."
         wrong = ", ".join(
             f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != proofs.PROVEN
         )
         if self.outcome == proofs.WAITING:
-            return (
-                f"{self.feed} waits: {wrong} of what was read at {at} it has not told, which it may still do."
-            )
-        return f"{self.feed} has drifted: {wrong} of {count} read at {at}."
+            return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
+        return f"{self.feed} has drifted: {wrong} of {keys} of {tables}, read at {at}."
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,20 @@ class Report:
     database: str
     written: datetime
     feeds: Sequence[Feed]
+    # Feeds, and tables of feeds, of which there is no proof.
+    missing: Sequence[str] = ()
 
 
-def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
+def counted(row: ProofRow) -> dict[str, int]:
+    """The counts, with `keys`: all that were compared."""
+    return {**row.counts, "keys": sum(row.counts[n] for n in (proof.EQUAL, proof.IN_FLIGHT, *proof.DRIFTS))}
+
+
+def gather(
+    spark: SparkSession, control: ControlStore, database: Database, configured: Mapping[str, config.Feed]
+) -> Report:
     """From the control store, and what the lake has of drifts and repairs."""
-    last = proofs.last_proofs(control, database)
+    last = proofs.last_proofs(control, database.database)
     wrong = [row.id for rows in last.values() for row in rows if row.outcome == proofs.DRIFTED]
     drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
     feeds = [
@@ -100,7 +114,22 @@ def gather(spark: SparkSession, control: ControlStore, database: str) -> Report:
         )
         for feed, rows in last.items()
     ]
-    return Report(database, datetime.now(UTC).replace(microsecond=0), feeds)
+    now = datetime.now(UTC).replace(microsecond=0)
+    return Report(database.database, now, feeds, _missing(database, configured, last))
+
+
+def _missing(
+    database: Database, configured: Mapping[str, config.Feed], last: Mapping[str, Sequence[ProofRow]]
+) -> list[str]:
+    source, feeds = database.verified(configured)
+    if source is None:
+        return []
+    found = []
+    for feed in feeds:
+        read = {row.table for row in last.get(feed.feed, ()) if row.against == proofs.SOURCE}
+        lacking = [t.table for t in feed.tables if t.table not in read]
+        found += [f"{feed.feed} ({', '.join(lacking)})" if read else feed.feed] if lacking else []
+    return found
 
 
 def _by_proof(
@@ -117,12 +146,13 @@ def write(report: Report, folder: Path) -> None:
     known = {
         "report": report,
         "verdicts": _VERDICTS,
-        "counts": _COUNTS,
+        "keys": _KEYS,
+        "counts": {**_KEYS, **_BESIDE},
         "against": _AGAINST,
         "drift_table": proofs.DRIFT,
         "repair_table": proofs.REPAIRS,
     }
-    reports.write("proof", folder, known, assignments=_assignments)
+    reports.write("proof", folder, known, assignments=_assignments, counted=counted)
 
 
 def _assignments(change: dict[str, Any]) -> str:
@@ -131,4 +161,8 @@ def _assignments(change: dict[str, Any]) -> str:
     if after is None:
         return "the row goes"
     told = {name: value for name, value in after.items() if name not in before or before[name] != value}
-    return ", ".join(f"{name} = {'NULL' if value is None else value}" for name, value in told.items())
+    hidden = config.Settings().redact_values
+    return ", ".join(
+        f"{name} = {REDACTED if hidden else 'NULL' if value is None else value}"
+        for name, value in told.items()
+    )

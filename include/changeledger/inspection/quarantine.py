@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
-from changeledger.errors import ConfigError
+from changeledger.errors import ConfigError, LeaseHeld
 from changeledger.stages.replaying import ask
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
 
 _HOLDER = "changeledger quarantine replay"
 _LEASE_SECONDS = 600.0
+_LOOK_SECONDS = 2.0
 
 
 class Chosen(NamedTuple):
@@ -51,16 +54,31 @@ def summary(rows: DataFrame) -> DataFrame:
     )
 
 
-def replay(spark: SparkSession, feed: Feed, chosen: Chosen) -> int:
+def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], object]) -> int:
     """Ask the next run to read the records again, as they came; returns how many are new on its list.
 
-    Raises LeaseHeld while a run of the feed is at work.
+    Waits for a run of the feed that is at work, and says so.
     """
     settings = Settings()
     control = ControlStore(settings.control_url)
     rows = records(spark, feed, chosen)
-    control.acquire_lease(feed.feed, _HOLDER, _LEASE_SECONDS)
+    _await_lease(control, feed, say)
     try:
         return ask(spark, feed, rows)
     finally:
         control.release_lease(feed.feed, _HOLDER)
+
+
+def _await_lease(control: ControlStore, feed: Feed, say: Callable[[str], object]) -> None:
+    said = ""
+    while True:
+        try:
+            control.acquire_lease(feed.feed, _HOLDER, _LEASE_SECONDS)
+            return
+        except LeaseHeld as held:
+            # Its lease is renewed: that is no news.
+            holder = held.message.partition(" until ")[0]
+            if holder != said:
+                say(f"waiting: {held.message} at the latest")
+                said = holder
+            time.sleep(_LOOK_SECONDS)

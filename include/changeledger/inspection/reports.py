@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from changeledger import pages
+
+log = logging.getLogger("changeledger")
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -27,7 +31,21 @@ def samples(
     return found
 
 
-def write(name: str, folder: Path, known: Mapping[str, Any], **filters: Callable[..., str]) -> None:
+@contextmanager
+def written(write: Callable[[], None]) -> Iterator[None]:
+    """Writes the report when the work has ended, well or not. It is the work's error that is raised."""
+    try:
+        yield
+    except Exception:
+        try:
+            write()
+        except Exception as second:  # noqa: BLE001 - the work's own error is the one to see
+            log.warning("the report could not be written: %s", second)
+        raise
+    write()
+
+
+def write(name: str, folder: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
     """`index.html` and `<name>.md` in the folder, from the templates of that name."""
     for kind, page in (("html", "index.html"), ("md", f"{name}.md")):
         pages.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=place, **filters)

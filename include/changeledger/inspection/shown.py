@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from changeledger.inspection.status import FeedStatus
+from changeledger.terminal import plain
 
 
 def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
@@ -20,9 +21,10 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
     for at, feed in enumerate(feeds):
         if at:
             grid.add_row("", "")
-        grid.add_row(Text(feed.feed, style="cyan"), f"{feed.dialect} of {feed.database}")
-        for name, said in _lines(feed):
-            grid.add_row(f"  {name}", Text(said))
+        name = Text.assemble(plain(feed.feed), style="cyan")
+        grid.add_row(name, plain(f"{feed.dialect} of {feed.database}"))
+        for what, said in _lines(feed):
+            grid.add_row(f"  {what}", plain(said))
     return grid
 
 
@@ -36,11 +38,13 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         if feed.released_at is not None:
             made = f"release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S}"
         lines.append(("released", f"{until} ({made})"))
+    lines += _sources(feed)
     if feed.holder is not None:
         lines.append(("at work", feed.holder))
     if feed.open_window is not None:
         lines.append(("dry run" if feed.is_dry_run else "not released", feed.open_window))
     lines += [("violated", rule) for rule in feed.failed_rules]
+    lines += [("audit failed", f"{window}: {rule}") for window, rules in feed.failed_audits for rule in rules]
     lines += [
         ("tolerated", f"{table}: {rule} ({count}), for: {reason}")
         for table, rule, count, reason in feed.tolerated
@@ -66,6 +70,27 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
     ]
     return lines
+
+
+def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
+    """What was read of the source, and what waits there: the clock says nothing of it."""
+    lines = []
+    if feed.sources:
+        parts = [f"looked at {_utc(min(look.at for look in feed.sources))}"]
+        newest = [look.newest for look in feed.sources if look.newest]
+        waiting = [look for look in feed.sources if look.behind]
+        if newest:
+            parts.append(f"newest record {_utc(max(newest))}")
+        if waiting:
+            count, since = sum(look.behind or 0 for look in waiting), [w.since for w in waiting if w.since]
+            parts.append(f"{count:,} records behind the end, since {_utc(min(since))}")
+        lines.append(("source", "; ".join(parts)))
+    lines += [("LATE", told) for told in feed.late]
+    return lines + [("source", look.told()) for look in feed.sources if look.is_odd]
+
+
+def _utc(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(time: timedelta) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,10 +13,11 @@ from pyspark.sql import functions as F
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
+from changeledger.looks import SourceLook
 from changeledger.stages import proofs
-from changeledger.stages.compare import worst
+from changeledger.stages.compare_tables import worst
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore
+from changeledger.storage.control import AuditRow, ControlStore, ReleaseRow, WindowRow
 
 # The flags that are doubts about a change; the others say what it is.
 DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
@@ -35,11 +37,17 @@ class FeedStatus:
     released_to: datetime | None = None
     behind: timedelta | None = None
     position: dict[str, Any] | None = None
+    # What extract has last seen of each source.
+    sources: tuple[SourceLook, ...] = ()
+    # Of those on which the feed should have read on: what waits, since when, and why.
+    late: tuple[str, ...] = ()
     # Who is at work on the feed.
     holder: str | None = None
     # A window that is open and was not released, and the rules that its audit found violated.
     open_window: str | None = None
     failed_rules: tuple[str, ...] = ()
+    # (window, violated rules) of earlier windows that an audit stopped, and whose records are not released.
+    failed_audits: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # Was it a dry run?
     is_dry_run: bool = False
     # (table, rule, violations, reason) of what the last release was published in spite of.
@@ -71,7 +79,10 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
     reached = control.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
     failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
-    evidence = control.mask_evidence(feed.feed)
+    earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
+    evidence, looks = control.mask_evidence(feed.feed), tuple(control.looks(feed.feed).values())
+    # What came behind the end of a window waits for the next one, which is as long.
+    interval = timedelta(0) if last is None else last.end - last.start
     return FeedStatus(
         feed.feed,
         feed.dialect,
@@ -81,13 +92,14 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         released_to=reached,
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
+        sources=looks,
+        late=tuple(look.told() for look in looks if look.is_late(now, feed.late_after, interval)),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
         tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
-        failed_rules=tuple(
-            f"{row.table}: {row.rule} ({row.violations})" for row in failed if not row.success
-        ),
+        failed_rules=_violated(row for row in failed if not row.success),
+        failed_audits=_failed_audits(control, earlier, release, reached),
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
         pending=_pending(spark, feed),
         quarantine=_quarantine(spark, feed),
@@ -96,6 +108,27 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         compared=_compared(control, feed),
         verified=_verified(control, feed),
     )
+
+
+def _failed_audits(
+    control: ControlStore, earlier: Iterable[WindowRow], release: ReleaseRow | None, reached: datetime | None
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Of the windows that were opened before the last one. A window begins where the last release ended, so a
+    later one that is released has their records, too; the next release takes what a replay has listed."""
+    found = []
+    for window in earlier:
+        if window.request.reads_again:
+            is_over = release is not None and release.created_at > window.opened_at
+        else:
+            is_over = reached is not None and window.end <= reached
+        rules = _violated(a for a in control.audits_of(window.feed, window.window_id) if a.detail["stops"])
+        if rules and not is_over:
+            found.append((window.window_id, rules))
+    return tuple(found)
+
+
+def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
+    return tuple(f"{row.table}: {row.rule} ({row.violations})" for row in rows)
 
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:

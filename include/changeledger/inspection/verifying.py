@@ -9,9 +9,10 @@ from rich.table import Table
 
 from changeledger.config import Feed, Settings
 from changeledger.databases import NEEDED, Database
-from changeledger.inspection import proof_report
+from changeledger.inspection import proof_report, reports
 from changeledger.stages import proofs, verify
 from changeledger.storage.control import ControlStore
+from changeledger.terminal import plain
 
 
 def verify_and_report(
@@ -23,13 +24,14 @@ def verify_and_report(
 ) -> None:
     """Raises PublishedDrifts, with the page written."""
     settings = Settings()
-    try:
-        verify.run(spark, database, feeds, what, only)
-    finally:
+
+    def write() -> None:
         control = ControlStore(settings.control_url)
-        proof_report.write(
-            proof_report.gather(spark, control, database.database), database.proofs(settings).parent
-        )
+        report = proof_report.gather(spark, control, database, feeds)
+        proof_report.write(report, database.proofs(settings).parent)
+
+    with reports.written(write):
+        verify.run(spark, database, feeds, what, only)
 
 
 def drawn_proofs(database: str) -> Table:
@@ -46,5 +48,6 @@ def drawn_proofs(database: str) -> Table:
     for feed, rows in proofs.last_proofs(ControlStore(Settings().control_url), database).items():
         for row in rows:
             counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
-            grid.add_row(feed, row.table, row.against, row.outcome, *counts, f"{row.until:%Y-%m-%d %H:%M:%S}")
+            until = f"{row.until:%Y-%m-%d %H:%M:%S}"
+            grid.add_row(*map(plain, (feed, row.table, row.against, row.outcome, *counts, until)))
     return grid

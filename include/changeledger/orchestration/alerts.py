@@ -7,6 +7,8 @@ import logging
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeledger.config import Feed, Settings
@@ -44,14 +46,29 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
     return failed
 
 
-def on_job_failure(job: str, **whose: str) -> Callable[[Context], None]:
-    """The callback of what is done beside a feed's windows; `whose` names the feed or the database."""
+def on_job_failure(
+    job: str, page: Callable[[Settings], Path] | None = None, **whose: str
+) -> Callable[[Context], None]:
+    """The callback of what is done beside a feed's windows; `whose` names the feed or the database.
+
+    The `page` that the job writes says so, where the job itself was not able to: killed, or never begun.
+    """
 
     def failed(context: Context) -> None:
         error, link = str(context.get("exception") or ""), getattr(context["ti"], "log_url", None)
+        if page is not None:
+            _note(page(Settings()), getattr(context["ti"], "start_date", None), error)
         tell({"event": "failed", **whose, "stage": job, "error": error, "link": link})
 
     return failed
+
+
+def _note(page: Path, started: datetime | None, error: str) -> None:
+    from changeledger.pages import note_failure  # noqa: PLC0415 - templates: DAG files are parsed often
+
+    is_written = page.exists() and started is not None and page.stat().st_mtime >= started.timestamp()
+    if not is_written:
+        note_failure(page, f"{error}. The task's log says more.")
 
 
 def late(feed: str, context: Mapping[str, Any]) -> None:
@@ -59,6 +76,22 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     run = context.get("dag_run") or {}
     if run.get("run_type") != "backfill":
         tell({"event": "late", "feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")})
+
+
+def late_sources(feed: Feed, window: Window) -> None:
+    """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
+    from changeledger.storage.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+
+    try:
+        looks = ControlStore(Settings().control_url).looks(feed.feed).values()
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        return
+    late = [look for look in looks if look.is_late(look.at, feed.late_after)]
+    if late:
+        since = min(look.since for look in late if look.since)
+        waiting = [look.told() for look in late]
+        tell({"event": "late", "feed": feed.feed, "window": window.id, "since": since, "waiting": waiting})
 
 
 def tell(what: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from airflow.sdk import DAG, Param
 
 from changeledger.config import Feed
 from changeledger.databases import Database
+from changeledger.orchestration import links
 from changeledger.orchestration.database_dag import Work, database_dag
 
 _DOC = """\
@@ -15,7 +16,8 @@ _DOC = """\
 
 Compares {others} with the reference, {reference}, change by change, up to what all of
 them have seen, from where the last comparison ended. It runs daily, and when a feed has published.
-What is found is in the lake's table `lake.changeledger.findings`; the task's link leads to the report.
+**[The report]({report})** says how the last comparison ended; every finding is a row of the lake's table
+`lake.changeledger.findings`.
 
 **When it fails** with `FeedsDisagree`, nothing that is published is touched. The last lines of
 the log say which feed, which table and how much; the report says where and since when. Find out
@@ -32,7 +34,12 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
         job="compare",
         dag_id=database.comparison,
         description=f"{names} against {reference.feed}, change by change",
-        doc_md=_DOC.format(database=database.database, others=names, reference=reference.feed),
+        doc_md=_DOC.format(
+            database=database.database,
+            others=names,
+            reference=reference.feed,
+            report=links.report(database.comparison),
+        ),
         arguments=["--again", "{{ params.again | lower }}"],
         params={
             "again": Param(
@@ -40,5 +47,6 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
             )
         },
         daily=daily,
+        page=database.report,
     )
     return database_dag(database, [reference, *others], work)

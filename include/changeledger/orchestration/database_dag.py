@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
 
-from changeledger.config import Feed
+from changeledger.config import Feed, Settings
 from changeledger.databases import Database
 from changeledger.orchestration import alerts
 from changeledger.orchestration.feed_dag import POOL, RETRYING, assets
@@ -27,6 +28,8 @@ class Work(NamedTuple):
     params: Mapping[str, Param]
     # Cron, UTC.
     daily: str
+    # What it writes.
+    page: Callable[[Settings], Path]
     source_connection: str | None = None
 
 
@@ -49,7 +52,8 @@ def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
         default_args={
             "owner": database.owner,
             "pool": POOL,
-            "on_failure_callback": alerts.on_job_failure(work.job, database=database.database),
+            "on_failure_callback": alerts.on_job_failure(work.job, work.page, database=database.database),
+            "execution_timeout": max(feed.execution_timeout for feed in looked_at),
             **RETRYING,
         },
         params=dict(work.params),

@@ -43,8 +43,8 @@ itself.
 - *all but extract skipped*: the window had nothing new, or is released already.
 - *scheduled and never queued*: the pool `changeledger` is missing or full: \
 `airflow pools set changeledger 2 "Spark jobs at once"`.
-- *no new run*: the DAG is paused, or the feed's YAML cannot be read: `maintain.py` then has an import \
-error, which names file and member (shown above the list of DAGs).
+- *no new run*: the DAG is paused, or the feed's YAML cannot be read: `settings_errors.py` then has an \
+import error, which names file and setting (shown above the list of DAGs).
 
 #### By hand
 | wanted | how |

@@ -18,7 +18,6 @@ from changeledger.contract import distinct_names
 from changeledger.orchestration import alerts, form
 from changeledger.orchestration.docs import doc_md
 from changeledger.orchestration.stage_operator import StageOperator
-from changeledger.orchestration.windows import window_of
 
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
@@ -31,7 +30,6 @@ RETRYING = {
     # A factor: the second retry waits twice as long as the first.
     "retry_exponential_backoff": 2.0,
     "max_retry_delay": timedelta(minutes=15),
-    "execution_timeout": timedelta(hours=2),
 }
 
 
@@ -52,6 +50,7 @@ def feed_dag(feed: Feed) -> DAG:
             # Who is further gets the pool first: runs that wait for the feed must not keep out who has it.
             "weight_rule": "upstream",
             "on_failure_callback": alerts.on_failure(feed),
+            "execution_timeout": feed.execution_timeout,
             **RETRYING,
         },
         # From when it was due, so that a run which cannot even begin is reported, too.
@@ -62,7 +61,6 @@ def feed_dag(feed: Feed) -> DAG:
             callback=SyncCallback(alerts.late, {"feed": feed.feed}),
         ),
         params=form.params(feed),
-        user_defined_macros={"window": window_of(feed)},
     ) as dag:
         chain(*(_task(feed, stage) for stage in STAGES))
     return dag
@@ -72,11 +70,7 @@ def _task(feed: Feed, stage: str) -> StageOperator:
     return StageOperator(
         task_id=stage,
         stage=stage,
-        feed=feed.feed,
-        # Rendered from what the run has stored, so that a retry or a cleared task has the same window.
-        start="{{ window(params, dag_run).start.isoformat() }}",
-        end="{{ window(params, dag_run).end.isoformat() }}",
-        request="{{ window(params, dag_run).request.argument() }}",
+        feed=feed,
         source_connection=feed.connection,
         spark_connection=feed.spark_connection,
         outlets=assets(feed) if stage == "publish" else [],

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -27,14 +27,20 @@ from airflow.sdk.exceptions import (
 from changeledger import exit_codes
 from changeledger.config import PROJECT, Settings, connection_variable
 from changeledger.errors import ConfigError
+from changeledger.misspelt import meant
+from changeledger.orchestration import links
 from changeledger.storage.session import jars, local_conf
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context
 
 
+# Airflow's settings (keys, its database), connections and variables; where alerts go; another server.
+_NOT_OF_JOBS = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "CHANGELEDGER_ALERT_URL", "SPARK_REMOTE")
 # How often a run looks whether the feed is free. Waiting takes no slot, looking takes a process' start.
 _WAIT = timedelta(seconds=20)
+# Airflow's TriggerDagRunOperator puts it into the conf, where OpenLineage is installed.
+_LINEAGE = "openlineage"
 
 
 class JobOperator(SparkSubmitOperator):
@@ -66,7 +72,8 @@ class JobOperator(SparkSubmitOperator):
         self.spark_connection = spark_connection
         self._process: subprocess.Popen[str] | None = None
 
-    def execute(self, context: Context) -> None:  # noqa: ARG002 - Airflow's signature
+    def execute(self, context: Context) -> None:
+        self._refuse_unknown(context["dag_run"].conf or {})
         spark = _connection(self.spark_connection, 'for example {"conn_type": "spark", "host": "local[*]"}')
         environment = _job_environment()
         if self.source_connection is not None:
@@ -81,6 +88,18 @@ class JobOperator(SparkSubmitOperator):
             raise AirflowFailException(
                 f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}; "
                 "it must be `spark` or `spark_connect`"
+            )
+
+    def _refuse_unknown(self, conf: Iterable[str]) -> None:
+        """A member of a run's conf that no field of the form is; Airflow takes any."""
+        known = sorted(self.dag.params)
+        wrong = sorted(name for name in conf if name not in known and name != _LINEAGE)
+        if wrong:
+            near = meant(wrong[0], known)
+            remedy = f"did you mean `{near}`?" if near else f"there are {', '.join(known) or 'no members'}"
+            raise AirflowFailException(
+                f"the conf of this run has a member `{wrong[0]}`, which its DAG does not know\n"
+                f"  Remedy: {remedy} Trigger the DAG again"
             )
 
     def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
@@ -169,10 +188,13 @@ def _connection(conn_id: str, what: str) -> Connection:
 
 
 def _job_environment() -> dict[str, str]:
-    """This process' environment (CHANGELEDGER_* with it), with this Python."""
-    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    """This process' environment (CHANGELEDGER_* with it), with this Python, and without Airflow's secrets:
+    a job gets its source's connection alone, and no key of Airflow's."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_OF_JOBS)}
     return {
         **environment,
+        # A log is read in Airflow: what it names there is a link.
+        "CHANGELEDGER_PAGES_URL": links.data_docs(),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)]),
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONUNBUFFERED": "1",

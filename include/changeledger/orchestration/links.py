@@ -32,9 +32,19 @@ class ReportLink(BaseOperatorLink):
     name = "Report"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 - Airflow's
-        return _page(ti_key.dag_id, "index.html")
+        return report(ti_key.dag_id)
+
+
+def data_docs() -> str:
+    """The address of all Data Docs; empty where Airflow has not been told its own."""
+    base: str = conf.get("api", "base_url", fallback="")
+    return base.rstrip("/") + DATA_DOCS if base else ""
+
+
+def report(dag_id: str) -> str:
+    """The address of a comparison's or verification's page."""
+    return _page(dag_id, "index.html")
 
 
 def _page(*place: str) -> str:
-    base: str = conf.get("api", "base_url", fallback="")
-    return "/".join([base.rstrip("/") + DATA_DOCS, *place])
+    return "/".join([data_docs() or DATA_DOCS, *place])

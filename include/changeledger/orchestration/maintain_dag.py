@@ -16,7 +16,8 @@ _DOC = """\
 ### maintain: small files together, old snapshots away
 
 For every feed, once a week: data files are compacted; release tags and snapshots that are older than the
-feed's `keep` are dropped, but for the newest release; files that no snapshot has are removed.
+feed's `keep` are dropped, but for the newest release; branches that nobody goes on with, files that no
+snapshot has, and raw rows, Data Docs and verdicts beyond `raw_retention` and `docs_retention` are removed.
 
 It holds the feed's lease, and waits for a run that has it. While a window is built and not released (an
 audit that waits for a person), its feed is not compacted: its branch could not be published any more.
@@ -46,6 +47,7 @@ def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str 
                 arguments=["--feed", feed.feed, "--run", "{{ run_id }}"],
                 name=f"changeledger-{feed.feed}-maintain",
                 spark_connection=feed.spark_connection,
+                execution_timeout=feed.execution_timeout,
                 on_failure_callback=alerts.on_job_failure("maintain", feed=feed.feed),
             )
     return dag

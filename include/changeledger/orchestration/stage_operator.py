@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
-from changeledger.config import Settings
-from changeledger.orchestration import lineage
+from changeledger.config import Feed, Settings
+from changeledger.errors import ConfigError
+from changeledger.orchestration import alerts, lineage
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import DataDocsLink
-from changeledger.window import Request, Window
+from changeledger.orchestration.windows import resolve_window
+from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -19,43 +20,52 @@ if TYPE_CHECKING:
 
 
 class StageOperator(JobOperator):
-    """Runs a stage for one feed and window; `start`, `end` and `request` are templates."""
+    """Runs a stage for one feed, over the window of the run.
 
-    def __init__(self, *, stage: str, feed: str, start: str, end: str, request: str, **kwargs: Any) -> None:
-        super().__init__(
-            job=stage,
-            arguments=["--feed", feed, "--start", start, "--end", end, "--request", request],
-            name=f"changeledger-{feed}-{stage}",
-            **kwargs,
-        )
+    The window is found in `execute`, not in a template: what is raised while Airflow renders templates
+    reaches no log.
+    """
+
+    # The arguments are shown among the rendered fields, as they were.
+    overwrite_rtif_after_execution = True
+    window: Window
+
+    def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
+        super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)
         self.stage = stage
         self.feed = feed
 
-    @property
-    def window(self) -> Window:
-        """Of the run, once Airflow has rendered the arguments."""
-        arguments = [str(argument) for argument in self.application_args or []]
-        told = dict(zip(arguments[::2], arguments[1::2], strict=True))
-        request = Request.model_validate_json(told["--request"])
-        start, end = (datetime.fromisoformat(told[name]) for name in ("--start", "--end"))
-        return Window(start=start, end=end, request=request)
-
     def execute(self, context: Context) -> None:
-        if self.stage == "publish" and context["params"].get("dry_run"):
+        try:
+            # From what the run has stored, so that a retry or a cleared task has the same window.
+            self.window = resolve_window(self.feed, context["params"], context["dag_run"])
+        except ConfigError as error:
+            raise AirflowFailException(str(error)) from None
+        self.application_args = [
+            "--feed", self.feed.feed,
+            "--start", self.window.start.isoformat(), "--end", self.window.end.isoformat(),
+            "--request", self.window.request.argument(),
+        ]  # fmt: skip
+        if self.stage == "publish" and self.window.request.dry_run:
             raise AirflowSkipException("a dry run: what it would publish is on the window's branch")
         try:
             super().execute(context)
         except DownstreamTasksSkipped:
-            self._tell_assets(context)
+            self._report(context)
             raise
-        self._tell_assets(context)
+        self._report(context)
 
     def get_openlineage_facets_on_complete(self, _: object) -> OperatorLineage:
         """OpenLineage's provider asks for it by this name."""
         tables = [t for a in self.outlets for t in (a.name, a.extra["history"], a.extra["changes"])]
         return lineage.written(tables, Settings().warehouse)
+
+    def _report(self, context: Context) -> None:
+        self._tell_assets(context)
+        if self.stage == "extract":
+            alerts.late_sources(self.feed, self.window)
 
     def _tell_assets(self, context: Context) -> None:
         """Release, window and counts with the event of each published table."""
@@ -64,7 +74,7 @@ class StageOperator(JobOperator):
         from changeledger.storage.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
 
         window = self.window
-        release = ControlStore(Settings().control_url).release(self.feed, window)
+        release = ControlStore(Settings().control_url).release(self.feed.feed, window)
         if release is None:
             return
         for asset in self.outlets:

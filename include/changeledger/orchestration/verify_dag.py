@@ -8,6 +8,7 @@ from airflow.sdk import DAG, Param
 
 from changeledger.config import Feed
 from changeledger.databases import Database
+from changeledger.orchestration import links
 from changeledger.orchestration.database_dag import Work, database_dag
 
 _DOC = """\
@@ -16,7 +17,8 @@ _DOC = """\
 Once a day the tables of {feeds} are read from the source, while it goes on, and held against what each
 feed has published: hashes of many rows first, single rows where these differ. Changes that were made
 meanwhile are no faults. Connection: {connection}. Rows that a feed's topic tells again, by a snapshot
-taken anew, are held against what it had published before. The task's link leads to the page.
+taken anew, are held against what it had published before.
+**[The page]({page})** has the last proof of each table.
 
 A difference is believed once a feed's windows have ended {settle} after the reading. Until then the outcome
 is `waiting`, and the run is green: when a feed has published, this DAG goes on with what was read.
@@ -57,6 +59,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
         doc_md=_DOC.format(
             database=database.database,
             feeds=names,
+            page=links.report(database.verification),
             connection=_NO_SOURCE if connection is None else f"`{connection}`",
             settle="-" if source is None else source.settle,
         ),
@@ -72,6 +75,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
             )
         },
         daily=daily,
+        page=database.proofs,
         source_connection=connection,
     )
     return database_dag(database, chosen, work)

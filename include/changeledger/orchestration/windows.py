@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-
-from airflow.sdk.exceptions import AirflowFailException
 
 from changeledger.config import Feed
 from changeledger.errors import ConfigError
@@ -18,18 +16,6 @@ if TYPE_CHECKING:
 
 # Runs that were made for a data interval. By hand Airflow makes one up: the last full one, which is old.
 _WITH_INTERVAL = {"scheduled", "backfill"}
-
-
-def window_of(feed: Feed) -> Callable[..., Window]:
-    """The template function `window(params, dag_run)` of the feed's DAG."""
-
-    def window(params: Mapping[str, Any], dag_run: DagRunProtocol) -> Window:
-        try:
-            return resolve_window(feed, params, dag_run)
-        except ConfigError as error:
-            raise AirflowFailException(str(error)) from None
-
-    return window
 
 
 def resolve_window(feed: Feed, params: Mapping[str, Any], run: DagRunProtocol) -> Window:

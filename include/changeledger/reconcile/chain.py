@@ -15,7 +15,7 @@ from changeledger import change, images
 from changeledger.change import literal, quoted
 from changeledger.contract import Contract
 from changeledger.reconcile.findings import texts
-from changeledger.reconcile.forms import form_of
+from changeledger.reconcile.forms import differs
 
 # An update or a delete found other values than were last known.
 CELLS_DIFFER: Final = "cells_differ"
@@ -68,13 +68,7 @@ def _different(contract: Contract) -> Column:
     columns = [c for c in contract.columns if not c.key_position]
     if not columns:
         return F.array().cast("array<string>")
-    conditions = []
-    for column in columns:
-        one, other = f"found.{quoted(column.name)}", f"last.image.{quoted(column.name)}"
-        same, form = f"{one} <=> {other}", form_of(column, column)
-        if form.text is not None:
-            same = f"{same} OR {form.value.format(one)} <=> {form.value.format(other)}"
-        conditions.append(f"NOT ({same})")
+    conditions = [differs(f"found.{quoted(c.name)}", f"last.image.{quoted(c.name)}", c) for c in columns]
     named = F.expr(images.names_where(conditions, [c.name for c in columns]))
     return images.without_gaps(named, F.col("found_gaps"), F.col("last")["gaps"])
 

@@ -2,9 +2,8 @@
 
 Every change becomes one or two effects on a key: an update of a key removes one row and brings another, as
 the delete and the insert do by which other tools tell it; and a delete that an insert of the same key
-follows in its transaction is an update. Effects meet by commit LSN, key, and their number there: where one
-of the feeds knows no LSN, by key and number alone. What does not meet its like is looked at again
-(`second_look`).
+follows in its transaction is an update. Effects meet by commit LSN, key, and their number there: without
+common LSNs, by key and number alone. What does not meet its like is looked at again (`second_look`).
 
 What travels is narrow: of each image one 64-bit hash per column, NULL where the feed does not know the cell.
 """
@@ -43,7 +42,9 @@ NOT_SENT: Final = "not_sent"
 NO_OP_UPDATE: Final = "no_op_update"
 # One update in one feed, delete and insert in the other.
 TOLD_APART: Final = "update_told_as_delete_and_insert"
-CLASSES: Final = (NOT_SENT, NO_OP_UPDATE, TOLD_APART)
+# Both feeds have it, and their positions cannot be compared.
+ORDER_UNKNOWN: Final = "order_unknown"
+CLASSES: Final = (NOT_SENT, NO_OP_UPDATE, TOLD_APART, ORDER_UNKNOWN)
 
 # Stands for a column in a difference of operations.
 OPERATION: Final = "(operation)"
@@ -58,11 +59,13 @@ class Side(NamedTuple):
 
     changes: DataFrame
     contract: Contract
+    # May it have updates of keys?
+    moves: bool = True
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that both feeds have: under the reference's names, and what the other calls them."""
+    """The columns that both feeds capture: under the reference's names, and what the other calls them."""
 
     names: Sequence[str]
     forms: Sequence[Form]
@@ -72,7 +75,8 @@ class Columns:
     @classmethod
     def of(cls, reference: Contract, other: Contract) -> Columns:
         """Raises ContractError where the feeds do not agree on the table's key."""
-        theirs = {c.name.lower(): c for c in other.columns}
+        computed = reference.computed | other.computed
+        theirs = {c.name.lower(): c for c in other.columns if c.name.lower() not in computed}
         both = [(c, theirs[c.name.lower()]) for c in reference.columns if c.name.lower() in theirs]
         keys = [[c.name.lower() for c in contract.key] for contract in (reference, other)]
         if keys[0] != keys[1]:
@@ -108,7 +112,7 @@ def matched(
         found = effects(side, columns, names, by_position)
         if within is not None:
             found = found.join(within, [*PLACE], "left_semi")
-        return _numbered(_joined_in_transaction(found), name)
+        return _numbered(_joined_in_transaction(found, by_position), name)
 
     left = told(reference, columns.names, "reference")
     right = told(other, columns.other, "other")
@@ -170,11 +174,10 @@ def on_keys(
 
     yes, no = F.lit(True), F.lit(False)
     own = touched(changes, "key", Effect(F.when(moves, F.lit("i")).otherwise(op), ~moves, yes))
-    moved = changes.where(moves)
     # Most tables have none, and then their images need not be read for it.
-    if moved.select("previous_key").isEmpty():
+    if not side.moves:
         return own
-    return own.unionByName(touched(moved, "previous_key", Effect(F.lit("d"), yes, no)))
+    return own.unionByName(touched(changes.where(moves), "previous_key", Effect(F.lit("d"), yes, no)))
 
 
 def key_hashes(key: str, columns: Columns, names: Sequence[str]) -> list[Column]:
@@ -199,9 +202,11 @@ def hashes(side: str, columns: Columns, names: Sequence[str], texts: bool = Fals
     )
 
 
-def _joined_in_transaction(told: DataFrame) -> DataFrame:
+def _joined_in_transaction(told: DataFrame, by_position: bool) -> DataFrame:
     """A delete that an insert of its key follows at once, in one transaction, is an update."""
-    at_place = Window.partitionBy(*PLACE).orderBy("sort_key")
+    # Without positions the commit time stands for the transaction.
+    transaction = PLACE if by_position else (*PLACE, "committed_at")
+    at_place = Window.partitionBy(*transaction).orderBy("sort_key")
     op = F.col("op")
     near = told.withColumns(
         {

@@ -63,7 +63,7 @@ def join_images(decoded: DataFrame) -> DataFrame:
             "ambiguous_pair",
             "several before or after rows stand at one position, and no key tells which belong together",
         ),
-        (F.col("again"), change.DUPLICATE, "delivered_again", None),
+        (F.col("again"), change.DUPLICATE, change.DELIVERED_AGAIN, None),
         (
             is_before & ~F.col("followed"),
             change.QUARANTINED,

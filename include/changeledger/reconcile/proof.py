@@ -117,13 +117,19 @@ class Proof(NamedTuple):
         rows = _images(self.published.history, self.published.contract, F.col("_gaps"), more)
         return _hashed(rows, self.columns, self.columns.other)
 
+    @property
+    def _left_out(self) -> list[str]:
+        return [name for name in self.published.contract.names if name not in self.columns.other]
+
     def apart(self) -> DataFrame:
         """`KEY` and `touched` of the keys that hashes of many rows cannot judge.
 
         Touched ones may have several versions at the fence; the others have cells that are not known.
         """
         touched = self.history(F.lit(True).alias("touched"), self.fence.is_behind().alias("is_behind"))
-        unknown = self.current(F.lit(False).alias("touched"), F.col("_gaps").isNotNull().alias("has_gaps"))
+        # Of columns that are not compared nothing need be known.
+        gaps = F.array_except(F.map_keys("_gaps"), F.array(*map(F.lit, self._left_out)).cast("array<string>"))
+        unknown = self.current(F.lit(False).alias("touched"), (F.size(gaps) > 0).alias("has_gaps"))
         told = touched.where("is_behind").select(*KEY, "touched")
         told = told.unionByName(unknown.where("has_gaps").select(*KEY, "touched"))
         return told.groupBy(*KEY).agg(F.bool_or("touched").alias("touched"))

@@ -9,15 +9,24 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from changeledger.reconcile.compare import ORDER, PLACE, Columns, judged
+from changeledger.reconcile.compare import (
+    EQUAL,
+    LEGITIMATE,
+    ORDER,
+    ORDER_UNKNOWN,
+    PLACE,
+    Columns,
+    judged,
+)
 
 _KEY = ("key_1", "key_2")
 
 
-def second_look(found: DataFrame, columns: Columns) -> DataFrame:
+def second_look(found: DataFrame, columns: Columns, is_ordered: bool = True) -> DataFrame:
     """The final verdicts of `found`, rows of `compare.matched` whose verdict is a fault.
 
-    The same columns, with `other_place` for what stands at another place in the other feed.
+    The same columns, with `other_place` for what stands at another place in the other feed. `is_ordered`: can
+    the positions of the two feeds be compared? If not, no effect is out of order.
     """
     sides = {side: found.where(F.col(side).isNotNull()) for side in ("reference", "other")}
     content = _content(found, columns)
@@ -29,9 +38,8 @@ def second_look(found: DataFrame, columns: Columns) -> DataFrame:
         for side, alone in (("reference", "other"), ("other", "reference"))
     }
     paired = judged(rest["reference"].join(rest["other"], [*PLACE, "n"], "full_outer"), columns)
-    return _in_order(both, columns).unionByName(
-        paired.drop("n").withColumn("other_place", F.lit(None).cast("binary"))
-    )
+    met = _in_order(both, columns) if is_ordered else _without_order(both, columns)
+    return met.unionByName(paired.drop("n").withColumn("other_place", F.lit(None).cast("binary")))
 
 
 def _content(found: DataFrame, columns: Columns) -> str:
@@ -83,4 +91,19 @@ def _in_order(both: DataFrame, columns: Columns) -> DataFrame:
         F.when(out_of_order, F.lit(ORDER)).otherwise(F.col("verdict")).alias("verdict"),
         *(F.when(out_of_order, value).otherwise(F.col(name)).alias(name) for name, value in empty.items()),
         F.when(moved, F.col("other_place")).alias("other_place"),
+    )
+
+
+def _without_order(both: DataFrame, columns: Columns) -> DataFrame:
+    """Effects that say the same, of feeds whose positions have nothing in common."""
+    rows = judged(both.withColumn("place", F.col("reference_place")), columns)
+    is_equal = F.col("verdict") == EQUAL
+    return rows.select(
+        *PLACE,
+        "reference",
+        "other",
+        F.when(is_equal, F.lit(LEGITIMATE)).otherwise(F.col("verdict")).alias("verdict"),
+        F.when(is_equal, F.lit(ORDER_UNKNOWN)).otherwise(F.col("class")).alias("class"),
+        "columns",
+        F.lit(None).cast("binary").alias("other_place"),
     )

@@ -8,6 +8,7 @@ published.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -20,31 +21,48 @@ from changeledger.reconcile.findings import text_of
 from changeledger.reconcile.forms import form_of
 from changeledger.reconcile.proof import DIFFERS, EQUAL, MISSING
 
+_VERSION: Final = "struct<change_id:string,is_deleted:boolean>"
 
-def judged(history: DataFrame, contract: Contract, runs: Sequence[str]) -> DataFrame:
+
+def judged(history: DataFrame, ledger: DataFrame, contract: Contract, runs: Sequence[str]) -> DataFrame:
     """The rows that these runs have brought and that have a version of their key before them.
+
+    They come from the ledger: a row that shows what is known begins no version.
 
     `key` (JSON), `verdict` (`equal`, `differs`, or `missing`: the key was deleted), `cells` that differ, and
     `change_id` of the version before.
     """
-    is_row = (F.col("_operation") == change.SNAPSHOT) & F.col("_run_id").isin(list(runs))
-    keys = [quoted(c.name) for c in contract.key]
-    wanted = history.where(is_row).select(*keys).distinct()
-    in_order = Window.partitionBy(*keys).orderBy("_sort_key", F.asc_nulls_last("_next_sort_key"))
+    keys = F.struct(*(quoted(c.name) for c in contract.key))
+    brought = (F.col("operation") == change.SNAPSHOT) & F.col("run_id").isin(list(runs))
+    rows = ledger.where(brought).select(
+        F.col("key").alias("key_there"),
+        F.struct(*(F.col("after")[name].alias(name) for name in contract.names)).alias("image"),
+        F.col("after_gaps").alias("image_gaps"),
+        "sort_key",
+        F.lit(None).cast(_VERSION).alias("version"),
+    )
+    versions = history.withColumn("key_there", keys).join(
+        rows.select("key_there").distinct(), "key_there", "left_semi"
+    )
     image = F.struct(*(F.col(quoted(name)).alias(name) for name in contract.names))
-    told = history.join(wanted, [c.name for c in contract.key], "left_semi").select(
-        F.struct(*keys).alias("key_there"),
-        is_row.alias("is_row"),
+    known = versions.select(
+        "key_there",
         image.alias("image"),
         F.col("_gaps").alias("image_gaps"),
-        F.lag(
-            F.struct(
-                image.alias("image"), F.col("_gaps").alias("image_gaps"),
-                F.col("_change_id").alias("change_id"), F.col("_is_deleted").alias("is_deleted"),
-            )
-        ).over(in_order).alias("before"),
-    )  # fmt: skip
-    behind = told.where(F.col("is_row") & F.col("before").isNotNull())
+        F.col("_sort_key").alias("sort_key"),
+        F.struct(F.col("_change_id").alias("change_id"), F.col("_is_deleted").alias("is_deleted")).alias(
+            "version"
+        ),
+    )
+    # A row that begins a version comes before it.
+    in_order = Window.partitionBy("key_there").orderBy("sort_key", F.col("version").isNotNull())
+    earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    version = F.when(
+        F.col("version").isNotNull(),
+        F.struct("image", "image_gaps", *(F.col("version")[n].alias(n) for n in ("change_id", "is_deleted"))),
+    )
+    told = rows.unionByName(known).withColumn("before", F.last(version, ignorenulls=True).over(earlier))
+    behind = told.where(F.col("version").isNull() & F.col("before").isNotNull())
     cells = behind.withColumn("cells", F.expr(_different(contract)))
     verdict = (
         F.when(F.col("before")["is_deleted"], F.lit(MISSING))

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.audit import conservation, gate, rules
-from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.reconcile import pairs
 from changeledger.stages.reading import union
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
 from changeledger.storage.control import Verdict
-from changeledger.window import Window
 
 # By the feed's `image_chain`.
 _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> None:
+@stage
+def run(this: Run) -> None:
     """Raises AuditFailed when a rule is violated: the published tables stay, the branch is kept."""
-    this = Run.begin(spark, feed, window)
-    if this is None:
-        return
-    this.require_done("reconcile")
+    built = this.require_done("reconcile")
+    this = this.at(built)
+    feed, window = this.feed, this.window
     contracts = this.contracts()
     subjects = [_feed_subject(this, contracts), *(_table_subject(this, c) for c in contracts.values())]
-    verdicts = gate.judge(feed.feed, window, subjects, this.settings.data_docs)
-    this.control.save_audit(feed.feed, window, [_stored(v, window.request.reason) for v in verdicts])
-    log.info("%s: Data Docs: %s", feed.feed, gate.docs_index(this.settings.data_docs, feed.feed, window))
-    gate.gate(feed.feed, window, subjects, verdicts, this.settings.data_docs)
+    verdicts = gate.judge(
+        feed.feed, window, subjects, this.settings.data_docs, redact=this.settings.redact_values
+    )
+    stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
+    this.control.save_audit(feed.feed, window, stored, built)
+    docs = this.settings.address(gate.docs_index(this.settings.data_docs, feed.feed, window))
+    log.info("%s: Data Docs: %s", feed.feed, docs)
+    gate.gate(feed.feed, window, this.branch, subjects, verdicts, docs)
     log.info("%s: %d rules hold", feed.feed, sum(v.success for v in verdicts))
     for verdict in verdicts:
         if verdict.tolerated:
@@ -39,7 +41,7 @@ def run(spark: SparkSession, feed: Feed, window: Window) -> None:
             log.warning("%s: %s: %s is violated (%d rows) and let pass: %s", *told)
     if window.request.dry_run:
         this.control.release_lease(feed.feed, window.holder)
-        log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, window.branch)
+        log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, this.branch)
 
 
 def _table_subject(this: Run, contract: Contract) -> gate.Subject:
@@ -47,14 +49,15 @@ def _table_subject(this: Run, contract: Contract) -> gate.Subject:
     published = lake.read(this.spark, names.changes)
     new = this.new_changes(contract.table)
     previous = None if published.isEmpty() else pairs.without_retold(published, new)
-    kept = lake.read(this.spark, names.changes, this.branch).where(F.col("run_id") != this.id)
-    history = lake.read(this.spark, names.history, this.branch)
-    current = lake.read(this.spark, names.current, this.branch)
+    ledger = this.built(names.changes)
+    told = _dispositions(this).where(F.col("table") == contract.table)
+    history, current = this.built(names.history), this.built(names.current)
     return gate.Subject(
         contract.table,
         tuple(names),
         (
-            *rules.ledger_rules(contract, new, kept, previous),
+            *rules.ledger_rules(contract, new, ledger.where(F.col("run_id") != this.id), previous),
+            conservation.duplicates_leave_one(told, ledger),
             *rules.published_rules(contract, this.id, history, current),
             rules.image_chain(_breaks(this, contract), _SEVERITY[this.feed.image_chain]),
         ),
@@ -63,22 +66,32 @@ def _table_subject(this: Run, contract: Contract) -> gate.Subject:
 
 def _breaks(this: Run, contract: Contract) -> DataFrame:
     """The breaks of a table's image chain that this run is the first to find."""
-    there = lake.exists(this.spark, this.breaks)
-    if not there or lake.snapshot_of(this.spark, this.breaks, this.branch) is None:
+    if this.breaks not in (this.snapshots or {}):
         return lake.no_rows(this.spark, change.BREAK_COLUMNS)
-    found = lake.read(this.spark, this.breaks, this.branch)
+    found = this.built(this.breaks)
     return found.where((F.col("run_id") == this.id) & (F.col("table") == contract.table))
 
 
+def _dispositions(this: Run) -> DataFrame:
+    """Of the run's records that became no change, or are no change of their own."""
+    return this.built(this.dispositions).where(F.col("run_id") == this.id)
+
+
 def _feed_subject(this: Run, contracts: dict[str, Contract]) -> gate.Subject:
-    mine = F.col("run_id") == this.id
-    dispositions = lake.read(this.spark, this.dispositions, this.branch).where(mine)
+    dispositions = _dispositions(this)
     raw = this.raw_records()
     accounted = _accounted(this, contracts, dispositions)
     books = conservation.balance(raw, accounted)
     for book in books:
         log.info("%s: %s", this.feed.feed, book)
-    found = conservation.feed_rules(this.feed, books, raw, accounted, dispositions)
+    feed = this.feed
+    late = [one for one in this.control.looks(feed.feed).values() if one.is_late(one.at, feed.late_after)]
+    found = [
+        *conservation.source_rules(
+            this.control.reads(feed.feed, this.window), this.received(), late, this.spark
+        ),
+        *conservation.feed_rules(this.feed, books, raw, accounted, dispositions),
+    ]
     return gate.Subject(f"feed {this.feed.feed}", (this.dispositions, this.quarantine), tuple(found))
 
 

@@ -7,31 +7,23 @@ it is a window of the past that is run again.
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
-
-from changeledger.config import Feed
 from changeledger.dialects.base import MessageDialect
 from changeledger.stages import repairing, replaying
 from changeledger.stages.extract_messages import extract_messages
 from changeledger.stages.extract_tables import extract_tables
-from changeledger.stages.run import Run, log
-from changeledger.storage.releases import complete_releases
-from changeledger.window import Window
+from changeledger.stages.run import Run, log, stage
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> bool:
+@stage
+def run(this: Run) -> bool:
     """Whether it has found anything for the other stages.
 
     Raises GapError where records behind the last release are gone, SourceUnavailable, LeaseHeld.
     """
-    this = Run.begin(spark, feed, window)
-    if this is None:
-        return False
-    complete_releases(spark, this.control, feed.feed)
-    this.control.keep_request(feed.feed, window)
-    if window.request.mode == "replay":
+    this.control.keep_request(this.feed.feed, this.window)
+    if this.window.request.mode == "replay":
         replaying.ask_for_all(this)
-    if window.request.mode == "repair":
+    if this.window.request.mode == "repair":
         repairing.take(this)
     if isinstance(this.dialect, MessageDialect):
         extract_messages(this)

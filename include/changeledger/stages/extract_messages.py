@@ -7,9 +7,11 @@ from pyspark.sql import functions as F
 from changeledger.config import Connection, KafkaTopics
 from changeledger.dialects.avro_frames import schema_ids
 from changeledger.errors import ConfigError
+from changeledger.stages import completeness
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
-from changeledger.storage.kafka import Kafka, Offsets, check_continuity, check_retention
+from changeledger.storage.kafka import Kafka, Offsets
+from changeledger.storage.kafka_gaps import check_continuity, check_retention
 from changeledger.storage.schema_registry import SchemaRegistry
 
 RAW_COLUMNS = (
@@ -28,19 +30,18 @@ def extract_messages(this: Run) -> None:
     feed, source = this.feed, this.feed.source
     assert isinstance(source, KafkaTopics), "config binds a dialect to its source"
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
-    stored = this.control.window(feed.feed, this.window)
-    if stored is None:
-        start, end = _resolve(this, kafka, source)
-        stored = this.control.open_window(feed.feed, this.window, start, end)
+    stored = this.open(lambda: _resolve(this, kafka, source))
     start, end = stored.from_position or {}, stored.to_position
     lake.create(this.spark, this.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
     messages = kafka.read(this.spark, start, end).withColumn("run_id", F.lit(this.id))
-    lake.replace_partition(
-        messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
-        this.raw_messages,
-        "run_id",
-        this.id,
-    )
+    with kafka.explained():
+        lake.replace_partition(
+            messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
+            this.raw_messages,
+            "run_id",
+            this.id,
+        )
+    completeness.note_messages(this, kafka, start, end, this.control.position(feed.feed) or {})
     wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
     _fetch_schemas(this)
     log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
@@ -76,15 +77,22 @@ def _resolve(this: Run, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Off
             f"correct `topics:` of {feed.feed}, or grant its login DESCRIBE and READ on them",
         )
     released = this.control.position(feed.feed) or {}
-    earliest, end = kafka.earliest(topics), kafka.at(topics, this.window.end)
+    earliest, end = kafka.earliest(topics), kafka.until(topics, this.window.end)
     latest, request = kafka.latest(topics), this.window.request
     check_continuity(feed.feed, released, earliest, latest)
+    completeness.require_known(this, kafka, earliest, latest)
     if request.reads_nothing_new:
         return released, released
     begin = kafka.at(topics, this.window.start)
     if request.mode == "window":
         check_retention(feed.feed, begin if request.partial else end, earliest, latest)
     if request.partial:
+        # What follows a message of a time to come is read to its end: here as far as it is released.
+        reached = kafka.at(topics, this.window.end)
+        end = {
+            t: {p: o if o == reached[t][p] else min(o, released.get(t, {}).get(p, o)) for p, o in ps.items()}
+            for t, ps in end.items()
+        }
         this.require_released(end, released)
         return begin, end
     start: Offsets = {}

@@ -1,4 +1,4 @@
-"""Maintain: small files together, old snapshots and stray files away, never under a run's feet.
+"""Maintain: small files together, and away with what nobody needs any more; never under a run's feet.
 
 It holds the feed's lease. A branch that is built and not published stands on main as it is: compaction would
 move main, and the branch could not be published any more, so a feed with such a window is not compacted.
@@ -6,28 +6,38 @@ move main, and the branch could not be published any more, so a feed with such a
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
+from changeledger.contract import distinct_names
+from changeledger.dialects.base import message_record
 from changeledger.stages.run import control_store, log
-from changeledger.storage import lake
-from changeledger.storage.control import LEASE_SECONDS, ControlStore, kept
+from changeledger.storage import lake, upkeep
+from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, kept
 from changeledger.storage.releases import complete_releases, release_tag
+from changeledger.window import branch_of
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
+# The clocks of the control store and of Spark may differ by so much.
+_SKEW = timedelta(days=1)
 
 
 def run(spark: SparkSession, feed: Feed, holder: str) -> None:
     """Raises LeaseHeld while a run of the feed is at work."""
-    control = control_store(Settings())
+    settings = Settings()
+    control = control_store(settings)
     control.acquire_lease(feed.feed, holder, LEASE_SECONDS)
     try:
         with kept(control, feed.feed, holder):
             complete_releases(spark, control, feed.feed)
             _maintain(spark, feed, control)
+            _forget(spark, feed, control, settings)
     finally:
         control.release_lease(feed.feed, holder)
 
@@ -35,17 +45,138 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
 def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     tables = lake.tables(spark, feed.namespace)
     oldest = datetime.now(UTC) - feed.keep
-    tags = [release_tag(release.id) for release in control.releases_before(feed.feed, oldest)]
-    building = [w.window_id for w in control.open_windows(feed.feed) if control.stands_on_main(w)]
+    waiting = waited_for(feed, control)
+    _drop_branches(spark, feed, control, waiting, tables)
+    tags = _drop_tags(spark, feed, control, oldest, tables)
+    building = [window for window in waiting if control.stands_on_main(window)]
     if building:
-        log.warning("%s: not compacted: %s is built and not released", feed.feed, ", ".join(building))
+        names = ", ".join(window.window_id for window in building)
+        log.warning("%s: not compacted: %s is built and not released", feed.feed, names)
+    # Main can be moved to what was built while all snapshots between them are there.
+    unneeded = min([oldest, *(window.opened_at - _SKEW for window in building)])
 
     def maintain(table: str) -> None:
         if not building:
             lake.compact(spark, table)
-        lake.drop_tags(spark, table, tags)
-        lake.expire(spark, table, oldest)
+        lake.expire(spark, table, unneeded)
         lake.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
     lake.each(maintain, tables)
-    log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), len(tags), oldest)
+    log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), tags, oldest)
+
+
+def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
+    """Open windows that somebody may go on with, or look into: they can be published as they are, or no later
+    window has released their time. One that is older than `docs_retention` is given up."""
+    oldest, reached = datetime.now(UTC) - feed.docs_retention, control.reached(feed.feed)
+    return [
+        window
+        for window in control.open_windows(feed.feed)
+        if window.opened_at >= oldest and (control.stands_on_main(window) or not is_over(window, reached))
+    ]
+
+
+def is_over(window: WindowRow, reached: datetime | None) -> bool:
+    """Has the feed what the window had to bring? A run that reads again brings nothing of its own."""
+    is_released = reached is not None and window.end <= reached
+    return window.done or window.request.reads_again or is_released
+
+
+def _drop_branches(
+    spark: SparkSession,
+    feed: Feed,
+    control: ControlStore,
+    waiting: Sequence[WindowRow],
+    tables: Sequence[str],
+) -> None:
+    """Those of tries that were broken off, of dry runs, and of windows that were given up"""
+    ids = {window.window_id for window in waiting}
+    over = [w.window_id for w in control.open_windows(feed.feed) if w.window_id not in ids]
+    control.forget_built(feed.feed, over)
+    needed = control.branches_of(feed.feed, ids)
+    ours = branch_of("")
+    drop = {
+        table: [name for name in names if name.startswith(ours) and name not in needed]
+        for table, names in upkeep.refs(spark, tables, upkeep.BRANCH).items()
+    }
+    lake.each(lambda one: lake.drop_branches(spark, *one), drop.items())
+    count = len({name for names in drop.values() for name in names})
+    log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
+
+
+def _drop_tags(
+    spark: SparkSession, feed: Feed, control: ControlStore, oldest: datetime, tables: Sequence[str]
+) -> int:
+    """Those of releases that are older than `keep`; the feed's table of releases names them no longer."""
+    old = [release.id for release in control.releases_before(feed.feed, oldest)]
+    names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
+    drop = {
+        table: [name for name in there if name in names]
+        for table, there in upkeep.refs(spark, tables, upkeep.TAG).items()
+    }
+    pointer = f"lake.{feed.namespace}.releases"
+    if old and pointer in tables:
+        upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
+    lake.each(lambda one: lake.drop_tags(spark, *one), drop.items())
+    return len({name for there in drop.values() for name in there})
+
+
+def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Settings) -> None:
+    """Raw rows, Data Docs and details in the control store that are older than the feed wants them.
+
+    Not of windows whose records nobody has released.
+    """
+    now, waiting = datetime.now(UTC), {window.window_id for window in waited_for(feed, control)}
+    newest, reached = control.latest_release(feed.feed), control.reached(feed.feed)
+    if newest is not None:
+        waiting.add(newest.window_id)
+
+    def before(age: timedelta) -> list[str]:
+        windows = control.windows_before(feed.feed, now - age)
+        return [w.window_id for w in windows if w.window_id not in waiting and is_over(w, reached)]
+
+    runs = trim_raw(spark, feed, before(feed.raw_retention))
+    old = before(feed.docs_retention)
+    folders = [settings.data_docs / feed.feed / window for window in old]
+    pages = [folder for folder in folders if folder.exists()]
+    for folder in pages:
+        shutil.rmtree(folder, ignore_errors=True)
+    control.forget_details(feed.feed, old)
+    log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
+
+
+def raw_tables(feed: Feed) -> list[str]:
+    namespace = f"lake.{feed.namespace}."
+    names = distinct_names(feed.namespace, [t.table for t in feed.tables]).values()
+    return [f"{namespace}raw", *(n.current.replace(namespace, f"{namespace}raw_") for n in names)]
+
+
+def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
+    """Remove the raw rows of these windows, but for those in quarantine: they may be read again.
+
+    Returns how many runs have lost rows.
+    """
+    found = [raw for raw in raw_tables(feed) if lake.exists(spark, raw)]
+    if not windows or not found:
+        return 0
+    quarantine = f"lake.{feed.namespace}.quarantine"
+    bad = lake.read(spark, quarantine).select("run_id", "record") if lake.exists(spark, quarantine) else None
+    with_bad = set() if bad is None else {r["run_id"] for r in bad.select("run_id").distinct().collect()}
+    changed = 0
+    for raw in found:
+        there = upkeep.runs_of(spark, raw)
+        old = [window for window in windows if window in there]
+        kept_rows = {
+            run: _in_quarantine(spark, raw, run, bad) for run in old if bad is not None and run in with_bad
+        }
+        changed += upkeep.keep_only(spark, raw, old, kept_rows)
+    return changed
+
+
+def _in_quarantine(spark: SparkSession, raw: str, run: str, bad: DataFrame) -> DataFrame:
+    rows = lake.read(spark, raw).where(F.col("run_id") == run)
+    names = rows.columns
+    if "record" not in names:
+        rows = rows.withColumn("record", message_record())
+    mine = F.broadcast(bad.where(F.col("run_id") == run).select("record"))
+    return rows.join(mine, "record", "left_semi").select(*names)

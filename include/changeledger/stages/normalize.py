@@ -10,39 +10,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.config import Feed, readable_feeds
 from changeledger.contract import Contract
 from changeledger.dialects.base import Known, MessageDialect, Told, message_record
 from changeledger.plans import Keep, at_hand, sealed
-from changeledger.stages import branches, mask_orders, reading, repairing
+from changeledger.stages import branches, mask_orders, other_feeds, reading, repairing
 from changeledger.stages.reading import Input, union
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
-from changeledger.window import Window
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> None:
+@stage
+def run(this: Run) -> None:
     """Raises ContractError where a table's columns cannot be published."""
-    this = Run.begin(spark, feed, window)
-    if this is None:
-        return
     this.opened("normalize")
+    this.control.begin_stage(this.feed.feed, this.window, "normalize")
     is_told_by_messages = isinstance(this.dialect, MessageDialect)
     with at_hand() as keep:
         inputs = _message_inputs(this, keep) if is_told_by_messages else _table_inputs(this)
         inputs += repairing.inputs(this)
-        _prepare(this, {i.contract.table: i.contract for i in inputs if i.contract is not None})
+        of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
+        # A table without a record in the window has its branch, too: the later stages expect it.
+        _prepare(this, {**this.contracts(), **of_window})
         left = [left for left in lake.each(lambda one: _write(this, one), inputs) if left is not None]
         if left:
             _write_dispositions(this, left)
     if is_told_by_messages:
         _write_pending(this)
     _forget_replayed(this)
-    this.mark_done("normalize")
+    this.finish("normalize", this.written, of_window.values())
 
 
 def _table_inputs(this: Run) -> list[Input]:
@@ -82,34 +81,19 @@ def _messages(this: Run) -> DataFrame:
 
 
 def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
-    """The records of the feed's tables decoded, and the contracts that they agree on stored."""
+    """The records of the feed's tables decoded, each input with the contract that they agree on."""
     contracts = this.control.contracts(this.feed.feed)
-    known = reading.Known(contracts, partial(mask_orders.settled, this), partial(_borrowed, this))
-    found = reading.inputs(this.dialect, this.feed, told, known)
-    for one in found:
-        if one.contract is not None:
-            this.control.save_contract(this.feed.feed, one.contract.checked(), this.id)
-    return found
-
-
-def _borrowed(this: Run, table: str) -> Contract | None:
-    """What the other feeds of the database know of a table, the primary one first."""
-    others = [
-        other
-        for other in readable_feeds(this.settings.feeds)[0].values()
-        if other.database == this.feed.database and other.feed != this.feed.feed
-    ]
-    for other in sorted(others, key=lambda other: not other.primary):
-        contract = this.control.contract(other.feed, table)
-        if contract is not None:
-            log.info("%s: %s: columns as %s has them", this.feed.feed, table, other.feed)
-            return contract
-    return None
+    known = reading.Known(
+        contracts,
+        partial(mask_orders.settled, this),
+        partial(other_feeds.borrowed, this),
+        partial(other_feeds.computed, this),
+    )
+    return reading.inputs(this.dialect, this.feed, told, known)
 
 
 def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
     """Tables in their newest shape; what this stage writes gets a branch as main is now."""
-    this.control.build_on(this.feed.feed, this.window)
     lake.create(this.spark, this.dispositions, change.DISPOSITION_COLUMNS)
     lake.create(this.spark, this.quarantine, change.QUARANTINE_COLUMNS)
     for table in (this.dispositions, this.quarantine):
@@ -120,6 +104,10 @@ def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
         shapes[names.changes] = contract, change.ledger_columns(contract)
         shapes[names.history] = contract, change.history_columns(contract)
         shapes[names.current] = contract, change.current_columns(contract)
+
+    if any(lake.each(lambda table: lake.narrow(this.spark, table, shapes[table][1]), shapes)):
+        # Their snapshots hold columns that are gone now.
+        this.control.forget_stages_of_others(this.feed.feed, this.window)
 
     def prepare(table: str) -> None:
         contract, columns = shapes[table]
@@ -192,15 +180,13 @@ def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
 
 
 def _forget_replayed(this: Run) -> None:
-    """Take what was asked for again off the list, and out of the quarantine of the runs before."""
-    if not lake.exists(this.spark, this.replay):
-        return
-    lake.fresh_branch(this.spark, this.replay, this.branch)
+    """Take what was asked for again out of the quarantine of the runs before.
+
+    The list itself belongs to no release: publish takes off it what the run has read.
+    """
     asked = this.replayed()
-    if asked is None:
-        return
-    lake.replace(asked.limit(0), this.replay, this.branch)
-    lake.delete_records(asked, this.quarantine, this.branch)
+    if asked is not None:
+        lake.delete_records(asked, this.quarantine, this.branch)
 
 
 def _late(this: Run) -> DataFrame | None:

@@ -8,62 +8,47 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Feed
 from changeledger.contract import TableNames
 from changeledger.errors import StageOrderError
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
 from changeledger.storage.control import Position, furthest
-from changeledger.storage.releases import complete, release_tag
-from changeledger.window import Window
+from changeledger.storage.releases import complete, release_tag, require_mains
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    """Raises StageOrderError unless the window's audit has passed, and for a dry run."""
-    this = Run.begin(spark, feed, window)
-    if this is None:
-        return
+@stage
+def run(this: Run) -> None:
+    """Publishes the snapshots that the audit has judged, and no others.
+
+    Raises StageOrderError unless the window's audit has passed, and for a dry run; ReleaseStuck where
+    somebody else has written a published table.
+    """
+    feed, window = this.feed.feed, this.window
     if window.request.dry_run:
-        raise StageOrderError(f"{feed.feed}: a dry run is not published", "run the window without `dry_run`")
-    this.require_done("reconcile")
-    _require_audit(this)
+        raise StageOrderError(f"{feed}: a dry run is not published", "run the window without `dry_run`")
+    this = this.at(this.require_done("audit"))
     tables = _tables(this)
-    counts = _counts(this)
-    release_id = this.control.commit_release(feed.feed, window, tables, counts, _position(this))
-    release = this.control.release(feed.feed, window)
+    require_mains(this.spark, feed, tables)
+    release_id = this.control.commit_release(feed, window, tables, _counts(this), _position(this))
+    release = this.control.release(feed, window)
     assert release is not None, "committed above"
-    complete(spark, this.control, release)
-    this.control.release_lease(feed.feed, window.holder)
-    log.info("%s: release %d published, tag %s", feed.feed, release_id, release_tag(release_id))
-
-
-def _require_audit(this: Run) -> None:
-    audits = this.control.audits(this.feed.feed, this.window)
-    failed = [a.rule for a in audits if not a.success and a.detail["stops"]]
-    if not audits or failed:
-        raise StageOrderError(
-            f"{this.feed.feed}: the audit of the window {this.id} has not passed: "
-            f"{', '.join(failed) or 'it was not run'}",
-            "run the audit, and look at its Data Docs where it fails",
-        )
+    complete(this.spark, this.control, release)
+    this.control.release_lease(feed, window.holder)
+    log.info("%s: release %d published, tag %s", feed, release_id, release_tag(release_id))
 
 
 def _tables(this: Run) -> dict[str, int]:
-    """The snapshot of each table that the release has."""
-    of_feed = [this.dispositions, this.quarantine, this.pending, this.replay, this.breaks]
-    tables = [table for table in of_feed if lake.exists(this.spark, table)]
-    for table in this.contracts():
-        tables += this.names[table]
-    branches = dict.fromkeys(tables, this.branch)
-    # Tables that the run has not touched belong to the release as they are: it is read by one tag.
-    for table in {t.table for t in this.whole.tables} - set(this.names):
-        names = TableNames.of(this.feed.namespace, table)
-        branches |= {name: "main" for name in names if lake.exists(this.spark, name)}
-    found = lake.each(lambda one: (one[0], lake.snapshot_of(this.spark, *one)), branches.items())
-    return {table: snapshot for table, snapshot in found if snapshot is not None}
+    """The snapshot of each table that the release has: as judged, or, so that one tag reads all tables, as it
+    is where the run has not touched it."""
+    others = [
+        name
+        for table in {t.table for t in this.whole.tables} - set(this.names)
+        for name in TableNames.of(this.feed.namespace, table)
+        if lake.exists(this.spark, name)
+    ]
+    return {**lake.heads(this.spark, others, "main"), **(this.snapshots or {})}
 
 
 def _counts(this: Run) -> dict[str, Any]:
@@ -74,11 +59,11 @@ def _counts(this: Run) -> dict[str, Any]:
         by_operation = this.new_changes(table).groupBy("operation").count().collect()
         return table, {
             "changes": {row["operation"]: row["count"] for row in by_operation},
-            "current": lake.read(this.spark, names.current, this.branch).count(),
-            "history": lake.read(this.spark, names.history, this.branch).count(),
+            "current": this.built(names.current).count(),
+            "history": this.built(names.history).count(),
         }
 
-    dispositions = lake.read(this.spark, this.dispositions, this.branch).where(F.col("run_id") == this.id)
+    dispositions = this.built(this.dispositions).where(F.col("run_id") == this.id)
     others = dispositions.groupBy("disposition", "reason").count().collect()
     tolerated = [a for a in this.control.audits(this.feed.feed, this.window) if a.detail["tolerated"]]
     return {

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change, images
@@ -37,6 +39,8 @@ class Known(NamedTuple):
     settled: Callable[[Contract, DataFrame], tuple[Contract, str | None]]
     # What others know of a table of which nothing is told, and nothing known.
     borrowed: Callable[[str], Contract | None] = lambda _: None
+    # Columns of a table, in lower case, that others know to be computed.
+    computed: Callable[[str], frozenset[str]] = lambda _: frozenset()
 
 
 @dataclass(frozen=True)
@@ -60,16 +64,18 @@ def inputs(dialect: Dialect, feed: Feed, told: Sequence[Told], known: Known) -> 
     found = []
     for table, parts in by_table.items():
         contract = known.contracts.get(table)
+        computed = known.computed(table) | _stated_computed(feed, table)
         frames, refused = [], []
         for part in parts:
             try:
                 if contract is None and part.shape is None:
                     contract = known.borrowed(table)
-                contract = _agreed(table, contract, part.shape)
+                told_shape = part.shape and part.shape.with_computed(computed)
+                contract = _agreed(table, contract, told_shape).with_computed(computed)
             except ContractError as error:
                 refused.append(_refused(dialect, part.records, error))
                 continue
-            shape, why_not = known.settled(part.shape or contract, part.records)
+            shape, why_not = known.settled(told_shape or contract, part.records)
             decoded = dialect.decode(part.records, shape, feed)
             frames.append((shape, decoded if why_not is None else _closed(decoded, why_not)))
         if contract is not None and frames:
@@ -78,6 +84,11 @@ def inputs(dialect: Dialect, feed: Feed, told: Sequence[Told], known: Known) -> 
         if refused:
             found.append(Input(table, None, union(refused)))
     return found
+
+
+def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
+    config = feed.table(table)
+    return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
 
 
 def settled_pairs(decoded: DataFrame, dialect: Dialect) -> DataFrame:
@@ -96,7 +107,10 @@ def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFr
     is_unplaced = F.arrays_overlap(F.col("flags"), no_position)
     if not contract.key:
         is_unplaced |= F.col("operation") == change.SNAPSHOT
-    unplaced = F.when(is_unplaced, F.col("record"))
+    # A number among equal rows of a table is no place.
+    row = F.col("record")["row"]
+    place = F.col("record").withField("offset", F.when(row.isNull(), F.col("record")["offset"]))
+    unplaced = F.when(is_unplaced, place)
     change_id = images.fingerprint(
         [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
     )
@@ -104,7 +118,7 @@ def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFr
     gaps = F.col("before_gaps"), F.col("after_gaps")
     shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
     masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
-    disagrees = F.when(masked, shown != images.without_gaps(F.col("changed"), *gaps))
+    disagrees = masked & ((shown != images.without_gaps(F.col("changed"), *gaps)) | _lost_alone(contract))
     flags = F.when(disagrees, pairs.with_flag(F.col("flags"), change.MASK_DISAGREES)).otherwise(
         F.col("flags")
     )
@@ -117,6 +131,18 @@ def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFr
             "paired_change_id": F.lit(None).cast("string"),
         }
     )
+
+
+def _lost_alone(contract: Contract) -> Column:
+    """Has an update's row of old values a large value that its row of new values, by its mask, did not change
+    and does not have? Change tables leave a large value that did not change out of both rows."""
+    kept = [
+        F.col("before")[c.name].isNotNull() & (F.col("after_gaps")[c.name] == change.UNAVAILABLE)
+        for c in contract.columns
+        if c.sql_type.is_large
+    ]
+    lost = reduce(or_, (F.coalesce(one, F.lit(False)) for one in kept), F.lit(False))
+    return F.col("paired_record").isNotNull() & lost
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -2,37 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.change import quoted
-from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.plans import Keep, at_hand
 from changeledger.reconcile import chain, duplicates, history, pairs
 from changeledger.stages import branches
 from changeledger.stages.reading import union
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
-from changeledger.window import Window
 
 
-def run(spark: SparkSession, feed: Feed, window: Window) -> None:
-    this = Run.begin(spark, feed, window)
-    if this is None:
-        return
-    this.begin_from("normalize")
+@stage
+def run(this: Run) -> None:
+    normalized = this.begin_from("normalize").tables
+    this.control.begin_stage(this.feed.feed, this.window, "reconcile")
     contracts = this.contracts().values()
-    repeated = lake.each(lambda contract: _table(this, contract), contracts)
+    repeated = lake.each(lambda contract: _table(this, contract, normalized), contracts)
     _note_duplicates(this, [records for records in repeated if records is not None])
     _note_breaks(this, contracts)
-    this.mark_done("reconcile")
+    built = {*normalized, *(name for c in contracts for name in this.names[c.table])}
+    if lake.exists(this.spark, this.breaks) and lake.snapshot_of(this.spark, this.breaks, this.branch):
+        built.add(this.breaks)
+    this.finish("reconcile", sorted(built))
 
 
-def _table(this: Run, contract: Contract) -> DataFrame | None:
+def _table(this: Run, contract: Contract, normalized: Mapping[str, int]) -> DataFrame | None:
     """Build one table; return the dispositions of records that told a change again, if there are any."""
     names = this.names[contract.table]
     published = branches.begin(this, names.history, contract)
@@ -40,10 +41,10 @@ def _table(this: Run, contract: Contract) -> DataFrame | None:
     if this.new_changes(contract.table).isEmpty():
         return None
     near = _published_near(this, contract)
-    repeated = _drop_duplicates(this, contract, near)
+    repeated = _drop_duplicates(this, contract, near, normalized[names.changes])
     moved, retold = _join_key_updates(this, contract, near)
     with at_hand() as keep:
-        rows = _build_history(this, contract, published, retold, keep)
+        rows = _build_history(this, contract, _Published(published, retold), keep)
     _build_current(this, contract)
     log.info("%s: %s: %d key updates, history of %s", this.feed.feed, contract.table, moved, rows)
     return repeated
@@ -107,8 +108,13 @@ def _published_near(this: Run, contract: Contract) -> DataFrame | None:
     return None if found.isEmpty() else found
 
 
-def _drop_duplicates(this: Run, contract: Contract, near: DataFrame | None) -> DataFrame | None:
-    """Take changes that are told again off the branch; return the dispositions of their records."""
+def _drop_duplicates(
+    this: Run, contract: Contract, near: DataFrame | None, normalized: int
+) -> DataFrame | None:
+    """Take changes that are told again off the branch; return the dispositions of their records.
+
+    `normalized`: the ledger's snapshot as normalize left it; the branch is about to lose these rows.
+    """
     ledger = this.names[contract.table].changes
     known = None
     if near is not None:
@@ -116,8 +122,7 @@ def _drop_duplicates(this: Run, contract: Contract, near: DataFrame | None) -> D
         known = near.select("change_id").unionByName(
             joined.select(F.col("paired_change_id").alias("change_id"))
         )
-    # As normalize left them: the branch itself is about to lose these rows.
-    new = lake.read(this.spark, ledger, at=this.mark("normalize")).where(F.col("run_id") == this.id)
+    new = lake.read(this.spark, ledger, snapshot=normalized).where(F.col("run_id") == this.id)
     repeated = duplicates.repeated(new, known)
     if repeated.isEmpty():
         return None
@@ -127,7 +132,7 @@ def _drop_duplicates(this: Run, contract: Contract, near: DataFrame | None) -> D
         F.lit(contract.table).alias("table"),
         F.col("record"),
         F.lit(change.DUPLICATE).alias("disposition"),
-        F.lit("delivered_again").alias("reason"),
+        F.lit(change.DELIVERED_AGAIN).alias("reason"),
         F.col("change_id").alias("detail"),
     )
 
@@ -172,42 +177,41 @@ def _join_key_updates(this: Run, contract: Contract, near: DataFrame | None) -> 
     return count, None if retold.isEmpty() else retold
 
 
-def _build_history(
-    this: Run, contract: Contract, published: DataFrame, retold: DataFrame | None, keep: Keep
-) -> str:
-    """Extend the `published` history of the keys touched; rebuild it where changes are older than it has.
+class _Published(NamedTuple):
+    """What is published of a table: its history, and changes of it that are told differently now."""
 
-    `retold`: published changes that are told differently now; the history of their keys is rebuilt.
-    """
+    history: DataFrame
+    retold: DataFrame | None
+
+
+def _build_history(this: Run, contract: Contract, published: _Published, keep: Keep) -> str:
+    """Extend the published history of the keys touched; rebuild it where changes are older than it has."""
     names = this.names[contract.table]
     ledger = lake.read(this.spark, names.changes, this.branch)
     new = history.effects(this.new_changes(contract.table), contract)
     # Of every run: a change may come after the truncate that ended its row.
     truncates = history.truncates(ledger)
     emptyings = None if truncates.isEmpty() else truncates
-    if published.isEmpty():
+    if published.history.isEmpty():
         lake.append(_intervals(this, new, emptyings, contract), names.history, this.branch)
         return "all keys"
     came = None if emptyings is None else history.truncates(this.new_changes(contract.table))
-    seeds, late = _continued(contract, published, new, came, retold)
-    # Asked three times, of which one is enough to search the whole history.
-    keep(seeds)
+    # Asked several times, of which one is enough to search the whole history.
+    seeds = keep(_opened(contract, published, new, came))
+    rebuilt = keep(_rebuilt(this, contract, published, seeds, came))
+    count = rebuilt.count()
+    goes_on = seeds.drop("first", "left_at").join(rebuilt, "key", "left_anti")
+    touched = new.join(rebuilt, "key", "left_anti").unionByName(goes_on)
+    if count:
+        again = history.effects(ledger, contract).join(rebuilt, "key", "left_semi")
+        touched = touched.unionByName(again)
+        # Not all of what they had may come again.
+        same_key = " AND ".join(f"t.{quoted(c.name)} = s.key.{quoted(c.name)}" for c in contract.key)
+        lake.merge(rebuilt, names.history, this.branch, same_key, "WHEN MATCHED THEN DELETE")
     same_row = " AND ".join(
         [f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in contract.key]
         + ["t._sort_key = s._sort_key", "t._change_id = s._change_id"]
     )
-    if retold is not None:
-        lake.delete_intervals(retold.select("change_id"), names.history, this.branch)
-    count = late.count()
-    goes_on = seeds.drop("first").join(late, "key", "left_anti")
-    touched = new.join(late, "key", "left_anti").unionByName(goes_on)
-    if count:
-        again = history.effects(ledger, contract).join(late, "key", "left_semi")
-        touched = touched.unionByName(again)
-    if count and emptyings is not None:
-        # A late delete leaves a truncate nothing to end.
-        ended = history.ended_by_truncates(published, late, contract)
-        lake.merge(ended, names.history, this.branch, same_row, "WHEN MATCHED THEN DELETE")
     lake.merge(
         _intervals(this, touched, emptyings, contract),
         names.history,
@@ -218,30 +222,43 @@ def _build_history(
     return f"{count} keys with late changes"
 
 
-def _continued(
-    contract: Contract, published: DataFrame, new: DataFrame, came: DataFrame | None, retold: DataFrame | None
-) -> tuple[DataFrame, DataFrame]:
-    """The open intervals of the keys touched, as effects; and the keys whose history is no continuation.
+def _opened(contract: Contract, published: _Published, new: DataFrame, came: DataFrame | None) -> DataFrame:
+    """The open intervals of the keys touched, as effects, with the `firsts` of their keys.
 
     `came`: truncates among the run's own changes; None where the table was never emptied.
     """
-    places = new.select("key", "sort_key")
-    rebuilt = [] if retold is None else [retold.select("key")]
+    firsts = history.firsts(new)
     if came is not None:
-        ended = history.alive_at(published, came, contract)
-        places = places.unionByName(ended.select("key", F.lit(None).cast("binary").alias("sort_key")))
-        rebuilt.append(ended.where(~F.col("is_open")).select("key"))
-    first = places.groupBy("key").agg(F.min("sort_key").alias("first"))
-    opened = history.seeds(published.where(F.col("_valid_to").isNull()), contract)
-    seeds = opened.join(first, "key", "inner")
-    late = seeds.where(F.col("first") < F.col("sort_key")).select("key")
-    return seeds, union([late, *rebuilt]).distinct()
+        ended = history.alive_at(published.history, came, contract).select("key")
+        alone = ended.distinct().join(firsts, "key", "left_anti")
+        nothing = (F.lit(None).cast(kind).alias(name) for name, kind in firsts.dtypes if name != "key")
+        firsts = firsts.unionByName(alone.select("key", *nothing))
+    opened = published.history.where(F.col("_valid_to").isNull())
+    return history.seeds(opened, contract).join(firsts, "key", "inner")
+
+
+def _rebuilt(
+    this: Run, contract: Contract, published: _Published, seeds: DataFrame, came: DataFrame | None
+) -> DataFrame:
+    """The keys whose history is no continuation of what is published."""
+    found = [seeds.where(history.is_rebuilt()).select("key")]
+    if published.retold is not None:
+        found.append(published.retold.select("key"))
+    if came is not None:
+        ended = history.alive_at(published.history, came, contract)
+        found.append(ended.where(~F.col("is_open")).select("key"))
+    first = seeds.agg(F.min("first")).collect()[0][0]
+    if first is not None:
+        # History has no trace of a row of a snapshot that showed what was known till now.
+        behind = (F.col("operation") == change.SNAPSHOT) & (F.col("sort_key") > F.lit(first))
+        rows = lake.read(this.spark, this.names[contract.table].changes).where(behind)
+        shown = seeds.select("key", "first").join(rows.select("key", "sort_key"), "key", "inner")
+        found.append(shown.where(F.col("sort_key") > F.col("first")).select("key"))
+    return union(found).distinct()
 
 
 def _intervals(this: Run, touched: DataFrame, emptyings: DataFrame | None, contract: Contract) -> DataFrame:
-    told = touched if emptyings is None else history.emptied(touched, emptyings, contract)
-    has_gaps = not told.where(F.col("gaps").isNotNull()).isEmpty()
-    return history.intervals(told, contract, this.id, carry=has_gaps)
+    return history.intervals(touched, contract, this.id, history.Kinds.of(touched), emptyings)
 
 
 def _build_current(this: Run, contract: Contract) -> None:
@@ -264,8 +281,10 @@ def _build_current(this: Run, contract: Contract) -> None:
         names.current,
         this.branch,
         same_key,
-        # Never older over newer: the position decides, not the order of runs.
+        # Never older over newer: the position decides, not the order of runs. But a row of a snapshot goes
+        # back to the change that brought what it showed, where that comes late.
         "WHEN MATCHED AND s._is_deleted AND s._sort_key >= t._sort_key THEN DELETE "
-        f"WHEN MATCHED AND s._sort_key >= t._sort_key THEN UPDATE SET {values} "
+        "WHEN MATCHED AND (s._sort_key >= t._sort_key OR t._operation = 'snapshot') "
+        f"THEN UPDATE SET {values} "
         f"WHEN NOT MATCHED AND NOT s._is_deleted THEN {insert}",
     )

@@ -82,7 +82,8 @@ def inputs(this: Run) -> list[Input]:
         contract = this.control.contract(this.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
         of_table = planned.where(F.col("table") == row["table"])
-        found.append(Input(contract.table, contract, decoded(of_table, contract)))
+        told = images.fitted(decoded(of_table, contract), contract, contract)
+        found.append(Input(contract.table, contract, told))
     return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -15,21 +16,31 @@ from changeledger.contract import Contract, TableNames, distinct_names
 from changeledger.dialects.base import Dialect, message_record
 from changeledger.dialects.registry import DIALECTS
 from changeledger.errors import ConfigError, StageOrderError
+from changeledger.folders import private_home
 from changeledger.stages.reading import union
-from changeledger.storage import lake
-from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, furthest
+from changeledger.storage import failures, lake
+from changeledger.storage.control import (
+    IN_ORDER,
+    LEASE_SECONDS,
+    Built,
+    ControlStore,
+    WindowRow,
+    built_on_another,
+    furthest,
+    kept,
+)
 from changeledger.storage.releases import complete_releases
 from changeledger.window import Window
 
 log = logging.getLogger("changeledger")
+Result = TypeVar("Result")
 
 # The lake's namespace of what belongs to no feed.
 NAMESPACE = "changeledger"
-_IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
 
 
 def control_store(settings: Settings) -> ControlStore:
-    settings.home.mkdir(parents=True, exist_ok=True)
+    private_home(settings.home)
     return ControlStore(settings.control_url)
 
 
@@ -57,30 +68,36 @@ class Run:
     settings: Settings
     # The feed with all its tables: `feed` has those of the run alone.
     whole: Feed
+    # Where this process builds. Another try of the same window, before or beside it, has another branch.
+    branch: str
+    # Of a stage that judges or publishes: the snapshots that the run has built, and no later ones.
+    snapshots: Mapping[str, int] | None = None
 
     @classmethod
     def begin(cls, spark: SparkSession, feed: Feed, window: Window) -> Run | None:
-        """The run, holding the feed's lease; None when there is nothing left to do for its window."""
+        """The run, holding the feed's lease; None when there is nothing left to do for its window.
+
+        What a crash behind a release's commit point has left, of this window or of another, is completed
+        first: nothing is built on main while it is moved.
+        """
         settings = Settings()
         control = control_store(settings)
-        if not entered(control, feed, window):
-            if control.incomplete_releases(feed.feed):
-                # What a crash behind the commit point has left of this window, or of another.
-                control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
-                complete_releases(spark, control, feed.feed)
-                control.release_lease(feed.feed, window.holder)
+        is_open = entered(control, feed, window)
+        if not is_open and not control.incomplete_releases(feed.feed):
+            return None
+        token = control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+        with kept(control, feed.feed, window.holder):
+            complete_releases(spark, control, feed.feed)
+        if not is_open:
+            control.release_lease(feed.feed, window.holder)
             return None
         lake.create_namespace(spark, feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
-        return cls(spark, asked, window, control, settings, feed)
+        return cls(spark, asked, window, control, settings, feed, f"{window.branch}_{token}")
 
     @property
     def id(self) -> str:
         return self.window.id
-
-    @property
-    def branch(self) -> str:
-        return self.window.branch
 
     @property
     def dialect(self) -> Dialect:
@@ -126,64 +143,87 @@ class Run:
         """The raw rows of one source table of a feed that reads change tables."""
         return f"lake.{self.feed.namespace}.raw_{self.names[table].current.rsplit('.', 1)[1]}"
 
+    def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
+        """The window, stored with the positions that `resolve` gives where it is not stored yet.
+
+        What later stages have built of it is forgotten: they read what is extracted now.
+        """
+        feed, stored = self.feed.feed, self.control.window(self.feed.feed, self.window)
+        if stored is None:
+            stored = self.control.open_window(feed, self.window, *resolve())
+        self.control.begin_stage(feed, self.window, "extract")
+        listed = lake.exists(self.spark, self.replay)
+        self.control.pin_replay(
+            feed, self.window, lake.snapshot_of(self.spark, self.replay, "main") if listed else None
+        )
+        return stored
+
     def opened(self, stage: str) -> WindowRow:
         """The window as extract stored it. Raises StageOrderError when it has not."""
         stored = self.control.window(self.feed.feed, self.window)
         if stored is None:
             raise StageOrderError(
-                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted", _IN_ORDER
+                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted", IN_ORDER
             )
         return stored
 
     @property
-    def built(self) -> list[str]:
+    def written(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""
-        tables = [self.dispositions, self.quarantine, self.pending, self.replay]
+        tables = [self.dispositions, self.quarantine, self.pending]
         tables += [names.changes for names in self.names.values()]
         return [table for table in tables if lake.exists(self.spark, table)]
 
+    def built(self, table: str) -> DataFrame:
+        """The table as the run has built it."""
+        if self.snapshots is None:
+            return lake.read(self.spark, table, self.branch)
+        return lake.read(self.spark, table, snapshot=self.snapshots[table])
+
     def contracts(self) -> dict[str, Contract]:
-        """Contracts of the tables that have a ledger."""
-        stored = {t: self.control.contract(self.feed.feed, t) for t in self.names}
+        """Contracts of the tables that have a ledger: as released, or as normalize has found them since."""
+        feed = self.feed.feed
+        stored = {**self.control.contracts(feed), **self.control.contracts_of(feed, self.window)}
         return {
-            table: contract
-            for table, contract in stored.items()
-            if contract is not None and lake.exists(self.spark, self.names[table].changes)
+            table: stored[table]
+            for table, names in self.names.items()
+            if table in stored and lake.exists(self.spark, names.changes)
         }
 
-    def mark_done(self, stage: str) -> None:
-        """Tag the branch as the stage leaves it: the next one starts there, however often it is tried."""
-        lake.each(lambda table: lake.tag_branch(self.spark, table, self.mark(stage), self.branch), self.built)
+    def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
+        """Keep what the stage has built of these tables, and by which contracts."""
+        found = lake.heads(self.spark, tables, self.branch)
+        missing = set(tables) - found.keys()
+        assert not missing, f"every stage makes its branches: {missing}"
+        self.control.finish_stage(self.feed.feed, self.window, stage, Built(self.branch, found), contracts)
 
-    def mark(self, stage: str) -> str:
-        return f"{stage}_{self.id}"
-
-    def begin_from(self, stage: str) -> None:
-        """Put the branch back to where `stage` left it. Raises StageOrderError when it is not done."""
-        self.require_done(stage)
-        lake.each(lambda table: lake.branch_at(self.spark, table, self.branch, self.mark(stage)), self.built)
-
-    def require_done(self, stage: str) -> None:
-        """Raises StageOrderError when `stage` has not been run to its end on this window."""
-        stored = self.opened(stage)
-        done = (
-            lake.exists(self.spark, self.dispositions)
-            and lake.snapshot_of(self.spark, self.dispositions, self.mark(stage)) is not None
+    def begin_from(self, stage: str) -> Built:
+        """Begin this process' branch where `stage` has left its own; see `require_done`."""
+        done = self.require_done(stage)
+        lake.each(
+            lambda table: lake.branch_at(self.spark, table, self.branch, done.tables[table]), done.tables
         )
-        if not done:
+        return done
+
+    def require_done(self, stage: str) -> Built:
+        """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
+        stored = self.opened(stage)
+        done = self.control.stage(self.feed.feed, self.window, stage)
+        if done is None:
             raise StageOrderError(
-                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", _IN_ORDER
+                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", IN_ORDER
             )
         if not self.control.stands_on_main(stored):
-            raise StageOrderError(
-                f"{self.feed.feed}: since the window {self.id} was built, another was released or the "
-                "tables were maintained: what it has built would undo that",
-                "run it again from normalize: in Airflow clear normalize with what follows it",
-            )
+            raise StageOrderError(*built_on_another(self.feed.feed, self.id))
+        return done.built
+
+    def at(self, done: Built) -> Run:
+        """The run as that stage has left it, whatever was written on its branch since."""
+        return replace(self, branch=done.branch, snapshots=done.tables)
 
     def new_changes(self, table: str) -> DataFrame:
         """The ledger rows of this run, on its branch."""
-        return lake.read(self.spark, self.names[table].changes, self.branch).where(F.col("run_id") == self.id)
+        return self.built(self.names[table].changes).where(F.col("run_id") == self.id)
 
     def raw_records(self) -> DataFrame:
         """`record` of everything that the run accounts for: new, asked for again, pending, and repairs."""
@@ -207,6 +247,19 @@ class Run:
         )
         return new.unionByName(_not_read(again, new).select(*new.columns))
 
+    def received(self) -> dict[str, int]:
+        """The window's own raw rows, by the source that they were read from (`SourceRead.source`)."""
+        place = F.concat("topic", F.lit("["), F.col("partition").cast("string"), F.lit("]"))
+        sources = {self.raw_messages: place} | {
+            self.raw_table(table): F.col("_instance") for table in self.names
+        }
+        counts = [
+            lake.read(self.spark, raw).where(F.col("run_id") == self.id).groupBy(name.alias("source")).count()
+            for raw, name in sources.items()
+            if lake.exists(self.spark, raw)
+        ]
+        return dict(union(counts).collect())
+
     def waiting(self) -> DataFrame | None:
         """Messages that earlier windows have left to wait, with their `record`; None where there are none.
 
@@ -219,9 +272,12 @@ class Run:
 
     def replayed(self) -> DataFrame | None:
         """The records asked for again; None where there are none."""
-        if self.window.request.partial or not lake.exists(self.spark, self.replay):
+        if self.window.request.partial:
             return None
-        asked = lake.read(self.spark, self.replay)
+        listed = self.opened("extract").replay_snapshot
+        if listed is None:
+            return None
+        asked = lake.read(self.spark, self.replay, snapshot=listed)
         return None if asked.isEmpty() else asked
 
     def planned(self) -> DataFrame | None:
@@ -250,6 +306,24 @@ class Run:
         raws = [self.raw_messages, *map(self.raw_table, self.names)]
         there = [lake.read(self.spark, raw) for raw in raws if lake.exists(self.spark, raw)]
         return all(rows.where(F.col("run_id") == self.id).isEmpty() for rows in there)
+
+
+def stage(work: Callable[[Run], Result]) -> Callable[[SparkSession, Feed, Window], Result | None]:
+    """The frame of a stage: `work` on a run that holds its feed's lease meanwhile.
+
+    It gives None without work when nothing is left to do for the window.
+    """
+
+    @wraps(work)
+    def run(spark: SparkSession, feed: Feed, window: Window) -> Result | None:
+        with failures.named(feed.connection):
+            this = Run.begin(spark, feed, window)
+        if this is None:
+            return None
+        with kept(this.control, feed.feed, window.holder), failures.named(feed.connection):
+            return work(this)
+
+    return run
 
 
 def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:

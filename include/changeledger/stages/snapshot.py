@@ -68,6 +68,7 @@ class _Reading(NamedTuple):
         return _Moment(_utc(row["at"]), None if row["lsn"] is None else bytes(row["lsn"]))
 
     def table(self, contract: Contract) -> tuple[str, dict[str, Any]]:
+        log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema, schema), name)
         there = self.database.columns(self.spark, sql.header(sql.source_table(*place)))

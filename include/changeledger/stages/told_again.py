@@ -62,8 +62,8 @@ class _Told(NamedTuple):
 def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> ProofRow:
     feed, release, table = told.feed, told.release, told.contract.table
     names, tag = TableNames.of(feed.namespace, table), release_tag(release.id)
-    history = lake.read(spark, names.history, at=tag)
-    judged = keep(told_again.judged(history, told.contract, told.runs))
+    history, ledger = (lake.read(spark, name, at=tag) for name in (names.history, names.changes))
+    judged = keep(told_again.judged(history, ledger, told.contract, told.runs))
     counts = dict.fromkeys(COUNTED, 0)
     for row in judged.groupBy("verdict").count().collect():
         counts[row["verdict"]] += row["count"]
@@ -85,7 +85,7 @@ def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> Proo
     )
     if is_wrong:
         wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
-        keeper.drifts(_with_change(wrong, lake.read(spark, names.changes, at=tag)), made)
+        keeper.drifts(_with_change(wrong, ledger), made)
     keeper.save(made)
     return made
 

@@ -70,9 +70,9 @@ def run(
     if drifted:
         raise PublishedDrifts(
             "; ".join(f"{row.feed} {row.table}: {told(row.counts)}" for row in drifted),
-            f"open the page {database.proofs(settings)}, or query {DRIFT}: what each row is, what it should "
-            f"be, and since which change; {REPAIRS} has the changes that would mend it, which a run of the "
-            "feed's DAG with the mode `repair` applies",
+            f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
+            f"is, what it should be, and since which change; {REPAIRS} has the changes that would mend it, "
+            "which a run of the feed's DAG with the mode `repair` applies",
         )
     return rows
 
@@ -136,18 +136,34 @@ class _Reading:
     source: Verify
 
     def prove(self, keeper: Keeper, tables: Sequence[_Table], what: str) -> list[ProofRow]:
-        """What waits, else all tables by what is read now."""
+        """What waits, else all tables by what is read now.
+
+        The source is also read where trying again leaves all that waits as it is, and not all feeds wait: a
+        feed that has been paused does not keep the others from their proofs.
+        """
+        rows = [] if what == NEW else self._waiting(keeper, tables)
+        behind = {row.feed for row in rows if row.outcome == WAITING}
+        is_stuck = all(row.outcome == WAITING for row in rows) and behind != {one.feed.feed for one in tables}
+        if what == KEPT or not tables or (rows and not is_stuck):
+            return rows
+        if behind:
+            names = ", ".join(sorted(behind))
+            log.info("%s: %s still wait; the source is read for the others", self.database, names)
+        snapshot = take(self.spark, self.database, self.source, _contracts(tables))
+        self.control.save_snapshot(snapshot)
+        return self._proved(keeper, snapshot, tables)
+
+    def _waiting(self, keeper: Keeper, tables: Sequence[_Table]) -> list[ProofRow]:
+        """What waits, by what was read before."""
         snapshot = _kept(self.control, self.database, self.source)
-        todo = [] if snapshot is None or what == NEW else _unproved(self.control, snapshot, tables)
+        todo = [] if snapshot is None else _unproved(self.control, snapshot, tables)
         if snapshot is None or not todo:
-            if what == KEPT or not tables:
-                log.info("%s: nothing waits to be proved", self.database)
-                return []
-            snapshot = take(self.spark, self.database, self.source, _contracts(tables))
-            self.control.save_snapshot(snapshot)
-            todo = [*tables]
-        proving = _Proving(self.spark, keeper, self.source, snapshot)
-        return lake.each(proving.table, todo)
+            log.info("%s: nothing waits to be proved", self.database)
+            return []
+        return self._proved(keeper, snapshot, todo)
+
+    def _proved(self, keeper: Keeper, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
+        return lake.each(_Proving(self.spark, keeper, self.source, snapshot).table, tables)
 
 
 @dataclass(frozen=True)
@@ -158,6 +174,7 @@ class _Proving:
     snapshot: SnapshotRow
 
     def table(self, one: _Table) -> ProofRow:
+        log.info("%s: %s: comparing with what was read at %s", one.feed.feed, one.table, self.snapshot.until)
         asked = self._proof(one)
         first = proof.tried(asked).collect()[0]
         counts = dict.fromkeys(COUNTED, 0) | {
@@ -168,6 +185,10 @@ class _Proving:
         }
         row = self._row(one, counts)
         if first["differing"] or first["apart"]:
+            log.info(
+                "%s: %s: %d of %d parts and %d keys are looked at row by row",
+                one.feed.feed, one.table, len(first["differing"]), first["buckets"], first["apart"],
+            )  # fmt: skip
             with at_hand() as keep:
                 judged = keep(proof.judged(asked, first["differing"]))
                 for verdict, n in _counted(judged).items():

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
-from sqlalchemy import Select
+from sqlalchemy import Select, func, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config import Connection
 from changeledger.errors import ConfigError, SourceUnavailable
+from changeledger.storage import jdbc_tls
 
 _FETCH_ROWS = "10000"
 _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
@@ -20,6 +24,38 @@ _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
     "postgres": (postgresql.dialect, "org.postgresql.Driver"),
     "sqlite": (sqlite.dialect, "org.sqlite.JDBC"),
 }
+
+
+# What a host and a database may be called: nothing that ends a part of a JDBC URL and begins another.
+_HOST = re.compile(r"[\w.\-:\[\]\\]+\Z")
+_PATH = re.compile(r"[^?#;\x00-\x1f]+\Z")
+_NAME = re.compile(r"[^;{}/?&#%\x00-\x1f]+\Z")
+_ENCRYPT = ("true", "false", "strict")
+_TRUST = ("true", "false")
+
+
+def _require_plain(conn_id: str, connection: Connection) -> None:
+    """Raises ConfigError where a field of the connection would add properties to the URL.
+
+    A driver's properties can switch its checks off, or name a class that it loads.
+    """
+    extra = connection.extra
+    host = _PATH if connection.conn_type == "sqlite" else _HOST
+    fields = {
+        "host": host.match(connection.host or ""),
+        "schema": connection.conn_type == "sqlite" or _NAME.match(connection.schema_ or ""),
+        "extra.encrypt": str(extra.get("encrypt", "true")).lower() in _ENCRYPT,
+        "extra.trustServerCertificate": str(extra.get("trustServerCertificate", "false")).lower() in _TRUST,
+        "extra.sslmode": str(extra.get("sslmode", "prefer")) in jdbc_tls.SSL_MODES,
+    }
+    wrong = [name for name, is_plain in fields.items() if not is_plain]
+    if wrong:
+        raise ConfigError(
+            f"the connection {conn_id!r} has no usable {', '.join(wrong)}",
+            "the host is a name or address, the schema the database's name, encrypt one of "
+            f"{', '.join(_ENCRYPT)}, trustServerCertificate one of {', '.join(_TRUST)}, "
+            f"sslmode one of {', '.join(jdbc_tls.SSL_MODES)}",
+        )
 
 
 class Database:
@@ -31,6 +67,7 @@ class Database:
                 f"the connection {conn_id!r} has type {connection.conn_type!r}, which is no JDBC database",
                 f"make it one of {', '.join(_DIALECTS)}",
             )
+        _require_plain(conn_id, connection)
         self._conn_id = conn_id
         self._connection = connection
         dialect, self._driver = _DIALECTS[connection.conn_type]
@@ -39,11 +76,13 @@ class Database:
 
     def rows(self, spark: SparkSession, query: Select[Any]) -> list[Row]:
         """The result of a small SELECT, on the driver. Raises SourceUnavailable."""
-        return self._asked(lambda: self.read(spark, [query]).collect())
+        with self._asked():
+            return list(self.read(spark, [query]).collect())
 
     def columns(self, spark: SparkSession, query: Select[Any]) -> list[str]:
         """The names of a result's columns. Raises SourceUnavailable."""
-        return self._asked(lambda: self.read(spark, [query]).columns)
+        with self._asked():
+            return list(self.read(spark, [query]).columns)
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
@@ -52,6 +91,15 @@ class Database:
         for frame in frames[1:]:
             together = together.unionAll(frame)
         return together
+
+    def count(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> int:
+        """How many rows the SELECTs give together, counted by the database. Raises SourceUnavailable."""
+        counts = [
+            select(func.count().label("rows")).select_from(query.order_by(None).subquery("asked"))
+            for query in queries
+        ]
+        with self._asked():
+            return sum(int(row["rows"]) for row in self.read(spark, counts).collect())
 
     def sql(self, query: Select[Any]) -> str:
         return str(query.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
@@ -65,6 +113,10 @@ class Database:
             # SQL Server's datetime types have no zone, and get none on the way.
             .option("preferTimestampNTZ", "true")
         )
+        if self._connection.conn_type == "postgres":
+            # It prints moments in the session's zone, which would be that of this machine.
+            reader = reader.option("sessionInitStatement", "SET TIME ZONE 'UTC'")
+            reader = reader.options(**jdbc_tls.postgres_properties(self._conn_id, self._connection))
         if self._connection.login:
             reader = reader.option("user", self._connection.login)
             reader = reader.option("password", self._connection.password or "")
@@ -86,10 +138,14 @@ class Database:
             else f"jdbc:postgresql://{at}/{place.schema_}"
         )
 
-    def _asked(self, ask: Any) -> list[Any]:
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
         try:
-            return list(ask())
-        except PySparkException as error:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
+            if cause is not None:
+                raise cause from error
             reason = str(error).splitlines()[0][:300]
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {reason}",

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+)
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config import Connection
-from changeledger.errors import ConfigError, GapError, SourceUnavailable
+from changeledger.errors import ChangeledgerError, SourceUnavailable
+from changeledger.storage import kafka_errors
+from changeledger.storage.kafka_records import FirstMessages, first_messages
+from changeledger.storage.kafka_settings import checked, java_settings
 from changeledger.storage.schema_registry import PREFIX
 
+log = logging.getLogger("changeledger")
+
 Offsets = dict[str, dict[str, int]]
+# Hashes of records, likewise.
+Fingerprints = dict[str, dict[str, str | None]]
 
 _TIMEOUT_SECONDS = 20.0
 # Records a Spark task reads; a topic of one partition is then still read by every core.
 _RECORDS_PER_TASK = 250_000
+# Errors of librdkafka in the background, which are repeated a hundred times a second.
+_COMPLAINTS = 20
 
 
 class Kafka:
@@ -31,15 +58,12 @@ class Kafka:
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
         settings = {k: v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
-        if "bootstrap.servers" not in settings:
-            raise ConfigError(
-                f"the connection {conn_id!r} names no bootstrap.servers",
-                'put {"bootstrap.servers": "host:port,..."} into its extra',
-            )
         self._conn_id = conn_id
-        self._settings = {str(k): v for k, v in settings.items()}
+        self._settings = checked(conn_id, settings)
+        self._complaints: deque[str] = deque(maxlen=_COMPLAINTS)
         # librdkafka logs each failed attempt; the error that ends the stage says it once.
-        self._admin = AdminClient({**self._settings, "log_level": 0})
+        self._quiet: dict[str, Any] = {**self._settings, "log_level": 0, "error_cb": self._complain}
+        self._admin = AdminClient(self._quiet)
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
         """Topics that are there and match a name or a pattern with `*`."""
@@ -50,23 +74,54 @@ class Kafka:
     def earliest(self, topics: Iterable[str]) -> Offsets:
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def latest(self, topics: Iterable[str]) -> Offsets:
-        """Behind the last message that a reader may see: open transactions are not."""
-        return self._offsets(topics, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    def latest(self, topics: Iterable[str], *, committed: bool = True) -> Offsets:
+        """Behind the last message that a reader may see: those of open transactions are not; or all."""
+        return self._offsets(topics, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
 
     def at(self, topics: Iterable[str], time: datetime) -> Offsets:
         """The first offset with that time or a later one; behind the last message where there is none."""
         topics = list(topics)
-        found = self._offsets(topics, OffsetSpec.for_timestamp(int(time.timestamp() * 1000)))
+        found = self._offsets(topics, _from(time))
         end = self.latest(topics)
         return {
             topic: {p: min(o, end[topic][p]) if o >= 0 else end[topic][p] for p, o in partitions.items()}
             for topic, partitions in found.items()
         }
 
+    def until(self, topics: Iterable[str], time: datetime) -> Offsets:
+        """Behind the last message of that time, for a window's end.
+
+        A message whose own time has not come says nothing of where a time ends, and must not keep what
+        follows it from being read: there it is behind the last message of all.
+        """
+        topics, now = list(topics), datetime.now(UTC)
+        ends, last = self.at(topics, time), self.latest(topics)
+        if time > now:
+            return ends
+        for place, found in self._listed(topics, _from(time)).items():
+            stamp = _moment(found.timestamp)
+            topic, partition = place.topic, str(place.partition)
+            if found.offset >= 0 and stamp is not None and stamp > now:
+                log.warning(
+                    "%s[%s]: the message at offset %d has the time %s, which has not come: its producer's "
+                    "clock is ahead; all that follows it is read, too",
+                    topic, partition, found.offset, stamp.isoformat(),
+                )  # fmt: skip
+                ends[topic][partition] = last[topic][partition]
+        return ends
+
+    def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
+        """The time of the first message at each offset or behind it, committed or not; None where none is."""
+        return {
+            topic: {p: None if one is None else _time(one) for p, one in partitions.items()}
+            for topic, partitions in self._first("read_uncommitted", places).items()
+        }
+
     def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
         """Messages of `[start, end)` with their headers, as received. Raises when some are gone."""
-        options = {f"kafka.{name}": str(value) for name, value in _java_settings(self._settings).items()}
+        options = {
+            f"kafka.{name}": value for name, value in java_settings(self._conn_id, self._settings).items()
+        }
         wanted = {topic: partitions for topic, partitions in end.items() if partitions}
         first = {t: {p: start.get(t, {}).get(p, 0) for p in partitions} for t, partitions in wanted.items()}
         return (
@@ -82,8 +137,78 @@ class Kafka:
             .load()
         )
 
-    def _offsets(self, topics: Iterable[str], spec: OffsetSpec) -> Offsets:
-        def ask() -> Offsets:
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Meanwhile Spark reads: raises ConfigError for what its client says against the connection."""
+        try:
+            yield
+        except (PySparkException, Py4JJavaError) as error:
+            cause = kafka_errors.explained(self._conn_id, self._servers, str(error))
+            if cause is None:
+                raise
+            raise cause from error
+
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """Those whose cleanup.policy removes older messages of a key; none where the login may not ask."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not resources:
+            return set()
+        found = set()
+        for resource, future in self._admin.describe_configs(resources).items():
+            try:
+                policy = future.result(_TIMEOUT_SECONDS).get("cleanup.policy")
+            except KafkaException:
+                # DESCRIBE_CONFIGS is a right of its own, and some services lack the call.
+                continue
+            if policy is not None and "compact" in str(policy.value):
+                found.add(resource.name)
+        return found
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Each topic's id, which a topic that is created again does not have; empty where there is none."""
+        names = list(topics)
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(names))
+        found = {}
+        for topic, future in futures.items():
+            try:
+                found[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
+            except KafkaException:
+                found[topic] = ""
+        return {topic: "" if set(told) <= set("A=") else told for topic, told in found.items()}
+
+    def fingerprints(self, behind: Offsets) -> Fingerprints:
+        """A hash of the record before each offset; None where none is there (a mark of a transaction)."""
+        found = self._first(
+            "read_committed", {t: {p: o - 1 for p, o in ps.items() if o > 0} for t, ps in behind.items()}
+        )
+        return {
+            topic: {
+                p: None if one is None or one.offset() != behind[topic][p] - 1 else _hash(one)
+                for p, one in ps.items()
+            }
+            for topic, ps in found.items()
+        }
+
+    def _first(self, isolation: str, places: Offsets) -> FirstMessages:
+        try:
+            return first_messages(self._quiet, isolation, places, _TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def _offsets(self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True) -> Offsets:
+        found: Offsets = {}
+        for place, told in self._listed(topics, spec, committed=committed).items():
+            found.setdefault(place.topic, {})[str(place.partition)] = told.offset
+        return found
+
+    def _listed(
+        self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
             described = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
             wanted = {
                 TopicPartition(topic, partition): spec
@@ -93,78 +218,57 @@ class Kafka:
             if not wanted:
                 return {}
             futures = self._admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_TIMEOUT_SECONDS
+                wanted, isolation_level=isolation, request_timeout=_TIMEOUT_SECONDS
             )
-            found: Offsets = {}
-            for place, future in futures.items():
-                found.setdefault(place.topic, {})[str(place.partition)] = future.result().offset
-            return found
+            return {place: future.result() for place, future in futures.items()}
 
-        offsets: Offsets = self._asked(ask)
-        return offsets
+        listed: dict[TopicPartition, ListOffsetsResultInfo] = self._asked(ask)
+        return listed
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:
             return ask()
         except KafkaException as error:
-            raise SourceUnavailable(
-                f"Kafka at {self._settings['bootstrap.servers']} does not answer: {error.args[0]}",
-                f"check that the broker runs, and the connection {self._conn_id!r}",
-            ) from error
+            raise self._unavailable(error) from error
 
+    @property
+    def _servers(self) -> str:
+        return self._settings["bootstrap.servers"]
 
-def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where messages behind the last release are gone, naming them."""
-    holes = []
-    for topic, partitions in wanted.items():
-        if topic not in earliest:
-            holes.append(f"the topic {topic} is gone")
-            continue
-        for partition, offset in partitions.items():
-            low, high = earliest[topic].get(partition), latest[topic].get(partition)
-            if low is None or high is None:
-                holes.append(f"{topic}[{partition}] is gone")
-            elif low > offset:
-                holes.append(f"{topic}[{partition}]: offsets {offset} to {low - 1} were removed by retention")
-            elif high < offset:
-                holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was made anew")
-    if holes:
-        raise GapError(
-            f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
-            "take a new snapshot into the topics and start the feed anew (docs/operate.md, 'A gap')",
+    def _complain(self, error: KafkaError) -> None:
+        """What librdkafka says in the background: why a request that ran out of time did."""
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._complaints.append(repr(error))
+
+    def _unavailable(self, error: KafkaException) -> ChangeledgerError:
+        # Its errors come by then.
+        self._admin.poll(0)
+        said = "\n".join((repr(error.args[0]), *self._complaints))
+        cause = kafka_errors.explained(self._conn_id, self._servers, said)
+        return cause or SourceUnavailable(
+            f"Kafka at {self._servers} does not answer: {error.args[0]}",
+            f"check that the broker runs, and the connection {self._conn_id!r}",
         )
 
 
-def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where a window that somebody asked for reaches below what the topics still keep.
-
-    `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
-    first that was there. A partition that holds nothing tells nothing.
-    """
-    below = [
-        f"{topic}[{partition}] begins at offset {low}"
-        for topic, partitions in needed.items()
-        for partition, offset in partitions.items()
-        if offset == (low := earliest[topic][partition]) and 0 < low < latest[topic][partition]
-    ]
-    if below:
-        raise GapError(
-            f"{feed}: the window reaches below what the source still keeps: {'; '.join(below)}",
-            "choose a later start; what earlier runs have read is in the feed's table raw",
-        )
+def _from(time: datetime) -> OffsetSpec:
+    spec: OffsetSpec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
+    return spec
 
 
-def _java_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """librdkafka's names of a login as those of the Java client that Spark uses."""
-    java = {k: v for k, v in settings.items() if not k.startswith("sasl.") or k == "sasl.mechanism"}
-    if "sasl.username" in settings:
-        mechanism = str(settings.get("sasl.mechanism", "PLAIN"))
-        module = "scram.ScramLoginModule" if mechanism.startswith("SCRAM") else "plain.PlainLoginModule"
-        user, password = (
-            json.dumps(str(settings.get(f"sasl.{name}", ""))) for name in ("username", "password")
-        )
-        java["sasl.mechanism"] = mechanism
-        java["sasl.jaas.config"] = (
-            f"org.apache.kafka.common.security.{module} required username={user} password={password};"
-        )
-    return java
+def _time(message: Message) -> datetime | None:
+    return _moment(message.timestamp()[1])
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    """None where a message has no time; the last one that there is where it is beyond the calendar."""
+    try:
+        return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _hash(message: Message) -> str:
+    parts = (message.key(), message.value())
+    hashed = hashlib.sha256(b"".join(b"-" if p is None else b"%d:" % len(p) + bytes(p) for p in parts))
+    return hashed.hexdigest()[:32]

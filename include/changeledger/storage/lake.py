@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import reduce
 from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -79,6 +80,26 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
         spark.sql(f"ALTER TABLE {table} {what}")
 
 
+def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
+    """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
+    another type: a run has added them that was never released. True where there were some."""
+    if not exists(spark, table):
+        return False
+    there, wanted = spark.table(table).schema, no_rows(spark, columns).schema
+    other = [path for path, _, is_new in _different(wanted, there) if is_new]
+    other += [path for path, _, is_new in _different(there, wanted) if not is_new]
+    if not other:
+        return False
+    published = heads(spark, [table], "main").get(table)
+    if published is None:
+        return False
+    added = set(added_since(spark, table, published))
+    gone = [path for path in other if path in added]
+    for path in gone:
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
+    return bool(gone)
+
+
 def _different(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
     """Path, type, and whether it is new, of each field that `there` lacks or has in a narrower type."""
     known = {field.name.lower(): field for field in there}
@@ -111,8 +132,19 @@ def read(
     if at is not None:
         return spark.table(f"{table}.tag_{at}")
     if snapshot is not None:
-        return spark.read.option("snapshot-id", str(snapshot)).table(table)
+        return _alone(spark.read.option("snapshot-id", str(snapshot)).table(table), table, snapshot)
     return spark.table(on_branch(table, branch) if branch else table)
+
+
+def _alone(rows: DataFrame, table: str, snapshot: int) -> DataFrame:
+    """`rows` of a snapshot by a view, which Spark analyses by itself.
+
+    Over Connect a query is analysed as a whole, and Spark looks up each of its tables once, whatever its
+    options: main beside a snapshot would be that snapshot, or the snapshot main.
+    """
+    name = f"at_{snapshot}_{table.replace('.', '_')}"
+    rows.createOrReplaceTempView(name)
+    return rows.sparkSession.table(name)
 
 
 def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
@@ -136,17 +168,32 @@ def added_since(spark: SparkSession, table: str, snapshot: int) -> list[tuple[st
     return [path for path, _, is_new in _different(there, spark.table(table).schema) if is_new]
 
 
-def branch_at(spark: SparkSession, table: str, branch: str, tag_name: str) -> None:
-    """The branch as it was when it was tagged."""
-    at = snapshot_of(spark, table, tag_name)
-    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)} AS OF VERSION {at}")
+def branch_at(spark: SparkSession, table: str, branch: str, snapshot: int) -> None:
+    """The branch, at that snapshot."""
+    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)} AS OF VERSION {snapshot}")
 
 
-def tag_branch(spark: SparkSession, table: str, name: str, branch: str) -> None:
-    """Tag where the branch is now."""
-    at = snapshot_of(spark, table, branch)
-    assert at is not None, "every stage begins by making its branches"
-    tag(spark, table, name, at)
+def heads(spark: SparkSession, tables: Iterable[str], ref: str) -> dict[str, int]:
+    """The snapshot that a branch or tag names, by table, of the tables that have it."""
+    found = [
+        spark.table(f"{table}.refs").where(F.col("name") == ref).select(F.lit(table), "snapshot_id")
+        for table in tables
+    ]
+    return {row[0]: int(row[1]) for row in reduce(DataFrame.union, found).collect()} if found else {}
+
+
+def branches_of(spark: SparkSession, tables: Iterable[str], prefix: str) -> dict[str, list[str]]:
+    """The branches whose names begin so, by table."""
+    found = [
+        spark.table(f"{table}.refs")
+        .where((F.col("type") == "BRANCH") & F.col("name").startswith(prefix))
+        .select(F.lit(table), "name")
+        for table in tables
+    ]
+    by_table: dict[str, list[str]] = {}
+    for table, name in reduce(DataFrame.union, found).collect() if found else ():
+        by_table.setdefault(table, []).append(name)
+    return by_table
 
 
 def snapshot_of(spark: SparkSession, table: str, ref: str) -> int | None:
@@ -196,11 +243,6 @@ def delete_records(records: DataFrame, table: str, branch: str) -> None:
     merge(records, table, branch, "t.run_id = s.run_id AND t.record = s.record", _DELETE)
 
 
-def delete_intervals(changes: DataFrame, table: str, branch: str) -> None:
-    """Take the rows of these `change_id`s off a history's branch."""
-    merge(changes, table, branch, "t._change_id = s.change_id", _DELETE)
-
-
 _DELETE = "WHEN MATCHED THEN DELETE"
 
 
@@ -223,10 +265,33 @@ def _view(rows: DataFrame, table: str) -> str:
     return name
 
 
-def move_main(spark: SparkSession, table: str, branch: str, snapshot: int) -> None:
-    """Fast-forward main to the branch. Done already, it changes nothing."""
-    if snapshot_of(spark, table, "main") != snapshot:
-        spark.sql(f"CALL lake.system.fast_forward('{table}', 'main', '{branch}')")
+def move_main(spark: SparkSession, table: str, to: str) -> None:
+    """Fast-forward main to where the tag is. Done already, it changes nothing."""
+    spark.sql(f"CALL lake.system.fast_forward('{table}', 'main', '{to}')")
+
+
+def set_main(spark: SparkSession, table: str, snapshot: int) -> None:
+    """Main at that snapshot, whatever it was."""
+    spark.sql(f"CALL lake.system.set_current_snapshot(table => '{table}', snapshot_id => {snapshot})")
+
+
+def built_on(spark: SparkSession, snapshots: Mapping[str, int]) -> dict[str, set[int]]:
+    """By table the snapshot and those that it was built on, as far as they are kept. One query for all."""
+    found = [
+        spark.table(f"{table}.snapshots").select(F.lit(table), "snapshot_id", "parent_id")
+        for table in snapshots
+    ]
+    parents: dict[str, dict[int, int | None]] = {table: {} for table in snapshots}
+    for table, snapshot, parent in reduce(DataFrame.union, found).collect() if found else ():
+        parents[table][snapshot] = parent
+    lineages: dict[str, set[int]] = {}
+    for table, snapshot in snapshots.items():
+        at: int | None = snapshot
+        lineage = lineages.setdefault(table, set())
+        while at is not None and at in parents[table]:
+            lineage.add(at)
+            at = parents[table][at]
+    return lineages
 
 
 def tag(spark: SparkSession, table: str, name: str, snapshot: int) -> None:
@@ -267,7 +332,7 @@ def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
     spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}')")
 
 
-def drop_run(spark: SparkSession, table: str, branch: str, tags: Iterable[str]) -> None:
-    """Forget the branch of a run and the tags of its stages."""
-    drop_tags(spark, table, tags)
-    spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")
+def drop_branches(spark: SparkSession, table: str, branches: Iterable[str]) -> None:
+    # One after the other: commits of one table disturb each other.
+    for branch in branches:
+        spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")

@@ -1,12 +1,30 @@
-"""What follows a release's commit point: moving main of every table, and tagging it."""
+"""What follows a release's commit point: tagging every table, the pointer to the release, moving main.
+
+All tags stand before the pointer names the release, and the pointer names it before the first main moves.
+So a reader who takes the pointer's newest release and reads by its tag has all tables of one release at any
+moment; a reader of several mains may find some moved and others not yet.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from collections.abc import Mapping
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.errors import ReleaseStuck
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ReleaseRow
 from changeledger.window import branch_of
+
+# The pointer of a feed: one row for each release, the newest last.
+RELEASE_COLUMNS = (
+    ("release", "bigint"),
+    ("tag", "string"),
+    ("window_start", "timestamp"),
+    ("window_end", "timestamp"),
+    ("released_at", "timestamp"),
+)
 
 
 def release_tag(release_id: int) -> str:
@@ -14,21 +32,81 @@ def release_tag(release_id: int) -> str:
     return f"release_{release_id}"
 
 
-def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
-    """Move and tag every table of a committed release. Each step may have been done already."""
-    branch = branch_of(release.window_id)
-    stages = [f"{stage}_{release.window_id}" for stage in ("normalize", "reconcile")]
+def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *, force: bool = False) -> None:
+    """Tag and move every table of a committed release. Each step may have been done already.
 
-    def move(table: str) -> None:
-        lake.move_main(spark, table, branch, release.tables[table])
-        lake.tag(spark, table, release_tag(release.id), release.tables[table])
-
-    lake.each(move, release.tables)
+    Raises ReleaseStuck where somebody else has written a table's main meanwhile; with `force` that table's
+    main becomes what was audited all the same, and what it was stays under the tag `displaced_<id>`.
+    """
+    tag, tables = release_tag(release.id), release.tables
+    lake.each(lambda table: lake.tag(spark, table, tag, tables[table]), tables)
+    _point_to(spark, control, release)
+    mains = lake.heads(spark, tables, "main")
+    behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
+    stuck = _moved(spark, behind, mains)
+    if stuck and not force:
+        raise _stuck(release, stuck)
+    for table in stuck:
+        lake.tag(spark, table, f"displaced_{release.id}", mains[table])
+        lake.set_main(spark, table, tables[table])
+    lake.each(lambda table: lake.move_main(spark, table, tag), [t for t in behind if t not in stuck])
+    _take_off_replay_list(spark, control, release)
     control.complete_release(release.id)
-    lake.each(lambda table: lake.drop_run(spark, table, branch, stages), release.tables)
+    built = lake.branches_of(spark, tables, branch_of(release.window_id))
+    lake.each(lambda one: lake.drop_branches(spark, *one), built.items())
 
 
 def complete_releases(spark: SparkSession, control: ControlStore, feed: str) -> None:
     """Finish what a crash between the commit point and the last table has left."""
     for release in control.incomplete_releases(feed):
         complete(spark, control, release)
+
+
+def require_mains(spark: SparkSession, feed: str, tables: dict[str, int]) -> None:
+    """Raises ReleaseStuck unless main of every table is what its snapshot was built on."""
+    moved = _moved(spark, tables, lake.heads(spark, tables, "main"))
+    if moved:
+        raise ReleaseStuck(
+            f"{feed}: since the run was built, somebody else has written main of {', '.join(sorted(moved))}",
+            "nothing was released. Find out who writes there, then run the window again from normalize: in "
+            "Airflow clear normalize with what follows it",
+        )
+
+
+def _moved(spark: SparkSession, tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
+    """The tables whose main is not what their snapshot was built on."""
+    lineages = lake.built_on(spark, tables)
+    return [table for table in tables if table in mains and mains[table] not in lineages[table]]
+
+
+def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
+    return ReleaseStuck(
+        f"{release.feed}: release {release.id} is committed, and somebody else has written main of "
+        f"{', '.join(sorted(tables))} before it could be moved",
+        f"find out who writes there, then `changeledger release complete {release.feed} --force`: main "
+        f"becomes what was audited, and what it was stays readable by the tag displaced_{release.id}",
+    )
+
+
+def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+    """Name the release in the feed's table of releases, once."""
+    pointer = next(iter(release.tables)).rsplit(".", 1)[0] + ".releases"
+    lake.create(spark, pointer, RELEASE_COLUMNS)
+    if not lake.read(spark, pointer).where(F.col("release") == release.id).isEmpty():
+        return
+    window = control.window_row(release.feed, release.window_id)
+    assert window is not None, "a release is of a window"
+    row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
+    kinds = ", ".join(f"{name} {kind}" for name, kind in RELEASE_COLUMNS)
+    lake.append(spark.createDataFrame([row], kinds), pointer)
+
+
+def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+    """The records that the run has read again; what was asked for since stays on the list."""
+    window = control.window_row(release.feed, release.window_id)
+    if window is None or window.replay_snapshot is None:
+        return
+    listed = next(iter(release.tables)).rsplit(".", 1)[0] + ".replay"
+    read: DataFrame = lake.read(spark, listed, snapshot=window.replay_snapshot)
+    if not read.isEmpty():
+        lake.delete_records(read, listed, "main")

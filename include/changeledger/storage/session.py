@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from changeledger.config import Settings
 from changeledger.errors import ConfigError
+from changeledger.folders import private_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,7 +144,7 @@ def spark_session(app_name: str) -> SparkSession:
         _allow_deep_plans()
         return SparkSession.builder.remote(remote).getOrCreate()
     settings = Settings()
-    settings.home.mkdir(parents=True, exist_ok=True)
+    private_home(settings.home)
     builder = SparkSession.builder.appName(app_name)
     conf = spark_conf(settings)
     # Under spark-submit the launcher has set the master and the jars before this process began.
@@ -169,6 +170,8 @@ def session_without_lake(app_name: str) -> SparkSession:
 
     _check_versions()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # That of a shell which is to use a lake's server.
+    os.environ.pop("SPARK_REMOTE", None)
     builder = SparkSession.builder.appName(app_name).master("local[*]")
     conf = {
         **_SQL,

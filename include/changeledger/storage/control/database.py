@@ -13,6 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, 
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
 
 from changeledger.errors import ConfigError, SourceUnavailable
+from changeledger.folders import private
 
 MIGRATIONS = Path(__file__).resolve().parents[1] / "migrations"
 BUSY_SECONDS = 30
@@ -111,7 +112,7 @@ def _locked_file(engine: Engine) -> Iterator[None]:
     """Creates the file in WAL mode; the switch to WAL ignores the busy timeout, hence the lock."""
     database = Path(str(engine.url.database)).absolute()
     try:
-        database.parent.mkdir(parents=True, exist_ok=True)
+        private(database.parent)
         lock = database.with_name(f"{database.name}.lock").open("w")
     except OSError as error:
         raise SourceUnavailable(

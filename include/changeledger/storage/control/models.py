@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Integer, MetaData, String, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -62,6 +62,8 @@ class WindowRow(ControlTable):
     asked: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     # The release on which the branch was begun, 0 for none; None once main may be another.
     built_on: Mapped[int | None] = mapped_column(Integer)
+    # The replay list as the window reads it: its snapshot. None: there is no list.
+    replay_snapshot: Mapped[int | None] = mapped_column(BigInteger)
 
     @property
     def released(self) -> bool:
@@ -77,6 +79,85 @@ class WindowRow(ControlTable):
         return Request.model_validate_json(json.dumps(self.asked or {}))
 
 
+class StageRow(ControlTable):
+    """What a stage of a window has built, written when it is done.
+
+    `tables`: each table's snapshot. Of `audit` those that were judged. `contracts`: of `normalize`, by table,
+    as the run builds the tables; a release makes them the feed's.
+    """
+
+    __tablename__ = "stages"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    stage: Mapped[str] = mapped_column(primary_key=True)
+    # The Iceberg branch that has them.
+    branch: Mapped[str]
+    tables: Mapped[dict[str, int]] = mapped_column(JSON)
+    contracts: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+    @property
+    def built(self) -> Built:
+        return Built(self.branch, self.tables)
+
+
+class ReadRow(ControlTable):
+    """One source of a window (a topic's partition, a change table): is it in raw as the source has it?"""
+
+    __tablename__ = "reads"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    # `topic[partition]`, or the change table's name.
+    source: Mapped[str] = mapped_column(primary_key=True)
+    # Offsets, or rows that the source counts, once the raw rows were written.
+    asked: Mapped[int] = mapped_column(BigInteger)
+    # Raw rows.
+    received: Mapped[int] = mapped_column(BigInteger)
+    # Offsets that were removed before the feed has first read the partition.
+    before: Mapped[int] = mapped_column(BigInteger)
+    # Why raw is not what was asked for; None where it is.
+    problem: Mapped[str | None]
+
+
+class SourceMarkRow(ControlTable):
+    """By what a partition is known again: its topic's id, and the last record that was read of it."""
+
+    __tablename__ = "source_marks"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    # The topic's id; empty where the broker has none.
+    identity: Mapped[str]
+    # The offset behind the record, and a hash of it; None where none stands there (a transaction's mark).
+    place: Mapped[int] = mapped_column(BigInteger)
+    fingerprint: Mapped[str | None]
+
+
+class SourceLookRow(ControlTable):
+    """What extract has last seen at a source: see `looks.SourceLook`."""
+
+    __tablename__ = "source_looks"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    read: Mapped[str]
+    end: Mapped[str]
+    behind: Mapped[int | None] = mapped_column(BigInteger)
+    since: Mapped[datetime | None]
+    newest: Mapped[datetime | None]
+    why: Mapped[str | None]
+    at: Mapped[datetime]
+
+
+class Built(NamedTuple):
+    """What a run has built: a snapshot of each table, and the Iceberg branch that has them."""
+
+    branch: str
+    tables: dict[str, int]
+
+
 class PositionRow(ControlTable):
     """How far the releases of a feed reach: the next window begins here."""
 
@@ -89,7 +170,7 @@ class PositionRow(ControlTable):
 
 
 class ContractRow(ControlTable):
-    """A version of a table's contract, and the window in which it was first seen."""
+    """A version of a table's contract, and the window whose release brought it."""
 
     __tablename__ = "contracts"
 
@@ -228,6 +309,8 @@ class ComparisonRow(ControlTable):
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
     # Of equal spans of the time: [agreeing effects, all effects].
     spans: Mapped[list[Any]] = mapped_column(JSON)
+    # reconcile.positions.Positions.as_json; NULL where one of the feeds knows no LSN.
+    positions: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     at: Mapped[datetime]
 
 
@@ -277,6 +360,21 @@ class ProofRow(ControlTable):
     at: Mapped[datetime]
 
 
+class ErasureRow(ControlTable):
+    """That a key was erased from a feed's tables: when, by whom, how many rows of each table of the lake."""
+
+    __tablename__ = "erasures"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    feed: Mapped[str]
+    table: Mapped[str]
+    # SHA-256 of JSON: [table, [[column, value], ...]]. Not the key: it may be a person's.
+    key_hash: Mapped[str]
+    by: Mapped[str]
+    counts: Mapped[dict[str, int]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
 class LeaseRow(ControlTable):
     """Who works on a feed: one writer per table is what the lake's MERGEs need to be right."""
 
@@ -284,4 +382,7 @@ class LeaseRow(ControlTable):
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     holder: Mapped[str]
+    # Grows whenever another process takes the lease; `process` is the one that has it.
+    token: Mapped[int] = mapped_column(Integer)
+    process: Mapped[str]
     expires_at: Mapped[datetime]

@@ -1,0 +1,14 @@
+"""No Airflow DAG: what is wrong in the YAML of feeds and databases, where Airflow shows import errors.
+
+What is broken is left out of the DAGs of the other files, and takes none of the rest with it.
+"""
+
+from changeledger.config import Settings, readable_feeds
+from changeledger.databases import readable_databases
+from changeledger.errors import ConfigError
+
+settings = Settings()
+feeds, of_feeds = readable_feeds(settings.feeds)
+_, of_databases = readable_databases(settings.databases, feeds)
+if errors := [*of_feeds, *of_databases.values()]:
+    raise ConfigError("; ".join(one.message for one in errors), "; ".join(one.remedy for one in errors))

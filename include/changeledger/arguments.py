@@ -1,0 +1,50 @@
+"""The command lines of jobs and commands: their `--help` ends with the exit codes."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, ClassVar
+
+from changeledger import exit_codes
+
+_CODES = "exit codes:\n"
+
+
+class _Help(argparse.HelpFormatter):
+    """Wraps what is text, and keeps the lines of the list of codes."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith(_CODES) else super()._fill_text(text, width, indent)
+
+
+class _Parser(argparse.ArgumentParser):
+    codes: ClassVar[dict[int, str]]
+
+    def __init__(self, **told: Any) -> None:
+        lines = "".join(f"  {code:<4}{meaning}\n" for code, meaning in self.codes.items())
+        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **told)
+
+
+class CommandParser(_Parser):
+    """Of `changeledger`, and of its commands."""
+
+    codes: ClassVar = {
+        0: "done; of compare and verify: and nothing is wrong",
+        1: "stopped: the last lines say why and what to do; of compare and verify also: something is wrong; "
+        "of status: a feed is late",
+        2: "the arguments are wrong",
+    }
+
+
+class JobParser(_Parser):
+    """Of the scripts in `jobs/`: Airflow's task goes on as the code says."""
+
+    codes: ClassVar = {
+        0: "done",
+        1: "a fault of this program or of Spark, with its traceback: try again",
+        exit_codes.FINAL: "stopped, or wrong arguments: the last lines say why and what to do; "
+        "another try stops in the same way",
+        exit_codes.RETRY: "a source does not answer: try again",
+        exit_codes.HELD: "another run holds the feed: come again later",
+        exit_codes.NOTHING: "done, and nothing is left for the stages that follow",
+    }

@@ -1,0 +1,174 @@
+"""Arrow types of the lake's columns, and the few ways in which whole columns are made and moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger import change
+from changeledger.contract import Column, Contract, SqlType
+
+Bools = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.int64]
+
+GAPS = pa.map_(pa.string(), pa.string())
+NAMES = pa.list_(pa.string())
+INSTANT = pa.timestamp("us", tz="UTC")
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+RECORD = pa.struct(
+    [("source", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("row", pa.binary())]
+)
+BREAK = pa.struct([("kind", pa.string()), ("columns", NAMES), ("previous_change_id", pa.string())])
+# A raw Kafka message, as the raw table has it.
+MESSAGE = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", INSTANT),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", HEADERS),
+    ]
+)
+
+_PLAIN: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": INSTANT,
+    "timestamp_ntz": pa.timestamp("us"),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "map<string,string>": GAPS,
+    "array<string>": NAMES,
+    change.RECORD_TYPE: RECORD,
+    change.BREAK_TYPE: BREAK,
+}
+
+
+def arrow_type(spark_type: str) -> pa.DataType:
+    """The Arrow type that Spark exchanges for one of the ledger's types."""
+    if spark_type.startswith("decimal"):
+        sql = SqlType.parse(spark_type)
+        return pa.decimal128(sql.length or 0, sql.scale or 0)
+    return _PLAIN[spark_type]
+
+
+@lru_cache(maxsize=256)
+def row_type(columns: tuple[Column, ...]) -> pa.StructType:
+    return pa.struct([(c.name, arrow_type(c.spark_type)) for c in columns])
+
+
+@lru_cache(maxsize=256)
+def ledger_schema(contract: Contract) -> pa.Schema:
+    """The ledger's columns, in its order."""
+    shapes = {"<key>": row_type(contract.key), "<image>": row_type(contract.columns)}
+    return pa.schema(
+        [(name, shapes[kind] if kind in shapes else arrow_type(kind)) for name, kind in change.LEDGER_COLUMNS]
+    )
+
+
+def history_schema(contract: Contract) -> pa.Schema:
+    """The columns of history, in its order."""
+    kinds = {"_previous_key": row_type(contract.key)}
+    return pa.schema(
+        [(name, kinds.get(name) or arrow_type(kind)) for name, kind in change.history_columns(contract)]
+    )
+
+
+def table_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
+    """The schema of columns whose types are none of a contract's."""
+    return pa.schema([(name, arrow_type(kind)) for name, kind in columns])
+
+
+def column(table: pa.Table, name: str) -> pa.Array:
+    """A column of a table in one piece."""
+    found = table.column(name)
+    return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+
+def flags_of(condition: pa.Array) -> Bools:
+    """A column of booleans; NULL is false."""
+    known = condition.fill_null(fill_value=False) if condition.null_count else condition
+    found: Bools = known.to_numpy(zero_copy_only=False)
+    return found
+
+
+def equal(values: pa.Array, value: str) -> Bools:
+    """Which of the values are this one."""
+    return flags_of(pc.equal(values, value))
+
+
+def taken(array: pa.Array, rows: Rows) -> pa.Array:
+    """The values of these rows; NULL for a row below 0."""
+    absent = rows < 0
+    if not absent.any():
+        return array.take(pa.array(rows))
+    return array.take(pa.array(np.where(absent, 0, rows), mask=absent))
+
+
+def empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)
+
+
+def places(rows: Rows, size: int) -> pa.Array:
+    """For `take`: where each of `size` rows finds its value among those of `rows`; NULL for the others."""
+    found = np.zeros(size, np.int32)
+    found[rows] = np.arange(len(rows), dtype=np.int32)
+    absent = np.ones(size, np.bool_)
+    absent[rows] = False
+    return pa.array(found, mask=absent)
+
+
+def valid(array: pa.Array) -> Bools:
+    """Which of the values are not NULL."""
+    if not array.null_count:
+        return np.ones(len(array), np.bool_)
+    flags: Bools = array.is_valid().to_numpy(zero_copy_only=False)
+    return flags
+
+
+def bitmap(flags: Bools) -> pa.Buffer | None:
+    """The validity of an Arrow array; None where all is valid."""
+    return None if flags.all() else pa.array(flags).buffers()[1]
+
+
+def fixed_width(cells: Bytes, known: Bools, kind: pa.DataType) -> pa.Array:
+    """An array of `kind` (string or binary) from a matrix of one row of bytes a value."""
+    rows, width = cells.shape
+    offsets = np.arange(0, (rows + 1) * width, max(width, 1), dtype=np.int32)[: rows + 1]
+    if not known.all():
+        cells = cells[known]
+        offsets = np.concatenate(([0], np.cumsum(known, dtype=np.int32) * width)).astype(np.int32)
+    buffers = [bitmap(known), pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(cells))]
+    return pa.Array.from_buffers(kind, rows, buffers)
+
+
+def numbers(array: pa.Array) -> npt.NDArray[Any]:
+    """The values of a column of numbers, dates or timestamps as they lie in memory; any number for NULL."""
+    kind = np.dtype(f"i{array.type.bit_width // 8}" if not pa.types.is_floating(array.type)
+                    else f"f{array.type.bit_width // 8}")  # fmt: skip
+    values: npt.NDArray[Any] = np.frombuffer(array.buffers()[1], kind)[
+        array.offset : array.offset + len(array)
+    ]
+    return values
+
+
+def named_where(found: Bools, names: Sequence[str], known: Bools) -> pa.Array:
+    """array<string>: the names whose flag is set in each row of `found`; NULL for those not `known`."""
+    _, column = np.nonzero(found)
+    offsets = np.concatenate(([0], np.cumsum(found.sum(axis=1)))).astype(np.int32)
+    values = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=None if known.all() else pa.array(~known))

@@ -1,0 +1,32 @@
+"""Bytes that are written as text: hex digits or base64."""
+
+from __future__ import annotations
+
+import re
+from binascii import Error, a2b_base64
+
+# Spaces may stand anywhere in base64, and the padding may lack (Spark's `to_binary`).
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
+_SPACES = re.compile(r"\s+")
+
+
+def from_hex(text: str) -> bytes | None:
+    """Digits in any case, two a byte; None for any other text."""
+    if len(text) % 2 or not text.isascii() or (text and not text.isalnum()):
+        return None
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return None
+
+
+def from_base64(text: str) -> bytes | None:
+    """Base64 in its usual alphabet; None for any other text."""
+    text = _SPACES.sub("", text)
+    letters = len(text.rstrip("="))
+    if not _BASE64.match(text) or letters % 4 == 1 or (letters < len(text) and len(text) % 4):
+        return None
+    try:
+        return a2b_base64(text + "=" * (-len(text) % 4))
+    except Error:
+        return None

@@ -1,0 +1,195 @@
+"""Cells of one column, many at a time: from what a decoder gives for them to values of the column's type.
+
+A column is converted as a whole where its cells are as the wire nearly always has them; others are `unfit`,
+and their records are looked at alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.contract import SqlType
+from changeledger.kernels import sql_text
+from changeledger.kernels.arrow import Bools, Bytes, arrow_type, bitmap, numbers, valid
+
+# Of each cell of an image, why it has no value that could be believed; 0 where it has one.
+KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2
+
+_GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+_OFFSET_CLOCK = r"^(?P<day>\d{4}-\d\d-\d\d)T(?P<clock>(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d)(?:\.(?P<part>\d{1,%d}))?(?P<zone>[+-](?:0\d|1[0-4]):[0-5]\d|Z)$"  # noqa: E501
+_BASE64 = np.full(256, 255, np.uint8)
+for _at, _letter in enumerate(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"):
+    _BASE64[_letter] = _at
+
+
+class Cells(NamedTuple):
+    """The cells of one column. `unfit`: whose value is not the type's, or not as usual; None: all fit."""
+
+    values: pa.Array
+    unfit: Bools | None = None
+
+
+FromTexts = Callable[[pa.StringArray], Cells]
+
+
+def one_by_one(read: sql_text.Reader, kind: pa.DataType) -> FromTexts:
+    """By the reader of a single text."""
+
+    def convert(texts: pa.StringArray) -> Cells:
+        found = [None if text is None else read(text) for text in texts.to_pylist()]
+        values = pa.array(found, kind)
+        unfit = valid(texts) & ~valid(values)
+        return Cells(values, unfit if unfit.any() else None)
+
+    return convert
+
+
+def from_texts(sql: SqlType, read: sql_text.Reader) -> FromTexts:
+    """How texts of a type become its values. `read` reads one of them."""
+    alone = one_by_one(read, arrow_type(sql.spark))
+    quick: dict[str, Callable[[pa.StringArray], pa.Array | None]] = {
+        "uniqueidentifier": _guids,
+        "char": lambda texts: _padded(texts, sql.length or 1),
+        "nchar": lambda texts: _padded(texts, sql.length or 1),
+        "datetimeoffset": lambda texts: _with_offsets(texts, sql.fraction_digits),
+    }
+    convert = quick.get(sql.base)
+    if convert is None:
+        return Cells if sql.spark == "string" and sql.base not in _CANONICAL else alone
+
+    def either(texts: pa.StringArray) -> Cells:
+        values = convert(texts)
+        return alone(texts) if values is None else Cells(values)
+
+    return either
+
+
+# Types that are text in the lake, in a form of their own.
+_CANONICAL = {"time", "datetime2"}
+
+
+def _every(condition: pa.BooleanArray) -> bool:
+    found = pc.all(condition, skip_nulls=True).as_py()
+    return found is not False
+
+
+def _guids(texts: pa.StringArray) -> pa.Array | None:
+    return pc.ascii_upper(texts) if _every(pc.match_substring_regex(texts, _GUID)) else None
+
+
+def _padded(texts: pa.StringArray, length: int) -> pa.Array | None:
+    return pc.ascii_rpad(texts, width=length, padding=" ") if _every(pc.string_is_ascii(texts)) else None
+
+
+def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array | None:
+    """Texts with as many digits of a second as the type has, or fewer; None where one is otherwise."""
+    if not digits or not _every(pc.match_substring_regex(texts, _OFFSET_CLOCK % digits)):
+        return None
+    parts = pc.extract_regex(texts, _OFFSET_CLOCK % digits)
+    day, clock, part, zone = (parts.field(name) for name in ("day", "clock", "part", "zone"))
+    try:
+        pc.cast(day.drop_null() if day.null_count else day, pa.date32())
+    except pa.ArrowInvalid:
+        return None
+    fraction = pc.ascii_rpad(part, width=digits, padding="0")
+    greenwich = pc.or_(pc.equal(zone, "Z"), pc.equal(zone, "-00:00"))
+    offset = pc.if_else(greenwich, "+00:00", zone)
+    found = pc.binary_join_element_wise(pc.binary_join_element_wise(day, clock, "T"), fraction, ".")
+    found = pc.binary_join_element_wise(found, offset, "")
+    return pc.if_else(pc.is_null(texts), pa.scalar(None, pa.string()), found)
+
+
+def from_base64_decimals(texts: pa.StringArray, precision: int, scale: int, most_bytes: int) -> Cells:
+    """Unscaled big-endian two's complements in base64 as decimals; unfit beyond 16 bytes, or `most_bytes`."""
+    known = valid(texts)
+    lengths = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
+    found = np.zeros((len(texts), 16), np.uint8)
+    unfit = known & ((lengths == 0) | (lengths % 4 != 0) | (lengths > 24))
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts)]
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    for length in np.unique(lengths[known & ~unfit]):
+        rows = np.flatnonzero(known & (lengths == length))
+        letters = data[offsets[rows][:, None] + np.arange(length)]
+        pads = (letters[:, -1] == 61).astype(np.int64) + (letters[:, -2] == 61)
+        letters[:, -1][pads >= 1] = letters[:, -2][pads == 2] = 65
+        values = _BASE64[letters]
+        bad = (values == 255).any(axis=1) | (length // 4 * 3 - pads > min(most_bytes, 16))
+        _put(found, rows, _octets(values), pads)
+        unfit[rows[bad]] = True
+    too_large = _beyond(found, precision) & known
+    unfit |= too_large
+    kind = pa.decimal128(precision, scale)
+    known &= ~unfit
+    buffers = [bitmap(known), pa.py_buffer(np.ascontiguousarray(found[:, ::-1]))]
+    return Cells(pa.Array.from_buffers(kind, len(texts), buffers), unfit if unfit.any() else None)
+
+
+def _octets(values: Bytes) -> Bytes:
+    """Of base64's values of 6 bits, four in a group, the bytes."""
+    a, b, c, d = (values[:, at::4] for at in range(4))
+    found = np.empty((len(values), values.shape[1] // 4 * 3), np.uint8)
+    found[:, ::3] = a << 2 | b >> 4
+    found[:, 1::3] = b << 4 | c >> 2
+    found[:, 2::3] = c << 6 | d
+    return found
+
+
+def _put(found: Bytes, rows: Any, octets: Bytes, pads: Any) -> None:
+    """The numbers in `octets`, whose last `pads` bytes do not count, right-aligned and with their sign."""
+    for pad in range(3):
+        mine = pads == pad
+        if not mine.any():
+            continue
+        width = min(octets.shape[1] - pad, 16)
+        number = octets[mine][:, : octets.shape[1] - pad][:, -width:]
+        wide = np.where(number[:, :1] >= 128, 255, 0).astype(np.uint8).repeat(16, axis=1)
+        wide[:, 16 - width :] = number
+        found[rows[mine]] = wide
+
+
+def _beyond(found: Bytes, precision: int) -> Bools:
+    """Which big-endian two's complements of 16 bytes have more digits than `precision`."""
+    words = found.view(">u8").astype(np.uint64)
+    high, low = words[:, 0].copy(), words[:, 1].copy()
+    negative = high >> np.uint64(63) == 1
+    # -x is the complement of x - 1.
+    carry = negative & (low == 0)
+    low = np.where(negative, ~low + np.uint64(1), low)
+    high = np.where(negative, ~high + carry.astype(np.uint64), high)
+    limit = 10**precision
+    most_high, most_low = np.uint64(limit >> 64), np.uint64(limit & (2**64 - 1))
+    beyond: Bools = (high > most_high) | ((high == most_high) & (low >= most_low))
+    return beyond
+
+
+def times(counts: pa.Int64Array, nanos: int, digits: int) -> pa.StringArray:
+    """Counts of units of so many nanoseconds since midnight as `16:25:00.883`, with so many digits."""
+    of_day = pc.cast(pc.multiply(counts, nanos), pa.time64("ns"))
+    return pc.utf8_slice_codeunits(pc.cast(of_day, pa.string()), 0, 9 + digits if digits else 8)
+
+
+def timestamps(counts: pa.Int64Array, micros: int) -> pa.Array:
+    """Counts of units of so many microseconds from 1970."""
+    return pc.cast(pc.multiply(counts, micros) if micros > 1 else counts, pa.timestamp("us"))
+
+
+def nanosecond_texts(counts: pa.Int64Array) -> pa.StringArray:
+    """Nanoseconds from 1970 as `2026-08-07 16:25:00.8833333`."""
+    return pc.utf8_slice_codeunits(pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.string()), 0, 27)
+
+
+def reals(values: Sequence[Any]) -> Cells:
+    """64-bit numbers as 32-bit ones; unfit where only their text says which one is next to it."""
+    wide = pa.array(values, pa.float64())
+    raw = numbers(wide)
+    with np.errstate(over="ignore"):
+        narrow = raw.astype(np.float32)
+    known = valid(wide)
+    unfit = known & (sql_text.is_halfway(raw) | ~np.isfinite(narrow))
+    array = pa.Array.from_buffers(pa.float32(), len(values), [bitmap(known), pa.py_buffer(narrow)])
+    return Cells(array, unfit if unfit.any() else None)

@@ -1,0 +1,109 @@
+"""Where an event stands in its source's order, and when its change was committed.
+
+The commit time is `source.ts_ms`. Producers that do not know it write 0 (or count in another unit, and so
+end up in 1970): the message's own time stands in, that of the connector, else that of the Kafka record.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import lsn
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, fixed_width, numbers, valid
+from changeledger.kernels.lsn import Lsns
+
+# In milliseconds: the first year in which a time is a time.
+_FIRST_KNOWN = 31_536_000_000
+# SQL Server's own rank at one position (delete 1, insert 2, update 4); a snapshot row shows the state
+# after everything at its position.
+_RANKS = {"d": 1, "c": 2, "u": 4, "r": 5}
+
+
+class Positions(NamedTuple):
+    """Of n events."""
+
+    commit_lsn: Lsns
+    change_lsn: Lsns
+    ordinal: pa.Int64Array
+    sort_key: pa.BinaryArray
+    committed_at: pa.TimestampArray
+    # Is the commit time another clock's?
+    is_suspect: Bools
+    is_snapshot: Bools
+
+
+def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
+    """`raw`: the messages of the events, row by row."""
+    wal = lsn.of_integers(events.column("wal"))
+    commit, change = (_or(_lsns(events.column(name)), wal) for name in ("commit_lsn", "change_lsn"))
+    snapshot, op = _is_snapshot(events), events.column("op")
+    committed_at, suspect = _committed(events, raw.column("timestamp"))
+    ordinal = events.column("ordinal")
+    rank = np.zeros((len(op), 1), np.uint8)
+    for letter, number in _RANKS.items():
+        rank[_equal(op, letter)] = number
+    key = np.hstack([*_place(commit, change, ordinal, snapshot, raw), rank])
+    sort_key = fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+    # An incremental snapshot carries the stream's position; one of the whole table has none in a transaction.
+    known = change.known & (~snapshot | _equal(events.column("snapshot"), "incremental"))
+    return Positions(commit, change._replace(known=known), ordinal, sort_key, committed_at, suspect, snapshot)
+
+
+def _equal(texts: pa.StringArray, text: str) -> Bools:
+    found: Bools = pc.fill_null(pc.equal(texts, text), fill_value=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _lsns(found: pa.BinaryArray) -> Lsns:
+    known = valid(found)
+    digits = np.zeros((len(found), lsn.WIDTH), np.uint8)
+    offsets = np.frombuffer(found.buffers()[1], np.int32)[found.offset : found.offset + len(found) + 1]
+    data = np.frombuffer(found.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    digits[known] = data.reshape(-1, lsn.WIDTH)
+    return Lsns(digits, known)
+
+
+def _or(one: Lsns, other: Lsns) -> Lsns:
+    return Lsns(np.where(one.known[:, None], one.digits, other.digits), one.known | other.known)
+
+
+def _is_snapshot(events: pa.RecordBatch) -> Bools:
+    """Absent is false. Other producers write a row of a snapshot as an insert."""
+    op, words = events.column("op"), events.column("snapshot")
+    return _equal(op, "r") | (_equal(op, "c") & valid(words) & ~_equal(words, "false"))
+
+
+def _committed(events: pa.RecordBatch, received: pa.TimestampArray) -> tuple[pa.TimestampArray, Bools]:
+    millis = numbers(events.column("committed_ms"))
+    suspect = millis < _FIRST_KNOWN
+    micros = millis * 1000
+    if suspect.any():
+        sent = events.column("sent_ms")
+        sent_ms = np.where(valid(sent), numbers(sent), 0)
+        of_record = np.where(valid(received), numbers(received), 0)
+        micros = np.where(suspect, np.where(sent_ms >= _FIRST_KNOWN, sent_ms * 1000, of_record), micros)
+    return pa.array(micros, pa.int64()).view(INSTANT), suspect
+
+
+def _place(
+    commit: Lsns, change: Lsns, ordinal: pa.Int64Array, snapshot: Bools, raw: pa.RecordBatch
+) -> tuple[Any, ...]:
+    """28 bytes a row, in three parts: the position, or the order of delivery where there is none.
+
+    What a snapshot row does not say of its position lies behind all that is there. Without a position it is
+    older than every change.
+    """
+    unknown: Bytes = np.where(snapshot, 255, 0).astype(np.uint8)[:, None]
+    serial = lsn.big_endian(numbers(ordinal), 8)
+    first = np.where(commit.known[:, None], commit.digits, 0).astype(np.uint8)
+    second = np.where(change.known[:, None], change.digits, unknown)
+    third = np.where(valid(ordinal)[:, None], serial, unknown)
+    if not commit.known.all():
+        nowhere = ~commit.known[:, None]
+        second = np.where(nowhere, lsn.big_endian(numbers(raw.column("partition")), lsn.WIDTH), second)
+        third = np.where(nowhere, lsn.big_endian(numbers(raw.column("offset")), 8), third)
+    return first, second.astype(np.uint8), third.astype(np.uint8)

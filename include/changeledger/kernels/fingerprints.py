@@ -1,0 +1,266 @@
+"""Ids of changes: two chains of 64-bit hashes over where a change stands and what it says, as 32 hex digits.
+
+The hash is Spark's `xxhash64` (XXH64 of each value, seeded with the hash so far, from 42; NULL leaves it as
+it was), because ids that are stored were made by it. Each value is hashed in the widest type of its kind,
+so that an id outlives a column that grows, and with its column's name, so that it outlives one that is added.
+
+Hashes of n rows are a matrix of 2 x n: one row for each of the two chains. Source: the XXH64 specification
+(github.com/Cyan4973/xxHash, doc/xxhash_spec.md), and the class XXH64 of Apache Spark for what it hashes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.arrow import Bytes, Rows, fixed_width, numbers, valid
+
+Hashes = npt.NDArray[np.uint64]
+
+_P1, _P2, _P3, _P4, _P5 = (
+    np.uint64(prime)
+    for prime in (
+        0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5,
+    )
+)  # fmt: skip
+_SEED = np.uint64(42)
+# What begins each of the two chains.
+_CHAINS = (b"a", b"b")
+_STRIPE, _WORD = 32, 8
+# Spark hashes up to so many bits in half a word.
+_INT_BITS = 32
+# Up to so many values are hashed each by itself.
+_FEW = 4
+_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+
+
+def _rotated(value: Hashes, bits: int) -> Hashes:
+    return (value << np.uint64(bits)) | (value >> np.uint64(64 - bits))
+
+
+def _finished(h: Hashes) -> Hashes:
+    h = (h ^ (h >> np.uint64(33))) * _P2
+    h = (h ^ (h >> np.uint64(29))) * _P3
+    return h ^ (h >> np.uint64(32))
+
+
+def _round(word: Hashes) -> Hashes:
+    return _rotated(word * _P2, 31) * _P1
+
+
+def _with_word(h: Hashes, word: Hashes) -> Hashes:
+    return _rotated(h ^ _round(word), 27) * _P1 + _P4
+
+
+def _with_half(h: Hashes, half: Hashes) -> Hashes:
+    return _rotated(h ^ (half * _P1), 23) * _P2 + _P3
+
+
+def _with_byte(h: Hashes, byte: Hashes) -> Hashes:
+    return _rotated(h ^ (byte * _P5), 11) * _P1
+
+
+def of_longs(h: Hashes, values: npt.NDArray[Any]) -> Hashes:
+    """`h` with a 64-bit value for each row."""
+    return _finished(_with_word(h + _P5 + np.uint64(8), values.view(np.uint64)))
+
+
+def of_ints(h: Hashes, values: npt.NDArray[Any]) -> Hashes:
+    """`h` with a 32-bit value for each row."""
+    halves = values.astype(np.int32).view(np.uint32).astype(np.uint64)
+    return _finished(_with_half(h + _P5 + np.uint64(4), halves))
+
+
+def of_bytes(h: Hashes, data: Bytes, starts: Rows, lengths: Rows) -> Hashes:
+    """`h` with the bytes `data[start : start + length]` for each row."""
+    words, halves = _unaligned(data, np.uint64), _unaligned(data, np.uint32)
+    acc = h + _P5
+    long = np.flatnonzero(lengths >= _STRIPE)
+    if len(long):
+        acc[:, long] = _stripes(h[:, long], data, starts[long], lengths[long] // _STRIPE)
+    acc += lengths.astype(np.uint64)
+    at = starts + (lengths // _STRIPE) * _STRIPE
+    left = lengths % _STRIPE
+    for number in range(_STRIPE // _WORD - 1):
+        rows = np.flatnonzero(left >= (number + 1) * _WORD)
+        if not len(rows):
+            break
+        acc[:, rows] = _with_word(acc[:, rows], words[at[rows] + number * _WORD])
+    at = at + (left // _WORD) * _WORD
+    rows = np.flatnonzero(left & 4)
+    if len(rows):
+        acc[:, rows] = _with_half(acc[:, rows], halves[at[rows]].astype(np.uint64))
+    at = at + (left & 4)
+    for number in range(3):
+        rows = np.flatnonzero((left & 3) > number)
+        if not len(rows):
+            break
+        acc[:, rows] = _with_byte(acc[:, rows], data[at[rows] + number].astype(np.uint64))
+    return _finished(acc)
+
+
+def _unaligned(data: Bytes, kind: Any) -> npt.NDArray[Any]:
+    """`data` as numbers that begin at each of its bytes."""
+    width = np.dtype(kind).itemsize
+    return np.ndarray(max(len(data) - width + 1, 0), kind, data.data, strides=(1,))
+
+
+def _stripes(seed: Hashes, data: Bytes, starts: Rows, counts: Rows) -> Hashes:
+    """The accumulator behind the whole stripes of 32 bytes, of which each row has `counts`."""
+    order = np.argsort(-counts, kind="stable")
+    seed, starts, counts = seed[:, order], starts[order], counts[order]
+    words = np.ndarray((len(data) - _STRIPE + 1, 4), np.uint64, data.data, strides=(1, _WORD))
+    lanes = np.stack([seed + _P1 + _P2, seed + _P2, seed, seed - _P1], axis=1)
+    # How many rows have more stripes than so many.
+    active = np.searchsorted(-counts, -np.arange(int(counts[0])), side="left").tolist()
+    together = sum(rows > _FEW for rows in active)
+    for stripe, rows in enumerate(active[:together]):
+        some: Hashes = words[starts[:rows] + stripe * _STRIPE].T * _P2
+        some = lanes[:, :, :rows] + some
+        lanes[:, :, :rows] = _rotated(some, 31) * _P1
+    for row in range(active[together] if together < len(active) else 0):
+        left = data[starts[row] + together * _STRIPE : starts[row] + counts[row] * _STRIPE]
+        lanes[:, :, row] = _stripes_of_one(lanes[:, :, row], left)
+    acc = np.zeros_like(seed)
+    for lane, bits in enumerate((1, 7, 12, 18)):
+        acc += _rotated(lanes[:, lane], bits)
+    for lane in range(4):
+        acc = (acc ^ _round(lanes[:, lane])) * _P1 + _P4
+    found = np.empty_like(seed)
+    found[:, order] = acc
+    return found
+
+
+def _stripes_of_one(lanes: Hashes, data: Bytes) -> list[list[int]]:
+    """The lanes behind all stripes of one value: for few long values, numbers are quicker than columns."""
+    mixed = (data.view(np.uint64) * _P2).reshape(-1, 4).tolist()
+    prime, most = int(_P1), 2**64 - 1
+    found = []
+    for chain in lanes.tolist():
+        a, b, c, d = chain
+        for one, two, three, four in mixed:
+            a, b, c, d = a + one & most, b + two & most, c + three & most, d + four & most
+            a, b = (a << 31 | a >> 33) * prime & most, (b << 31 | b >> 33) * prime & most
+            c, d = (c << 31 | c >> 33) * prime & most, (d << 31 | d >> 33) * prime & most
+        found.append([a, b, c, d])
+    return found
+
+
+def of_constant(h: Hashes, value: bytes) -> Hashes:
+    """`h` with the same bytes for each row."""
+    rows = h.shape[1]
+    if len(value) >= _STRIPE:
+        same = np.zeros(rows, np.int64)
+        return of_bytes(h, np.frombuffer(value, np.uint8), same, same + len(value))
+    acc = h + _P5 + np.uint64(len(value))
+    whole = len(value) // _WORD * _WORD
+    for at in range(0, whole, _WORD):
+        acc = _with_word(acc, _number(value[at : at + _WORD]))
+    if len(value) & 4:
+        acc = _with_half(acc, _number(value[whole : whole + 4]))
+        whole += 4
+    for byte in value[whole:]:
+        acc = _with_byte(acc, _number(bytes([byte])))
+    return _finished(acc)
+
+
+def _number(little_endian: bytes) -> Hashes:
+    # An array, and not a number: those warn when they overflow, which is meant here.
+    return np.array([int.from_bytes(little_endian, "little")], np.uint64)
+
+
+def of_column(h: Hashes, column: pa.Array, label: bytes | None = None) -> Hashes:
+    """`h` with the values of a column, each behind the label; as it was where the value is NULL."""
+    if column.null_count == len(column):
+        return h
+    labelled = h if label is None else of_constant(h, label)
+    found = _of_values(labelled, column)
+    return np.where(valid(column), found, h) if column.null_count else found
+
+
+def _of_values(h: Hashes, column: pa.Array) -> Hashes:
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        offsets = np.frombuffer(column.buffers()[1], np.int32)[
+            column.offset : column.offset + len(column) + 1
+        ]
+        data = column.buffers()[2]
+        starts = offsets[:-1].astype(np.int64)
+        lengths = np.diff(offsets).astype(np.int64)
+        return of_bytes(h, np.frombuffer(data or b"", np.uint8), starts, lengths)
+    if pa.types.is_boolean(kind):
+        return of_ints(h, column.fill_null(fill_value=False).to_numpy(zero_copy_only=False))
+    if pa.types.is_date(kind) or (pa.types.is_integer(kind) and kind.bit_width <= _INT_BITS):
+        return of_ints(h, numbers(column))
+    if pa.types.is_decimal(kind):
+        return _of_decimals(h, column)
+    if pa.types.is_floating(kind):
+        values = numbers(column).astype(np.float64)
+        # 0 and -0 are one number.
+        return of_longs(h, np.where(values == 0, 0.0, values))
+    return of_longs(h, numbers(column).astype(np.int64))
+
+
+def _of_decimals(h: Hashes, column: pa.Array) -> Hashes:
+    """As the fewest bytes that hold the unscaled value, big-endian, in two's complement."""
+    raw = np.frombuffer(column.buffers()[1], np.uint8)
+    data = raw.reshape(-1, 16)[column.offset : column.offset + len(column), ::-1]
+    sign = np.where(data[:, 0] >= 128, 255, 0).astype(np.uint8)
+    spare = np.ones(len(data), np.bool_)
+    leading = np.zeros(len(data), np.int64)
+    for at in range(15):
+        spare &= (data[:, at] == sign) & ((data[:, at + 1] ^ sign) < 128)
+        if not spare.any():
+            break
+        leading += spare
+    starts = np.arange(len(data), dtype=np.int64) * 16 + leading
+    return of_bytes(h, np.ascontiguousarray(data).reshape(-1), starts, 16 - leading)
+
+
+def of_image(h: Hashes, cells: Sequence[pa.Array], names: Sequence[str], number: int) -> Hashes:
+    """`h` with the cells of the image `number`; as it was where there is none, whose cells are NULL."""
+    for cell, name in zip(cells, names, strict=True):
+        h = of_column(h, cell, f"{number}.{name}".encode())
+    return h
+
+
+def begun(rows: int) -> Hashes:
+    """The two chains before any value."""
+    h = np.full((2, rows), _SEED, np.uint64)
+    return np.vstack([of_constant(h[at : at + 1], chain) for at, chain in enumerate(_CHAINS)])
+
+
+def of_parts(said: Hashes, parts: Sequence[pa.Array]) -> Hashes:
+    """Hashes of the images' hashes and of where a change stands; a struct's fields are hashed in order."""
+    h = of_longs(np.full(said.shape, _SEED, np.uint64), said)
+    for number, part in enumerate(parts):
+        if part.null_count == len(part):
+            continue
+        placed = of_ints(h, np.full(len(part), number))
+        for field in part.flatten() if pa.types.is_struct(part.type) else [part]:
+            placed = of_column(placed, field)
+        h = np.where(valid(part), placed, h) if part.null_count else placed
+    return h
+
+
+def as_text(h: Hashes) -> pa.StringArray:
+    """32 upper-case hex digits a row."""
+    rows = h.shape[1]
+    data = np.concatenate([half.astype(">u8").view(np.uint8).reshape(rows, 8) for half in h], axis=1)
+    digits = np.empty((rows, 32), np.uint8)
+    digits[:, ::2] = _DIGITS[data >> 4]
+    digits[:, 1::2] = _DIGITS[data & 15]
+    return fixed_width(digits, np.ones(rows, np.bool_), pa.string())
+
+
+def widest(column: pa.Array) -> pa.Array:
+    """The values in the type to which their column can grow (`contract.Contract.evolved_to`)."""
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return pc.cast(column, pa.int64())
+    return pc.cast(column, pa.float64()) if pa.types.is_float32(kind) else column

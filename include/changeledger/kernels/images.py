@@ -1,0 +1,132 @@
+"""Row images: typed cells, each known, NULL, or a gap (`cells.UNAVAILABLE`, `cells.NOT_CAPTURED`).
+
+A gap's cell is NULL and its state is in the map `<side>_gaps` beside the image; it never becomes a NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+from changeledger.kernels.arrow import Bools, Bytes, arrow_type, named_where, row_type, valid
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED
+
+_STATES = pa.array([None, change.UNAVAILABLE, change.NOT_CAPTURED], pa.string())
+
+
+@dataclass(frozen=True)
+class Image:
+    """One side of n changes. `cells`: a column each, NULL where a row has no image. `states`: n x columns."""
+
+    present: Bools
+    cells: Sequence[pa.Array]
+    # None: no cell is a gap.
+    states: Bytes | None
+
+    def only(self, rows: Bools) -> Image:
+        """The same images, of these rows alone."""
+        return replace(self, present=self.present & rows)
+
+
+def struct(image: Image, columns: tuple[Column, ...]) -> pa.StructArray:
+    mask = None if image.present.all() else pa.array(~image.present)
+    return pa.StructArray.from_arrays(list(image.cells), fields=list(row_type(columns)), mask=mask)
+
+
+def key(image: Image, contract: Contract) -> list[pa.Array]:
+    """The cells of the key, in its order."""
+    by_name = dict(zip(contract.names, image.cells, strict=True))
+    return [by_name[column.name] for column in contract.key]
+
+
+def gaps(image: Image, names: Sequence[str]) -> pa.MapArray:
+    """map<column, state> of the cells that are not known; NULL where all are."""
+    rows = len(image.present)
+    states = None if image.states is None else np.where(image.present[:, None], image.states, KNOWN)
+    if states is None or not states.any():
+        return pa.nulls(rows, pa.map_(pa.string(), pa.string()))
+    row, column = np.nonzero(states)
+    counts = np.bincount(row, minlength=rows)
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    keys = pa.array(list(names), pa.string()).take(pa.array(column, pa.int32()))
+    items = _STATES.take(pa.array(states[row, column], pa.uint8()))
+    # A NULL offset makes a NULL map.
+    some = pa.array(offsets, mask=np.concatenate((counts == 0, [False])))
+    return pa.MapArray.from_arrays(some, keys, items)
+
+
+def states(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
+    """n x columns: `gaps` the other way round. None: all cells are known."""
+    rows, known = len(gaps), valid(gaps)
+    if not known.any():
+        return None
+    gaps = pc.fill_null(gaps, pa.scalar([], gaps.type)) if not known.all() else gaps
+    offsets = np.frombuffer(gaps.buffers()[1], np.int32)[gaps.offset : gaps.offset + rows + 1]
+    row = np.repeat(np.arange(rows), np.diff(offsets))
+    inside = slice(offsets[0], offsets[-1])
+    columns = pc.index_in(gaps.keys, value_set=pa.array(list(names), pa.string())).fill_null(-1)
+    column = columns.to_numpy(zero_copy_only=False)[inside]
+    state = pc.index_in(gaps.items, value_set=_STATES).to_numpy(zero_copy_only=False)[inside]
+    found = np.zeros((rows, len(names)), np.uint8)
+    of_contract = column >= 0
+    found[row[of_contract], column[of_contract]] = state[of_contract]
+    return found
+
+
+def differs(one: pa.Array, other: pa.Array) -> Bools:
+    """NOT (one <=> other): two NULLs are equal; so are 0 and -0."""
+    known = valid(one), valid(other)
+    unequal = pc.not_equal(one, other)
+    found: Bools = pc.fill_null(unequal, fill_value=False).to_numpy(zero_copy_only=False)
+    found |= known[0] != known[1]
+    return found
+
+
+def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
+    """array<string> of the columns that differ, without gaps; NULL where a side is missing."""
+    both = before.present & after.present
+    found = np.zeros((len(both), len(names)), np.bool_)
+    for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
+        found[:, at] = differs(old, new)
+    for states in (before.states, after.states):
+        if states is not None:
+            found &= states == KNOWN
+    found &= both[:, None]
+    return named_where(found, names, both)
+
+
+def fitted(image: Image, written: Contract, contract: Contract) -> Image:
+    """An image in the writer's columns as one in the contract's.
+
+    Columns that the writer lacks are gaps: not captured. So are computed ones, whatever is written for them.
+    Narrower types become the contract's.
+    """
+    there = {
+        c.name.lower(): at for at, c in enumerate(written.columns) if c.name.lower() not in contract.computed
+    }
+    rows = len(image.present)
+    cells: list[pa.Array] = []
+    states = np.zeros((rows, len(contract.columns)), np.uint8)
+    for at, column in enumerate(contract.columns):
+        kind, own = arrow_type(column.spark_type), there.get(column.name.lower())
+        if own is None:
+            cells.append(pa.nulls(rows, kind))
+            states[:, at] = NOT_CAPTURED
+            continue
+        cell = image.cells[own]
+        cells.append(cell if cell.type == kind else pc.cast(cell, kind))
+        if image.states is not None:
+            states[:, at] = image.states[:, own]
+    return Image(image.present, cells, states if states.any() else None)
+
+
+def is_fitted(written: Contract, contract: Contract) -> bool:
+    """Are the writer's columns the contract's already?"""
+    columns = [[(c.name, c.spark_type) for c in one.columns] for one in (written, contract)]
+    return not contract.computed and columns[0] == columns[1]

@@ -1,0 +1,71 @@
+"""JSON by its texts: what stands in a message, member by member, exactly as it is written.
+
+A member that comes twice counts as it is written last. Numbers keep their digits, nested values their text
+without white space.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPES = re.compile(rb"\\\\|(" + _HIGH + _LOW + rb")|(" + _HIGH + rb"|" + _LOW + rb")|\\.", re.DOTALL)
+
+# A JSON value as it is written.
+Token = msgspec.Raw
+Members = Mapping[str, Token]
+
+
+class NotJson(ValueError):
+    """The bytes are not one JSON value, or not an object."""
+
+
+def members(value: bytes | Token) -> dict[str, Token]:
+    """The members of an object. Raises NotJson."""
+    try:
+        return _OBJECT.decode(value)
+    except _BROKEN as error:
+        raise NotJson(str(error)) from error
+
+
+def is_object(token: Token) -> bool:
+    return bytes(memoryview(token)[:1]) == b"{"
+
+
+def text(token: Token | None) -> str | None:
+    """A text without its quotes, any other value as it is written; None for null and for nothing."""
+    if token is None:
+        return None
+    written = bytes(token)
+    if written[:1] == b'"':
+        return _TEXT.decode(written)
+    if written == b"null":
+        return None
+    if written[:1] in b"{[":
+        written = msgspec.json.format(written, indent=-1)
+    return written.decode()
+
+
+def is_number(token: Token) -> bool:
+    return bytes(token)[:1] in b"-0123456789"
+
+
+def has_lone_surrogate(value: bytes) -> bool:
+    """Is a message one JSON value, but for an escape that is half of a surrogate pair?
+
+    JSON can escape one, and SQL Server hold it; UTF-8 cannot.
+    """
+    if not any(match[2] for match in _ESCAPES.finditer(value)):
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True

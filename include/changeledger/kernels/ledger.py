@@ -1,0 +1,94 @@
+"""Decoded rows taken apart again: from columns of the ledger to images and changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger import change
+from changeledger.contract import Contract
+from changeledger.kernels.arrow import Bools, Bytes, valid
+from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
+from changeledger.kernels.lsn import WIDTH, Lsns
+
+_PLAIN = ("operation", "changed", "mask", "ordinal", "sort_key", "committed_at", "transaction_id", "record")
+_STATES = {change.UNAVAILABLE: UNAVAILABLE, change.NOT_CAPTURED: NOT_CAPTURED}
+
+
+def image(batch: pa.RecordBatch, side: str, contract: Contract) -> Image:
+    """The image `before` or `after`, with its gaps."""
+    struct = batch.column(side)
+    return Image(valid(struct), struct.flatten(), _gaps(batch.column(f"{side}_gaps"), contract.names))
+
+
+def _gaps(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
+    if gaps.null_count == len(gaps):
+        return None
+    found = np.zeros((len(gaps), len(names)), np.uint8)
+    entries = gaps.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
+    row = pc.list_parent_indices(entries).to_numpy()
+    name, state = entries.flatten().flatten()
+    codes = pa.array(list(_STATES.values()), pa.uint8()).take(
+        pc.index_in(state, value_set=pa.array(list(_STATES)))
+    )
+    found[row, pc.index_in(name, value_set=pa.array(list(names))).to_numpy()] = codes.to_numpy()
+    return found
+
+
+def named(lists: pa.ListArray, names: Sequence[str]) -> Bools:
+    """n x names: which names are in each list, whatever their case."""
+    found = np.zeros((len(lists), len(names)), np.bool_)
+    row = pc.list_parent_indices(lists).to_numpy()
+    folded = pa.array([name.lower() for name in names], pa.string())
+    at = pc.index_in(pc.utf8_lower(lists.flatten()), value_set=folded)
+    is_one = valid(at)
+    found[row[is_one], at.drop_null().to_numpy()] = True
+    return found
+
+
+def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
+    batch: pa.RecordBatch,
+    before: Image,
+    after: Image,
+    key: Sequence[pa.Array],
+    moved: Bools,
+    paired_record: pa.StructArray,
+) -> Changes:
+    """The changes that the rows behind updates have become; their flags are left out."""
+    plain = {
+        name: batch.column(name)
+        for name in (
+            "operation",
+            "changed",
+            "mask",
+            "ordinal",
+            "sort_key",
+            "committed_at",
+            "transaction_id",
+            "record",
+        )
+    }
+    return Changes(
+        before=before,
+        after=after,
+        key=key,
+        moved=moved,
+        commit_lsn=_lsns(batch.column("commit_lsn")),
+        change_lsn=_lsns(batch.column("change_lsn")),
+        flags={},
+        paired_record=paired_record,
+        **plain,
+    )
+
+
+def _lsns(found: pa.BinaryArray) -> Lsns:
+    known = valid(found)
+    digits = np.zeros((len(found), WIDTH), np.uint8)
+    data = b"".join(found.drop_null().to_pylist())
+    digits[known] = np.frombuffer(data, np.uint8).reshape(-1, WIDTH)
+    return Lsns(digits, known)

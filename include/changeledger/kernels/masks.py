@@ -1,0 +1,151 @@
+"""Change masks: which columns a record says were touched. Many masks at a time.
+
+A mask has one bit per ordinal. In `big` order the LAST byte holds ordinals 1 to 8, lowest bit first, as in
+SQL Server's `__$update_mask` and in hex text; in `little` order the FIRST byte does, as binary masks are
+described elsewhere. Either may come without its zero bytes at the high end. A table may have over a thousand
+columns: a mask is never one number.
+
+A set of columns of n rows is a matrix of n x highest flags; column 0 is ordinal 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config import ByteOrder
+from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, named_where, valid
+
+# Longer ones are looked at one by one: SQL Server's type ends at 128 bytes.
+_MOST_BYTES = 256
+_NIBBLES = np.full(256, 255, np.uint8)
+for _digit in b"0123456789abcdefABCDEF":
+    _NIBBLES[_digit] = int(chr(_digit), 16)
+_DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_HEX = r"^(0[xX])?[0-9a-fA-F]*$"
+
+
+def width(highest: int) -> int:
+    """Bytes of a mask over ordinals 1..highest."""
+    return (highest + 7) // 8
+
+
+def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
+    """The bytes of masks written as hex; NULL where a text is not hex.
+
+    `0x` before it and an odd number of digits are legal: `B` is the byte 0B. Empty text is an empty mask.
+    """
+    is_hex = pc.match_substring_regex(texts, _HEX)
+    digits = pc.replace_substring_regex(pc.if_else(is_hex, texts, None), "^0[xX]", "")
+    odd = pc.equal(pc.bit_wise_and(pc.binary_length(digits), 1), 1)
+    even = pc.if_else(odd, pc.binary_join_element_wise("0", digits, ""), digits)
+    known = valid(even)
+    offsets, data = _parts(pc.fill_null(even, ""))
+    return _binary(offsets // 2, _octets(_NIBBLES[data]), known, pa.binary())
+
+
+def _octets(nibbles: Bytes) -> Bytes:
+    found: Bytes = (nibbles[::2] << 4 | nibbles[1::2]).astype(np.uint8)
+    return found
+
+
+def to_hex(masks: pa.BinaryArray) -> pa.StringArray:
+    """Two upper-case digits a byte, in the order of the bytes."""
+    offsets, data = _parts(masks)
+    digits = np.empty((len(data), 2), np.uint8)
+    digits[:, 0], digits[:, 1] = _DIGITS[data >> 4], _DIGITS[data & 15]
+    return _binary(offsets * 2, digits.reshape(-1), valid(masks), pa.string())
+
+
+def lengths(masks: pa.BinaryArray) -> Rows:
+    """Bytes of each mask; 0 for none."""
+    offsets, _ = _parts(masks)
+    return np.diff(offsets)
+
+
+def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
+    """n x highest: the flags of ordinals 1..highest. Zero bytes that were trimmed come back."""
+    low_first = _low_first(masks, width(highest), order)
+    found: Bools = np.unpackbits(low_first, axis=1, bitorder="little")[:, :highest].astype(np.bool_)
+    return found
+
+
+def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Rows:
+    """The highest ordinal whose bit is set, at any width; 0 where none is."""
+    sizes = lengths(masks)
+    found = np.zeros(len(masks), np.int64)
+    most = min(int(sizes.max(initial=0)), _MOST_BYTES)
+    flags = np.unpackbits(_low_first(masks, most, order), axis=1, bitorder="little")
+    if flags.size:
+        last = flags.shape[1] - np.argmax(flags[:, ::-1], axis=1)
+        found = np.where(flags.any(axis=1), last, 0)
+    for row in np.flatnonzero(sizes > _MOST_BYTES):
+        number = int.from_bytes(masks[int(row)].as_py(), order)
+        found[row] = number.bit_length()
+    return found
+
+
+def columns(flags: Bools, ordinals: Sequence[int], names: Sequence[str], known: Bools) -> pa.ListArray:
+    """array<string>: the names whose flag is set, by their ordinals; NULL for rows not `known`."""
+    in_order = sorted(range(len(names)), key=lambda at: ordinals[at])
+    places = [ordinals[at] - 1 for at in in_order]
+    return named(flags[:, places], [names[at] for at in in_order], known)
+
+
+def named(flags: Bools, names: Sequence[str], known: Bools) -> pa.ListArray:
+    """array<string>: of n x names, the names whose flag is set; NULL for rows not `known`."""
+    return named_where(flags & known[:, None], names, known)
+
+
+def of(ordinals: Sequence[int], highest: int) -> Bools:
+    """The flags of one known set."""
+    found = np.zeros(highest, np.bool_)
+    found[[ordinal - 1 for ordinal in ordinals]] = True
+    return found
+
+
+def matrix(values: pa.BinaryArray, width: int) -> Bytes:
+    """n x width: values that all have that many bytes."""
+    _, data = _parts(values)
+    return data.reshape(len(values), width)
+
+
+def any_set(flags: Bools) -> Bools:
+    """n: in which rows of n x highest a flag is set."""
+    found: Bools = np.logical_or.reduce(flags, axis=1)
+    return found
+
+
+def _low_first(masks: pa.BinaryArray, size: int, order: ByteOrder) -> Bytes:
+    """n x size: the bytes of the lowest ordinals first; zero where a mask has fewer."""
+    offsets, data = _parts(masks)
+    rows, counts = len(masks), np.diff(offsets)
+    if not rows or not size or not len(data):
+        return np.zeros((rows, size), np.uint8)
+    steps = np.arange(size)
+    at = offsets[1:, None] - 1 - steps if order == "big" else offsets[:-1, None] + steps
+    inside = steps < counts[:, None]
+    return np.where(inside, data[np.where(inside, at, 0)], 0).astype(np.uint8)
+
+
+def _parts(array: pa.Array) -> tuple[npt.NDArray[np.int64], Bytes]:
+    """Offsets from 0 and data of texts or bytes; nothing stands for NULL."""
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(b"", array.type))
+    raw = array.buffers()
+    offsets = np.frombuffer(raw[1], np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+    data = np.frombuffer(raw[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return offsets - offsets[0], data
+
+
+def _binary(offsets: npt.NDArray[np.int64], data: Bytes, known: Bools, kind: pa.DataType) -> pa.Array:
+    buffers = [
+        bitmap(known),
+        pa.py_buffer(offsets.astype(np.int32)),
+        pa.py_buffer(np.ascontiguousarray(data)),
+    ]
+    return pa.Array.from_buffers(kind, len(known), buffers)

@@ -1,0 +1,130 @@
+"""Groups and orders of rows, as numbers: what is sorted once serves all that is asked of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.arrow import Bools, Bytes, Rows, numbers, valid
+
+# Numbers of n rows that can be sorted by.
+Ranks = npt.NDArray[Any]
+
+_WORD = 8
+_ODD = np.uint64(0x9E3779B185EBCA87)
+
+
+def words(values: pa.BinaryArray) -> list[Ranks]:
+    """Numbers that order as the bytes do, the most significant ones first.
+
+    Bytes are unsigned, and what begins as another value and ends before it comes first, as in Spark. NULL is
+    as no bytes. Words that are the same in all rows are left out.
+    """
+    matrix, lengths = _padded(values)
+    found = [matrix[:, at : at + _WORD].view(">u8").ravel() for at in range(0, matrix.shape[1], _WORD)]
+    native = [word.astype(np.uint64) for word in found]
+    return [rank for rank in (*native, lengths) if len(rank) and (rank != rank[0]).any()]
+
+
+def _padded(values: pa.BinaryArray) -> tuple[Bytes, Rows]:
+    """The bytes of each row, filled with zeros to a whole number of words; and their numbers."""
+    rows = len(values)
+    offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + rows + 1]
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    lengths = np.diff(offsets).astype(np.int64)
+    longest = int(lengths.max(initial=0))
+    matrix = np.zeros((rows, -(-longest // _WORD) * _WORD), np.uint8)
+    if rows and (lengths == longest).all():
+        matrix[:, :longest] = data[offsets[0] : offsets[-1]].reshape(rows, longest)
+        return matrix, lengths
+    for length in np.unique(lengths[lengths > 0]):
+        same = np.flatnonzero(lengths == length)
+        matrix[same, :length] = data[offsets[same][:, None] + np.arange(length)]
+    return matrix, lengths
+
+
+def hashed(columns: Sequence[pa.BinaryArray]) -> Ranks:
+    """A number for each row: equal where all of the columns are, and hardly anywhere else."""
+    found = np.zeros(len(columns[0]), np.uint64)
+    for column in columns:
+        for word in words(column):
+            found = (found ^ word.astype(np.uint64)) * _ODD
+            found ^= found >> np.uint64(32)
+    return found
+
+
+def repeated(ranks: Ranks) -> Rows:
+    """The rows whose rank another row has, too."""
+    at = np.argsort(ranks, kind="stable")
+    is_same = ranks[at[1:]] == ranks[at[:-1]]
+    found = np.zeros(len(ranks), np.bool_)
+    found[at[1:][is_same]] = found[at[:-1][is_same]] = True
+    return np.flatnonzero(found)
+
+
+def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
+    """A number for each row: equal where all of the columns are, and nowhere else.
+
+    Two NULLs are equal; so are 0 and -0.
+    """
+    if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
+        return numbers(columns[0]).astype(np.int64)
+    found, size = np.zeros(rows, np.int64), 1
+    for column in columns:
+        encoded = _comparable(column).dictionary_encode(null_encoding="encode")
+        count = max(len(encoded.dictionary), 1)
+        if size * count >= 2**62:
+            _, found = np.unique(found, return_inverse=True)
+            size = int(found.max(initial=0)) + 1
+        found = found * count + numbers(encoded.indices)
+        size *= count
+    return found
+
+
+def _comparable(column: pa.Array) -> pa.Array:
+    return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
+
+
+def begins(ordered: Sequence[Ranks], rows: int) -> Bools:
+    """Where rows that are in order begin to differ from the row before; the first one does."""
+    found = np.zeros(rows, np.bool_)
+    found[:1] = True
+    for ranks in ordered:
+        found[1:] |= ranks[1:] != ranks[:-1]
+    return found
+
+
+def by(ranks: Sequence[Ranks], rows: int) -> Rows:
+    """The rows in the order of the ranks, the first of which counts most; equal ones stay as they were."""
+    return np.lexsort(tuple(reversed(ranks))) if ranks else np.arange(rows)
+
+
+def nulls_first(values: pa.Array) -> list[Ranks]:
+    """The ranks of a column of whole numbers, NULL before all of them."""
+    known = valid(values)
+    return [known, np.where(known, numbers(values), 0)]
+
+
+def begun_at(first: Bools) -> Rows:
+    """For each row, where its group begins."""
+    return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
+
+
+def running_max(values: npt.NDArray[np.int64], first: Bools) -> npt.NDArray[np.int64]:
+    """The greatest value of the group so far, for each row."""
+    goes_back = values[1:] < values[:-1]
+    if not (goes_back & ~first[1:]).any():
+        return values
+    found, start = values.copy(), begun_at(first)
+    at, step = np.arange(len(values)), 1
+    longest = int((at - start).max()) + 1
+    while step < longest:
+        reach = np.flatnonzero(at - step >= start)
+        found[reach] = np.maximum(found[reach], found[reach - step])
+        step *= 2
+    return found

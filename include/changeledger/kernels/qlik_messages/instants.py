@@ -1,0 +1,89 @@
+"""Times as Qlik's sources write them: ISO text, in UTC where it has no zone, or a number.
+
+A number is in the unit that its size tells. One below 10^9, an empty text and a date of 1970 are no time:
+sources that do not know the time write one at the beginning of 1970. All are microseconds from 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from changeledger.kernels import sql_text
+from changeledger.kernels.sql_text import MICROS
+
+# The beginning of 1971: what is earlier is no time.
+FIRST_KNOWN = 31_536_000_000_000
+_LONG = 2**63 - 1
+_EPOCH = datetime(1970, 1, 1)
+_ISO = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.](\d{0,9}))?)? ?"
+    r"(Z|UTC|GMT|[+-]\d{1,2}(?::?\d{2})?)?\Z",
+    re.ASCII,
+)
+_DATE_OF_1970 = re.compile(r"1970-\d{2}-\d{2}\Z", re.ASCII)
+
+
+def instant(text: str) -> int | None:
+    """None where the text is no time, nor says that there is none."""
+    text = text.strip() if text.strip() else text
+    found = _iso(text)
+    if found is None:
+        found = _counted(text)
+    if found is None and _is_none(text):
+        return 0
+    return found
+
+
+def _iso(text: str) -> int | None:
+    match = _ISO.match(text)
+    if match is None:
+        return None
+    try:
+        whole = datetime.fromisoformat(f"{match[1]}T{match[2]}:{match[3]}:{match[4] or '00'}") - _EPOCH
+    except ValueError:
+        return None
+    minutes = _zone(match[6])
+    if minutes is None:
+        return None
+    micros = int(f"{(match[5] or '')[:6]:0<6}")
+    found = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000 + micros
+    return found if MICROS[0] <= found <= MICROS[1] else None
+
+
+def _zone(text: str | None) -> int | None:
+    """Minutes east of UTC; none is further than 18 hours from it."""
+    if text is None or text[0] not in "+-":
+        return 0
+    digits = text[1:].replace(":", "")
+    hours, minutes = (int(digits), 0) if len(digits) <= 2 else (int(digits[:-2]), int(digits[-2:]))
+    east = hours * 60 + minutes
+    if minutes > 59 or east > 18 * 60:
+        return None
+    return -east if text[0] == "-" else east
+
+
+def _counted(text: str) -> int | None:
+    number = sql_text.whole(text, -_LONG - 1, _LONG)
+    if number is None or number < 10**9:
+        return None
+    if number >= 10**18:
+        found = number // 1000
+    elif number >= 10**15:
+        found = number
+    else:
+        found = number * (1000 if number >= 10**12 else 10**6)
+    return found if found <= MICROS[1] else None
+
+
+def _is_none(text: str) -> bool:
+    if not text or _DATE_OF_1970.match(text):
+        return True
+    number = sql_text.decimal(text, 38, 6)
+    return number is not None and number < 10**9
+
+
+def of_sequence(sequence: str) -> int | None:
+    """The time in a change sequence: year to second, and hundredths. It can be seconds off the commit."""
+    day, clock = f"{sequence[:4]}-{sequence[4:6]}-{sequence[6:8]}", sequence[8:14]
+    return _iso(f"{day}T{clock[:2]}:{clock[2:4]}:{clock[4:]}.{sequence[14:16]}")

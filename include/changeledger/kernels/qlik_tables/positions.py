@@ -1,0 +1,86 @@
+"""The change_seq: 16 digits of time to hundredths of a second, and a number of 19 digits.
+
+Monotone for all tables of a task. The time part runs 0 to 3 s behind the change's timestamp.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from changeledger.kernels import masks
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, numbers, valid
+
+SEQ_DIGITS = 35
+_TIME_DIGITS = 16
+_ZERO = ord("0")
+# The year 1970 stands for a time that the source did not say.
+_FIRST_TIME = 31_536_000_000_000
+_LONG = np.uint64(2**63 - 1)
+
+
+class Sequences(NamedTuple):
+    """n change_seqs: their digits as text (`0` for those that are none), and which are well-formed."""
+
+    digits: Bytes
+    known: Bools
+
+    @classmethod
+    def of(cls, texts: pa.StringArray) -> Sequences:
+        known = masks.lengths(texts) == SEQ_DIGITS
+        some = texts if known.all() else texts.filter(pa.array(known))
+        found = masks.matrix(some, SEQ_DIGITS)
+        known[known] = np.logical_and.reduce((found >= _ZERO) & (found <= _ZERO + 9), axis=1)
+        digits = np.full((len(texts), SEQ_DIGITS), _ZERO, np.uint8)
+        digits[known] = found if known.all() else masks.matrix(texts.filter(pa.array(known)), SEQ_DIGITS)
+        return cls(digits, known)
+
+    def ordinal(self) -> pa.Int64Array:
+        """The number; NULL where it is none, or has more than 63 bits."""
+        found = _number(self.digits[:, _TIME_DIGITS:])
+        fits = self.known & (found <= _LONG)
+        return pa.array(np.where(fits, found, 0).astype(np.int64), mask=~fits)
+
+    def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
+        """The time, in microseconds from 1970, and which of them are a time."""
+        ends = (0, 4, 6, 8, 10, 12, 14, 16)
+        parts = [_number(self.digits[:, a:b]).astype(np.int64) for a, b in pairwise(ends)]
+        year, month, day, hour, minute, second, hundredths = parts
+        months = ((year - 1970) * 12 + month - 1).astype("M8[M]")
+        days = months.astype("M8[D]").astype(np.int64) + day - 1
+        last = (months + 1).astype("M8[D]").astype(np.int64)
+        known = self.known & (year > 0) & (month >= 1) & (month <= 12) & (day >= 1) & (days < last)
+        known &= (hour < 24) & (minute < 60) & (second < 60)
+        seconds = days * 86_400 + hour * 3600 + minute * 60 + second
+        return seconds * 1_000_000 + hundredths * 10_000, known
+
+
+def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
+    found = np.zeros(len(digits), np.uint64)
+    for at in range(digits.shape[1]):
+        found = found * np.uint64(10) + (digits[:, at] - np.uint8(48)).astype(np.uint64)
+    return found
+
+
+class Times(NamedTuple):
+    """When n changes were committed, and whether another clock than the source's says so."""
+
+    committed_at: pa.TimestampArray
+    is_suspect: Bools
+
+
+def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Times:
+    """The timestamp; else the time in the change_seq.
+
+    Rows of the full load have no time: the beginning of 1970 stands for it.
+    """
+    micros = numbers(stamp)
+    is_known = valid(stamp) & (micros >= _FIRST_TIME)
+    in_seq, has_seq = sequences.micros()
+    found = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
+    there = is_known | has_seq | is_load
+    return Times(pa.array(found, pa.int64(), mask=~there).view(INSTANT), ~is_load & ~is_known)

@@ -1,0 +1,114 @@
+"""Facts of a survey: the few messages of a window by which a plan is made.
+
+Of all messages those are kept that stand at either end of a partition, and the first and the last one of each
+group that a dialect makes. Facts of two parts of a window, chosen from once more, are those of both: so Spark
+can find them over partitions, and the driver merges them. How a window is cut changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.arrow import Bools, empty
+
+# Of how many offsets at either end of a partition.
+EACH_END = 20
+# Of how many groups of one table: a connector has one schema at a time. Of a table with more groups the last
+# messages can depend on how the window was cut.
+_MOST_GROUPS = 64
+# `table` and `group`: of the first and the last message of each group. `framed`: begins with a schema id.
+FACTS = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("framed", pa.bool_()),
+        ("table", pa.string()),
+        ("group", pa.string()),
+    ]
+)
+
+
+def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBatch:
+    """The facts of all parts together, by topic, offset and partition."""
+    table = pa.Table.from_batches(facts, FACTS)
+    chosen_of_groups = _first_or_last(table)
+    for name in ("table", "group"):
+        only = pc.if_else(pa.array(chosen_of_groups), table[name], pa.scalar(None, pa.string()))
+        table = table.set_column(table.schema.get_field_index(name), name, only)
+    keep = np.flatnonzero(at_ends(table, each) | chosen_of_groups)
+    order = [("topic", "ascending"), ("offset", "ascending"), ("partition", "ascending")]
+    chosen = table.take(pa.array(keep)).sort_by(order).combine_chunks()
+    return chosen.to_batches()[0] if chosen.num_rows else empty(FACTS)
+
+
+def bounds(facts: pa.Table) -> pa.Table:
+    """The first and the last offset of each partition, of messages that are not framed."""
+    plain = facts.filter(pc.invert(facts["framed"]))
+    return plain.group_by(["topic", "partition"], use_threads=False).aggregate(
+        [("offset", "min"), ("offset", "max")]
+    )
+
+
+def at_ends(facts: pa.Table, each: int) -> Bools:
+    place = ["topic", "partition"]
+    numbered = facts.select([*place, "offset", "framed"]).append_column(
+        "row", pa.array(np.arange(len(facts)))
+    )
+    joined = numbered.join(bounds(facts), place, join_type="inner", use_threads=False)
+    near = pc.or_(
+        pc.less(joined["offset"], pc.add(joined["offset_min"], each)),
+        pc.greater(joined["offset"], pc.subtract(joined["offset_max"], each)),
+    )
+    rows = joined.filter(pc.and_(near, pc.invert(joined["framed"])))["row"].to_numpy()
+    found = np.zeros(len(facts), np.bool_)
+    found[rows] = True
+    return found
+
+
+def _first_or_last(facts: pa.Table) -> Bools:
+    found = np.zeros(len(facts), np.bool_)
+    grouped = facts.select(["topic", "table", "group", "offset", "partition"]).append_column(
+        "row", pa.array(np.arange(len(facts)))
+    )
+    grouped = grouped.filter(pc.is_valid(grouped["group"]))
+    kept: pa.Array | None = None
+    for direction in ("ascending", "descending"):
+        order = [("offset", direction), ("partition", direction)]
+        in_order = grouped.sort_by(order).group_by(["topic", "group", "table"], use_threads=False)
+        rows = in_order.aggregate([("row", "first")])["row_first"].to_numpy()
+        kept = _of_each_table(facts, rows) if kept is None else kept
+        found[rows] = True
+    return found if kept is None else found & _is_in(facts, kept)
+
+
+def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
+    """The groups that count, as text: the first `_MOST_GROUPS` of each table in each topic."""
+    names = _names(facts.take(pa.array(firsts)))
+    tables = facts.select(["topic", "table"]).take(pa.array(firsts)).to_pylist()
+    counts: Counter[tuple[str, str]] = Counter()
+    kept = []
+    for name, one in zip(names.to_pylist(), tables, strict=True):
+        place = one["topic"], one["table"]
+        counts[place] += 1
+        if counts[place] <= _MOST_GROUPS:
+            kept.append(name)
+    return pa.array(kept, pa.string())
+
+
+def _is_in(facts: pa.Table, kept: pa.Array) -> Bools:
+    found: Bools = pc.is_in(_names(facts), kept).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _names(facts: pa.Table) -> pa.Array:
+    names = pc.binary_join_element_wise(facts["topic"], facts["group"], "\n")
+    return names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names

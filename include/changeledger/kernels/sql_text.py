@@ -1,0 +1,253 @@
+"""Values of SQL Server's types from the texts in which dialects write them; None where a text does not fit.
+
+Strict, and into the type's canonical form (docs/types.md), so that one value has one text, and text orders as
+time does. Dates are days and timestamps microseconds from 1970. What a number may look like is what Spark's
+`try_cast` takes, by which values have been read so far.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from decimal import Context, Decimal, InvalidOperation
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from changeledger.contract import SqlType
+
+Reader = Callable[[str], Any]
+
+# SQL Server's own range, 0001-01-01 to 9999-12-31, in days and microseconds from 1970.
+DAYS = (-719_162, 2_932_896)
+MICROS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+MICROS_A_DAY = 86_400_000_000
+# The wire formats' longest sensible decimal: beyond, arithmetic takes minutes.
+_LONGEST_DECIMAL = 1000
+_EXACT = Context(prec=_LONGEST_DECIMAL + 100)
+
+_BLANKS = "".join(map(chr, (*range(0x21), 0x7F)))
+_WHOLE = re.compile(r"[+-]?[0-9]+\Z")
+_FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[dDfF]?\Z")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*[0-9]{1,2})?\Z")
+_INTEGRAL = re.compile(r"[0-9]{1,20}([.][0-9]{0,18})?([eE][+-]?[0-9]{1,2})?\Z")
+_TRUE, _FALSE = {"t", "true", "y", "yes", "1"}, {"f", "false", "n", "no", "0"}
+
+_DAY = r"((?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2})"
+_CLOCK = r"((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9])"
+_OFFSET = r"([+-](?:0[0-9]|1[0-4]):[0-5][0-9]|Z)"
+_GUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\Z")
+
+
+def _fraction(digits: int) -> str:
+    """Pattern of a fraction of a second that says no more than so many digits, and has at most nine."""
+    return rf"(?:[.](?![0-9]{{10}})([0-9]{{0,{digits}}})0*)?"
+
+
+def whole(text: str, least: int, most: int) -> int | None:
+    """A whole number in its range."""
+    text = text.strip(_BLANKS)
+    if not _WHOLE.match(text) or len(text) > _LONGEST_DECIMAL:
+        return None
+    number = int(text)
+    return number if least <= number <= most else None
+
+
+def count(text: str) -> int | None:
+    """A 64-bit number, not negative, in digits or as a float that is integral (`2.0`, `1E1`)."""
+    number = scaled(Decimal(text), 38, 18) if _INTEGRAL.match(text) else None
+    return int(number) if number is not None and number % 1 == 0 and number < 2**63 else None
+
+
+def boolean(text: str) -> bool | None:
+    text = text.strip(_BLANKS).lower()
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def double(text: str) -> float | None:
+    """There is neither NaN nor infinity in SQL Server, which a number too large would become."""
+    text = text.strip(_BLANKS)
+    if not _FLOAT.match(text):
+        return None
+    number = float(text.rstrip("dDfF"))
+    return number if np.isfinite(number) else None
+
+
+def real(text: str) -> float | None:
+    """The 32-bit number next to the text's own: by way of 64 bits it could be rounded twice."""
+    number = double(text)
+    if number is None:
+        return None
+    with np.errstate(over="ignore"):
+        near = np.float32(number)
+    if is_halfway(np.array([number]))[0]:
+        exact = Fraction(text.strip(_BLANKS).rstrip("dDfF"))
+        if exact != Fraction(number):
+            around = (np.nextafter(near, np.float32(-np.inf)), near, np.nextafter(near, np.float32(np.inf)))
+            near = min(around, key=lambda one: abs(Fraction(float(one)) - exact))
+    return float(near) if np.isfinite(near) else None
+
+
+def is_halfway(numbers: Any) -> Any:
+    """Does a 64-bit number lie half-way between two 32-bit ones? Then its text decides which is nearer."""
+    wide = np.asarray(numbers, np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        near = wide.astype(np.float32)
+        beyond = np.nextafter(near, np.where(wide > near, np.inf, -np.inf).astype(np.float32))
+        return (wide != near) & (wide - near == beyond.astype(np.float64) - wide)
+
+
+def decimal(text: str, precision: int, scale: int) -> Decimal | None:
+    """None too where digits beyond the scale would be rounded away."""
+    if len(text) > _LONGEST_DECIMAL:
+        return None
+    text = text.strip(_BLANKS)
+    if not _DECIMAL.match(text):
+        return None
+    return scaled(Decimal(text), precision, scale)
+
+
+def scaled(number: Decimal, precision: int, scale: int) -> Decimal | None:
+    """The number with exactly so many places; None where it has more, or too many digits."""
+    try:
+        fitted = _EXACT.quantize(number, Decimal(1).scaleb(-scale))
+    except InvalidOperation:
+        return None
+    digits = len(fitted.as_tuple().digits) if fitted else 0
+    return fitted if fitted == number and digits <= precision else None
+
+
+def of_unscaled(number: int, precision: int, scale: int) -> Decimal | None:
+    """The number with its last `scale` digits behind the point."""
+    return scaled(_EXACT.scaleb(Decimal(number), -scale), precision, scale)
+
+
+def guid(text: str) -> str | None:
+    return text.upper() if _GUID.match(text) else None
+
+
+def days(text: str) -> int | None:
+    """`2026-08-07` in days from 1970."""
+    match = re.match(_DAY + r"\Z", text)
+    return _days(match[1]) if match else None
+
+
+def _days(text: str) -> int | None:
+    try:
+        return date.fromisoformat(text).toordinal() - 719_163
+    except ValueError:
+        return None
+
+
+def _micros(day: int, clock: str, fraction: str | None) -> int:
+    seconds = int(clock[:2]) * 3600 + int(clock[3:5]) * 60 + int(clock[6:8])
+    return day * MICROS_A_DAY + seconds * 1_000_000 + int(f"{fraction or '':0<6}"[:6])
+
+
+def clock(text: str, digits: int) -> str | None:
+    """`16:25:00.8830000`: with exactly so many digits of a second."""
+    match = re.match(_CLOCK + _fraction(digits) + r"\Z", text)
+    return _clock(match[1], match[2], digits) if match else None
+
+
+def _clock(whole_seconds: str, fraction: str | None, digits: int) -> str:
+    return f"{whole_seconds}.{fraction or '':0<{digits}}" if digits else whole_seconds
+
+
+def micros(text: str, digits: int) -> int | None:
+    """`2026-08-07 16:25:00.883` or with a T, in microseconds from 1970."""
+    match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + r"\Z", text)
+    day = _days(match[1]) if match else None
+    return None if match is None or day is None else _micros(day, match[2], match[3])
+
+
+def ticks(text: str) -> int | None:
+    """Of a `datetime`, which counts thirds of 10 ms: what is written as .8833333 is .883 in its own text."""
+    found = micros(text, 9)
+    if found is None:
+        return None
+    found = (found + 500) // 1000 * 1000
+    return found if found <= MICROS[1] else None
+
+
+def day_and_clock(text: str, digits: int) -> str | None:
+    """`2026-08-07 16:25:00.8833333`, for more digits than a timestamp has."""
+    match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + r"\Z", text)
+    if match is None or _days(match[1]) is None:
+        return None
+    return f"{match[1]} {_clock(match[2], match[3], digits)}"
+
+
+def with_offset(text: str, digits: int) -> str | None:
+    """`2018-07-13 12:23:45.456 +11:00` as `2018-07-13T12:23:45.4560000+11:00`: with its own offset."""
+    match = re.match(_DAY + "[ T]" + _CLOCK + _fraction(digits) + " ?" + _OFFSET + r"\Z", text)
+    if match is None or _days(match[1]) is None:
+        return None
+    offset = "+00:00" if match[4] in {"Z", "-00:00"} else match[4]
+    return f"{match[1]}T{_clock(match[2], match[3], digits)}{offset}"
+
+
+def char(text: str, length: int) -> str:
+    """Padded to its length, as SQL Server has it.
+
+    A `char` counts bytes of its code page, which is not known: only of ASCII are they the characters.
+    """
+    return text.ljust(length) if text.isascii() else text
+
+
+def nchar(text: str, length: int) -> str:
+    """As `char`; it counts the units of UTF-16."""
+    units = len(text.encode("utf-16-le")) // 2
+    return text + " " * (length - units) if len(text) < length else text
+
+
+def _datetime(sql: SqlType) -> Reader:
+    digits = sql.fraction_digits
+    if sql.base == "datetime":
+        return ticks
+    if sql.spark == "string":
+        return lambda text: day_and_clock(text, digits)
+    return lambda text: micros(text, digits)
+
+
+def _number(sql: SqlType) -> Reader:
+    if sql.spark.startswith("decimal"):
+        lake = SqlType.parse(sql.spark)
+        return lambda text: decimal(text, lake.length or 0, lake.scale or 0)
+    least, most = whole_range(sql)
+    return lambda text: whole(text, least, most)
+
+
+def whole_range(sql: SqlType) -> tuple[int, int]:
+    """The least and the greatest value of a type of whole numbers."""
+    if sql.base == "tinyint":
+        return 0, 255
+    bits = {"smallint": 16, "int": 32, "bigint": 64}[sql.spark]
+    return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+
+
+def _as_it_is(text: str) -> str:
+    return text
+
+
+def reader(sql: SqlType) -> Reader:
+    """The value of a text in the type that the lake has for it. Binary types have no one form of text."""
+    length, digits = sql.length or 1, sql.fraction_digits
+    of_base: dict[str, Reader] = {
+        "uniqueidentifier": guid,
+        "char": lambda text: char(text, length),
+        "nchar": lambda text: nchar(text, length),
+        "date": days,
+        "time": lambda text: clock(text, digits),
+        "datetimeoffset": lambda text: with_offset(text, digits),
+        "bit": boolean,
+        "real": real,
+        "float": double,
+    }
+    if sql.base in of_base:
+        return of_base[sql.base]
+    if sql.base in {"datetime", "smalldatetime", "datetime2"}:
+        return _datetime(sql)
+    return _as_it_is if sql.spark == "string" else _number(sql)

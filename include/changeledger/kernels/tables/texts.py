@@ -1,0 +1,72 @@
+"""Raw values as texts, as Spark's casts write them: what has been read so far was read by way of those."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def as_text(values: pa.Array) -> pa.StringArray:
+    """CAST(value AS STRING); bytes as the text that they are in UTF-8."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind):
+        return pc.cast(values, pa.string())
+    if pa.types.is_timestamp(kind):
+        return _times(values)
+    if pa.types.is_decimal(kind):
+        return _each(values, lambda number: f"{number:f}")
+    if pa.types.is_floating(kind):
+        return _floats(values)
+    return _each(values, lambda value: value.decode("utf-8", "replace"))
+
+
+def _times(values: pa.Array) -> pa.StringArray:
+    """`2026-08-07 16:25:00.883`, in UTC: without the zeros at the end of a fraction, which has six digits."""
+    texts = pc.cast(values.view(pa.int64()).view(pa.timestamp("us")), pa.string())
+    return pc.replace_substring_regex(texts, r"(\.\d*[1-9])0+$|\.0+$", r"\1")
+
+
+def _floats(values: pa.Array) -> pa.StringArray:
+    """As Java writes them; plain ones at once, which Arrow writes without the zero behind the point."""
+    size = pc.abs(values)
+    plain = pc.and_(pc.greater_equal(size, 0.001), pc.less(size, 10_000_000.0))
+    if pc.all(pc.or_(plain, pc.equal(size, 0.0)), skip_nulls=True).as_py() is False:
+        return _each(values, float32 if values.type == pa.float32() else double)
+    texts = pc.cast(values, pa.string())
+    has_point = pc.match_substring(texts, ".")
+    return pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
+
+
+def _each(values: pa.Array, form: Callable[[Any], str]) -> pa.StringArray:
+    return pa.array([None if one is None else form(one) for one in values.to_pylist()], pa.string())
+
+
+def double(number: float) -> str:
+    """As Java's `Double.toString`: `0.001`, `1.0E7`, the fewest digits that say which number it is."""
+    return _java(number, repr(number))
+
+
+def float32(number: float) -> str:
+    """As Java's `Float.toString`."""
+    return _java(number, str(np.float32(number)))
+
+
+def _java(number: float, digits: str) -> str:
+    if not np.isfinite(number):
+        return "NaN" if np.isnan(number) else "Infinity" if number > 0 else "-Infinity"
+    sign = "-" if np.signbit(number) else ""
+    exact = abs(Decimal(digits))
+    if exact == 0:
+        return f"{sign}0.0"
+    if Decimal("0.001") <= exact < 10_000_000:
+        plain = f"{exact.normalize():f}"
+        return sign + (plain if "." in plain else f"{plain}.0")
+    first, *rest = exact.normalize().as_tuple().digits
+    return f"{sign}{first}.{''.join(map(str, rest)) or '0'}E{exact.adjusted()}"

@@ -1,0 +1,113 @@
+"""What extract has last seen at a feed's source: how far it is read, what waits there, and since when.
+
+A window that is green and empty says nothing of a source that nobody can read on. These say it, from the
+control store alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+# Clocks of one installation may differ by so much.
+_SKEW = timedelta(minutes=5)
+
+OPEN_TRANSACTION = "a producer's transaction is open: find the producer, or abort it (kafka-transactions.sh)"
+NOT_CAPTURED = (
+    "nothing has been captured since, not even the marks of an idle log: look whether the capture job runs "
+    "(sys.sp_cdc_help_jobs, sys.dm_cdc_errors)"
+)
+NEVER_CAPTURED = "nothing has been captured yet: look whether the capture job runs (sys.sp_cdc_help_jobs)"
+
+
+@dataclass(frozen=True)
+class SourceLook:
+    """One source (`topic[partition]`, `cdc.lsn_time_mapping`, a change table) as extract has seen it `at`."""
+
+    source: str
+    # The position up to which the feed has read it, and the highest one that it had.
+    read: str
+    end: str
+    at: datetime
+    # Offsets between them; None where they cannot be counted.
+    behind: int | None = None
+    # Since when the oldest record that is not read waits, or nothing was captured; None: nothing waits.
+    since: datetime | None = None
+    # The time of the newest record: of a topic's that was read, of a database's that it has.
+    newest: datetime | None = None
+    # What keeps the feed from reading on, where it is known.
+    why: str | None = None
+
+    def is_late(self, now: datetime, allowed: timedelta, interval: timedelta = timedelta(0)) -> bool:
+        """Does something wait for longer than is allowed? What the next run reads may
+        wait an `interval` more."""
+        if self.since is None:
+            return False
+        return now - self.since > (allowed if self.why else allowed + interval)
+
+    @property
+    def is_odd(self) -> bool:
+        """Is there something to say though nothing waits?"""
+        return self.why is not None and self.since is None
+
+    def told(self) -> str:
+        waits = "" if self.behind is None else f"{self.behind:,} records behind the end, "
+        since = "" if self.since is None else f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
+        parts = (f"{waits}{since}".rstrip(", "), self.why)
+        return f"{self.source}: {'; '.join(part for part in parts if part)}"
+
+
+def look_at_partition(  # noqa: PLR0913 - what a broker says of one
+    source: str,
+    read: int,
+    stable: int,
+    end: int,
+    *,
+    first: datetime | None,
+    newest: datetime | None,
+    earlier: SourceLook | None,
+    at: datetime,
+) -> SourceLook:
+    """Of a partition that is read up to `read`, committed up to `stable`, and ends at `end`.
+
+    `first`: the time of the first record that is not read, None where only marks of transactions follow.
+    `newest`: the time of the newest record that was read now.
+    """
+    known = (newest, None if earlier is None else earlier.newest)
+    newest = max((time for time in known if time is not None), default=None)
+    if first is None or read >= end:
+        return SourceLook(source, str(read), str(end), at, 0, None, newest, _ahead(newest, at))
+    why = OPEN_TRANSACTION if read >= stable else _ahead(newest, at)
+    since = _waiting_since(read, first, earlier, at)
+    return SourceLook(source, str(read), str(end), at, end - read, since, newest, why)
+
+
+def _waiting_since(read: int, first: datetime, earlier: SourceLook | None, at: datetime) -> datetime:
+    """By the producer's clock, as far as the looks do not contradict it: it may be wrong."""
+    if earlier is None:
+        return min(first, at)
+    if earlier.since is not None and earlier.read == str(read):
+        return earlier.since
+    # What was not there at the look before has come since.
+    return min(max(first, earlier.at), at) if int(earlier.end) <= read else min(first, at)
+
+
+def look_at_capture(
+    source: str, read: str, end: str | None, newest: datetime | None, at: datetime
+) -> SourceLook:
+    """Of SQL Server's capture, which marks the time even where nothing changes."""
+    if end is None or newest is None:
+        return SourceLook(source, read, end or "", at, why=NEVER_CAPTURED)
+    ahead = _ahead(newest, at)
+    if ahead is not None:
+        return SourceLook(source, read, end, at, None, None, newest, ahead)
+    return SourceLook(source, read, end, at, None, newest, newest, NOT_CAPTURED)
+
+
+def _ahead(newest: datetime | None, at: datetime) -> str | None:
+    if newest is None or newest <= at + _SKEW:
+        return None
+    return (
+        f"a record has the time {newest:%Y-%m-%d %H:%M:%S} UTC, which had not come: the clock of who "
+        "wrote it is ahead, or the feed's `time_zone` is another"
+    )

@@ -1,0 +1,17 @@
+"""What somebody has probably meant who wrote a name that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest; None where none is near. Neither case nor hyphens count."""
+    plain = {_plain(one): one for one in known}
+    found = get_close_matches(_plain(name), plain, n=1)
+    return plain[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

@@ -1,0 +1,32 @@
+"""Rows of a source in logs and pages without their values, where the installation wants it so.
+
+What stays says which row it is, and where the lake has it whole: positions, ids, reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+REDACTED: Final = "***"
+
+# Columns of offending rows (`audit.rules.Rule.shown`) that hold no value of a source's row. Others, and those
+# that somebody adds, are redacted.
+_KEPT: Final = frozenset(
+    {
+        "change_id", "change_ids", "_change_id", "record", "records", "operation", "flags", "kind", "columns",
+        "sort_key", "_sort_key", "_next_sort_key", "_valid_from", "_valid_to", "_run_id", "run_id",
+        "table", "reason", "disposition", "dispositions", "where", "rows", "read", "accounted",
+        "source", "asked", "received", "problem", "removed",
+        "current_rows", "open_history_rows", "kept_rows", "published_rows",
+    }
+)  # fmt: skip
+
+
+def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value if name in _KEPT or value is None else REDACTED for name, value in row.items()}
+
+
+def redacted(_value: Any) -> str:
+    """Whatever it is: also NULL says something of its row."""
+    return REDACTED

@@ -1,0 +1,164 @@
+"""What other systems' errors mean: a broker, a database, the catalog, storage or Spark itself that fails.
+
+Spark reads when something is written, so these errors come from any line of a stage, as Java's text. Here
+alone that text is read, but for what Kafka says against a login (`kafka_errors`). What is not known keeps its
+traceback: it may be a fault of ours.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from changeledger.errors import ChangeledgerError, ConfigError, GapError, SourceUnavailable, SparkUnavailable
+
+_MOST = 300
+# All up to the last of Java's classes before a message.
+_CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b:? ?")
+
+
+class _Cause(NamedTuple):
+    pattern: re.Pattern[str]
+    kind: type[ChangeledgerError]
+    what: str
+    remedy: str
+
+
+def _cause(pattern: str, kind: type[ChangeledgerError], what: str, remedy: str) -> _Cause:
+    return _Cause(re.compile(pattern, re.IGNORECASE), kind, what, remedy)
+
+
+# A remedy may name the connection of the feed's source, as `{connection}`.
+_OF_CATALOG = "org.apache.iceberg.jdbc"
+_CATALOG = _cause(
+    r"UncheckedSQLException|PSQLException|SQLiteException|SQLException",
+    SourceUnavailable,
+    "the lake's catalog cannot be used",
+    "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG_URI, and "
+    "CHANGELEDGER_CATALOG_USER and _PASSWORD where it asks for a login)",
+)
+# The first that fits. What is more special comes first: a disk that is full fails in many ways.
+_OF_STORAGE = (
+    _cause(
+        r"No space left on device|Disk quota exceeded|SQLITE_FULL|disk is full",
+        SourceUnavailable,
+        "no room is left for the lake, for a store or for Spark's scratch files",
+        "free room where CHANGELEDGER_HOME, CHANGELEDGER_WAREHOUSE and spark.local.dir are; then clear the "
+        "task",
+    ),
+    _cause(
+        r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|"
+        r"Mkdirs failed to create|SQLITE_CANTOPEN",
+        SourceUnavailable,
+        "the lake's files cannot be written",
+        "let the jobs' user write CHANGELEDGER_HOME and CHANGELEDGER_WAREHOUSE; then clear the task",
+    ),
+    _cause(
+        r"CommitFailedException|CommitStateUnknownException",
+        SourceUnavailable,
+        "a commit to the lake did not succeed",
+        "nothing, if the next try succeeds; if not, look who else writes the tables, and whether the "
+        "catalog's database answers",
+    ),
+)
+_OF_OTHERS = (
+    _cause(
+        r"password authentication failed|Login failed for user|no pg_hba.conf entry",
+        ConfigError,
+        "the source refuses the login",
+        "correct login, password and certificates of the connection{connection}",
+    ),
+    _cause(
+        r"permission denied for|permission was denied on",
+        ConfigError,
+        "the login may not read what the feed needs",
+        "grant it (docs/operate.md, 'Grants') on the source of the connection{connection}",
+    ),
+    _cause(
+        r"may have been lost|OffsetOutOfRange|does not host this topic-partition|Some data .* lost|"
+        r"KAFKA_DATA_LOSS",
+        GapError,
+        "messages were removed while they were read",
+        "run the window again: what is gone is then named (docs/operate.md, 'A gap')",
+    ),
+    _cause(
+        r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|Retriable)\w*|"
+        r"Cannot fetch record for offset|Timed out waiting for a node assignment|"
+        r"Failed to (?:construct|create new) kafka\w*",
+        SourceUnavailable,
+        "the broker does not answer any more",
+        "check that the broker runs, and the connection{connection}; then clear the task",
+    ),
+    _cause(
+        r"PSQLException: (?:Connection to .* refused|The connection attempt failed|This connection has been "
+        r"closed|An I/O error occurred|FATAL: (?:terminating connection|the database system is|sorry, too "
+        r"many|remaining connection))|SQLServerException: .*(?:TCP/IP connection|Connection reset|connection "
+        r"is closed|deadlocked|Read timed out|Socket closed)|SQLITE_BUSY|database is locked",
+        SourceUnavailable,
+        "the source's database does not answer any more",
+        "check that it runs, and the connection{connection}; then clear the task",
+    ),
+    _cause(
+        r"OutOfMemoryError|GC overhead limit exceeded|ExecutorLostFailure|Container killed",
+        SparkUnavailable,
+        "Spark has run out of memory, or has lost an executor",
+        "give it more memory in the Spark connection (spark.driver.memory, spark.executor.memory), or cut "
+        "the window (docs/operate.md, 'A long first load')",
+    ),
+    _cause(
+        r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"
+        r"Answer from Java side is empty|Py4JNetworkError|SparkContext was shut ?down|stopped SparkContext|"
+        r"JAVA_GATEWAY_EXITED|All masters are unresponsive",
+        SparkUnavailable,
+        "Spark does not answer",
+        "check that its server or master runs, and the feed's Spark connection; then clear the task",
+    ),
+)
+
+
+def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
+    """What the error of another system is; None where nobody knows. `connection`: the source's."""
+    text = _text(error)
+    causes = [*_OF_STORAGE, *([_CATALOG] if _OF_CATALOG in text else []), *_OF_OTHERS]
+    # Not where a stack says which line of code it was.
+    lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
+    for cause in causes:
+        fitting = [line for line in lines if cause.pattern.search(line)]
+        if fitting:
+            # The last: Java names the cause of an error behind it.
+            return _told(cause, fitting[-1], connection)
+    return None
+
+
+@contextmanager
+def named(connection: str = "") -> Iterator[None]:
+    """Raises the errors of other systems as ours, each with its remedy, where they are known."""
+    try:
+        yield
+    except ChangeledgerError:
+        raise
+    except Exception as error:
+        ours = known(error, connection)
+        if ours is None:
+            raise
+        raise ours from error
+
+
+def _told(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
+    reason = (_CLASS.sub("", line) or line)[:_MOST]
+    whose = f" {connection!r}" if connection else ""
+    return cause.kind(f"{cause.what}: {reason}", cause.remedy.replace("{connection}", whose))
+
+
+def _text(error: BaseException) -> str:
+    """All that it says, with the stacks of Java's causes, which pyspark keeps beside the message."""
+    parts, seen = [], set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        stacks = (getattr(at, name, None) for name in ("_stackTrace", "_stacktrace"))
+        parts += [f"{type(at).__name__}: {at}", *(stack for stack in stacks if isinstance(stack, str))]
+        at = at.__cause__ or at.__context__
+    return "\n".join(parts)

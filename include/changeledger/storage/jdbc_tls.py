@@ -1,0 +1,68 @@
+"""TLS of PostgreSQL sources: the driver's properties, and the remedies for what it refuses.
+
+Names of the settings: libpq's, which Airflow's connections of PostgreSQL have, too. pgjdbc reads them alike.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from changeledger.config import Connection
+from changeledger.errors import ConfigError
+
+SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+# What the JVM trusts, in place of a file below the home folder of whoever runs Spark.
+_JVM_TRUST: Final = "org.postgresql.ssl.DefaultJavaSSLFactory"
+_NOT_TRUSTED: Final = re.compile(
+    r"PKIX path|could not be verified by hostnameverifier|No subject alternative|No name matching"
+    r"|does not support SSL|Failed to validate the server name"
+)
+_NOT_LET_IN: Final = re.compile(r"password authentication failed|Login failed for user|no pg_hba.conf entry")
+
+
+def postgres_properties(conn_id: str, connection: Connection) -> dict[str, str]:
+    """Verified TLS, unless the connection states another `sslmode` or is one to this machine itself."""
+    mode = connection.extra.get("sslmode") or ("prefer" if _is_loopback(connection.host) else "verify-full")
+    root = connection.extra.get("sslrootcert")
+    if root is None:
+        verified = str(mode).startswith("verify")
+        return {"sslmode": str(mode)} | ({"sslfactory": _JVM_TRUST} if verified else {})
+    if not Path(str(root)).is_file():
+        raise ConfigError(
+            f"the connection {conn_id!r}: there is no file {str(root)!r}, its sslrootcert",
+            "give the path of a PEM file that the job, and Spark's workers, can read",
+        )
+    return {"sslmode": str(mode), "sslrootcert": str(root)}
+
+
+def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | None:
+    """The error that a driver's text stands for; None where trying again may help."""
+    if found := _NOT_TRUSTED.search(said):
+        postgres = connection.conn_type == "postgres"
+        setting = "sslrootcert" if postgres else "trustServerCertificate (of a server that signed its own)"
+        return ConfigError(
+            f"the certificate of the database at {connection.host} is not trusted: {_line(said, found)}",
+            f"put the authority that signed it into the extra of the connection {conn_id!r}, as {setting}, "
+            "and name the host as its certificate does"
+            + ("; `sslmode` states less than verify-full" if postgres else ""),
+        )
+    if found := _NOT_LET_IN.search(said):
+        return ConfigError(
+            f"the database at {connection.host} does not accept the login: {_line(said, found)}",
+            f"correct login and password of the connection {conn_id!r}, or let it in at the server",
+        )
+    return None
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host == "localhost" or ip_address((host or "").strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _line(said: str, found: re.Match[str]) -> str:
+    return said[said.rfind("\n", 0, found.start()) + 1 :].partition("\n")[0].strip()[:300]

@@ -1,0 +1,70 @@
+"""What Kafka's two clients say against a connection, as one error with its remedy.
+
+Their texts: librdkafka's rdkafka_ssl.c and rdkafka_sasl.c, and Java's (JSSE, org.apache.kafka.common.errors).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from changeledger.errors import ConfigError
+
+_REASON_CHARACTERS: Final = 300
+
+
+class _Cause(NamedTuple):
+    said: re.Pattern[str]
+    message: str
+    remedy: str
+
+
+def _cause(said: str, message: str, remedy: str) -> _Cause:
+    return _Cause(re.compile(said, re.IGNORECASE), message, remedy)
+
+
+# The first that fits: a refused certificate of the client is also a handshake that failed.
+_CAUSES: Final = (
+    _cause(
+        r"not authorized to access|authorization failed|_AUTHORIZATION_FAILED|AuthorizationException",
+        "the login is not authorized at Kafka at {servers}: {reason}",
+        "grant it READ and DESCRIBE on the feed's topics (docs/operate.md, Grants)",
+    ),
+    _cause(
+        r"SaslAuthenticationException|SASL authentication error|code=_AUTHENTICATION|invalid credentials",
+        "Kafka at {servers} does not accept the login: {reason}",
+        "correct sasl.username, sasl.password and sasl.mechanism in the extra of the connection {conn_id!r}",
+    ),
+    _cause(
+        r"alert (bad certificate|certificate required|unknown ca|certificate unknown)"
+        r"|fatal alert: (bad_certificate|certificate_required|unknown_ca|certificate_unknown)",
+        "Kafka at {servers} does not accept the client's certificate, or wants one: {reason}",
+        "put ssl.certificate.location and ssl.key.location (or both as .pem), of an authority that the "
+        "broker trusts, into the extra of the connection {conn_id!r}",
+    ),
+    _cause(
+        r"certificate verify failed|PKIX path|No subject alternative|No name matching",
+        "the certificate of Kafka at {servers} is not trusted: {reason}",
+        "put the authority that signed it into the extra of the connection {conn_id!r}, as ssl.ca.location "
+        "or ssl.ca.pem, and name the broker in bootstrap.servers as its certificate does",
+    ),
+)
+
+
+def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
+    """The error that a client's text stands for; None where trying again may help."""
+    for cause in _CAUSES:
+        # The last place: what Java throws names its cause behind it.
+        places = list(cause.said.finditer(said))
+        if places:
+            reason = _line_around(said, places[-1])
+            return ConfigError(
+                cause.message.format(servers=servers, reason=reason), cause.remedy.format(conn_id=conn_id)
+            )
+    return None
+
+
+def _line_around(said: str, found: re.Match[str]) -> str:
+    start = said.rfind("\n", 0, found.start()) + 1
+    line = said[start:].partition("\n")[0].strip()
+    return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}..."

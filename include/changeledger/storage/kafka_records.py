@@ -1,0 +1,70 @@
+"""Single records of topics, by their offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+# By topic and partition; None where the partition ends at the place.
+FirstMessages = dict[str, dict[str, Message | None]]
+
+# What a place holds where it holds no record: the end, or offsets that are gone.
+_NO_RECORD = frozenset(
+    {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+)
+
+
+def first_messages(
+    settings: Mapping[str, Any], isolation: str, places: Mapping[str, Mapping[str, int]], seconds: float
+) -> FirstMessages:
+    """The first message at each offset or behind it.
+
+    All partitions are read together: one after the other costs up to a second each. Raises KafkaException
+    where nothing comes for so many seconds.
+    """
+    wanted = [TopicPartition(t, int(p), offset) for t, ps in places.items() for p, offset in ps.items()]
+    if not wanted:
+        return {}
+    consumer = Consumer(
+        {
+            **settings,
+            "group.id": "changeledger",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation,
+            "auto.offset.reset": "error",
+            # One record of each partition is wanted, and what is behind it may be much.
+            "fetch.wait.max.ms": 50,
+            "fetch.message.max.bytes": 64 << 10,
+        }
+    )
+    try:
+        return _read(consumer, wanted, seconds)
+    finally:
+        consumer.close()
+
+
+def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> FirstMessages:
+    found: FirstMessages = {}
+    wanted = {(place.topic, place.partition) for place in places}
+    fault, deadline = KafkaError(KafkaError._TIMED_OUT), time.monotonic() + seconds
+    consumer.assign(places)
+    while wanted:
+        message = consumer.poll(1.0)
+        error = None if message is None else message.error()
+        if message is None or (error is not None and error.code() not in _NO_RECORD):
+            fault = error or fault
+            # A fault of the connection is no topic's: the client goes on by itself, meanwhile.
+            if time.monotonic() > deadline or (message is not None and message.topic() is not None):
+                raise KafkaException(fault)
+            continue
+        deadline = time.monotonic() + seconds
+        topic, partition = str(message.topic()), int(message.partition() or 0)
+        if (topic, partition) in wanted:
+            wanted.remove((topic, partition))
+            consumer.pause([TopicPartition(topic, partition)])
+            found.setdefault(topic, {})[str(partition)] = message if error is None else None
+    return found

@@ -1,0 +1,65 @@
+"""What maintenance asks of the lake's tables: their refs, and rows that need not be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.change import literal
+from changeledger.storage import lake
+
+BRANCH, TAG = "BRANCH", "TAG"
+
+
+def refs(spark: SparkSession, tables: Iterable[str], kind: str) -> dict[str, list[str]]:
+    """The branches (but main) or the tags of each table that has some. One query for all."""
+    found = [
+        spark.table(f"{table}.refs")
+        .where((F.col("type") == kind) & (F.col("name") != "main"))
+        .select(F.lit(table), "name")
+        for table in tables
+    ]
+    by_table: dict[str, list[str]] = {}
+    for table, name in reduce(DataFrame.union, found).collect() if found else ():
+        by_table.setdefault(table, []).append(name)
+    return by_table
+
+
+def delete_where(spark: SparkSession, table: str, condition: str) -> int:
+    """Delete the rows of main; returns how many there were. Without any, nothing is written."""
+    count = count_where(spark, table, condition)
+    if count:
+        spark.sql(f"DELETE FROM {table} WHERE {condition}")  # noqa: S608 - of our own names and literals
+    return count
+
+
+def count_where(spark: SparkSession, table: str, condition: str) -> int:
+    """The condition may ask other tables, which only SQL can."""
+    (row,) = spark.sql(f"SELECT count(*) FROM {table} WHERE {condition}").collect()  # noqa: S608 - as above
+    return int(row[0])
+
+
+def runs_of(spark: SparkSession, raw: str) -> set[str]:
+    """The runs that have rows in a raw table, from its metadata."""
+    rows = spark.table(f"{raw}.partitions").select("partition.run_id").distinct().collect()
+    return {row["run_id"] for row in rows}
+
+
+def keep_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[str, DataFrame]) -> int:
+    """Remove the rows of these runs from a raw table; of a run in `kept` those rows stay.
+
+    Returns how many runs have lost rows.
+    """
+    whole = [run for run in runs if run not in kept]
+    if whole:
+        names = ", ".join(map(literal, whole))
+        spark.sql(f"DELETE FROM {raw} WHERE run_id IN ({names})")  # noqa: S608 - literals
+    changed = len(whole)
+    for run, rows in kept.items():
+        if rows.count() < lake.read(spark, raw).where(F.col("run_id") == run).count():
+            lake.replace_partition(rows, raw, "run_id", run)
+            changed += 1
+    return changed

@@ -1,0 +1,46 @@
+"""The log of a source that people look at for hours: not all its tables change all the time, and some hours
+nothing does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from sourcelab.log import Log, Simulator
+from sourcelab.tables import TABLES
+
+_HOUR = timedelta(hours=1)
+_ALL = frozenset(table.full_name for table in TABLES)
+_OFTEN = frozenset({"dbo.customers", "sales.orders"})
+# The tables that are left alone, in an hour and in those that follow it; then again.
+_QUIET = (frozenset[str](), _ALL - _OFTEN, _ALL, _OFTEN)
+# So many hours of the past.
+PAST_HOURS = len(_QUIET)
+_IN_AN_HOUR = 66
+
+
+class Traffic:
+    """`now` is when it is begun: in its hour all tables change."""
+
+    def __init__(self, seed: int, now: datetime) -> None:
+        self.begin = now.replace(minute=0, second=0, microsecond=0) - PAST_HOURS * _HOUR
+        self._simulator = Simulator(seed, self.begin)
+        first = self._simulator.transaction(initial=True)
+        self.log = Log(TABLES, (replace(first, begin_time=self.begin, commit_time=self.begin),))
+        for hour in range(PAST_HOURS):
+            for at in range(1, _IN_AN_HOUR + 1):
+                self.add(self.begin + hour * _HOUR + at * _HOUR / (_IN_AN_HOUR + 1))
+
+    def quiet(self, moment: datetime) -> frozenset[str]:
+        """The tables that do not change in its hour."""
+        return _QUIET[(moment - self.begin) // _HOUR % len(_QUIET)]
+
+    def add(self, moment: datetime) -> bool:
+        """Add a transaction of that moment to the log, unless its hour is quiet."""
+        quiet = self.quiet(moment)
+        if quiet == _ALL:
+            return False
+        time = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        made = replace(self._simulator.transaction(quiet=quiet), begin_time=time, commit_time=time)
+        self.log = Log(TABLES, (*self.log.transactions, made))
+        return True

@@ -1,0 +1,75 @@
+"""`make sbom`: the software bill of materials as CycloneDX JSON, on standard output."""
+# ruff: noqa: T201 - the output is the product
+
+from __future__ import annotations
+
+import json
+import sys
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from inventory import PROJECT, Component, components
+
+_WHAT = {
+    "python": "locked in requirements.txt",
+    "spark": "on Spark's class path",
+    "kafka": "the broker of demo and tests, never part of an installation",
+    "debezium": "the engine of integration tests, never part of an installation",
+    "pyspark": "in pyspark's wheel, on Spark's class path",
+}
+_FOR_TESTS = {"kafka", "debezium"}
+
+
+def document(found: Sequence[Component]) -> dict[str, Any]:
+    """Without a time and a serial number: the same dependencies give the same file."""
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "component": {
+                "type": "application",
+                "bom-ref": project["name"],
+                "name": project["name"],
+                "version": project["version"],
+                "licenses": [{"license": {"id": project["license"]}}],
+            }
+        },
+        "components": [_entry(component) for component in found],
+    }
+
+
+def _entry(one: Component) -> dict[str, Any]:
+    entry: dict[str, Any] = {
+        "type": "library",
+        # A jar may be on two class paths.
+        "bom-ref": f"{one.origin}:{one.purl}",
+        "name": one.name,
+        "version": one.version,
+        "purl": one.purl,
+        "scope": "excluded" if one.origin in _FOR_TESTS else "required",
+        "properties": [{"name": "changeledger:origin", "value": _WHAT[one.origin]}],
+    }
+    if one.group:
+        entry["group"] = one.group
+    hashes = [{"alg": "SHA-256", "content": digest} for digest in one.sha256]
+    if one.kind == "pypi":
+        # Several files of one package: any of them may be installed.
+        address = f"https://pypi.org/project/{one.name}/{one.version}/"
+        entry["externalReferences"] = [{"type": "distribution", "url": address, "hashes": hashes}]
+    else:
+        entry["hashes"] = hashes
+    return entry
+
+
+def main() -> int:
+    json.dump(document(components()), sys.stdout, indent=1)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""Windows of ledger rows through the real reconcile stage, published: what stands before it, and the audit
+behind it, are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from changeledger import change
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.stages import normalize, reconcile
+from changeledger.stages.run import Run
+from changeledger.storage import lake
+from changeledger.storage.releases import complete
+from changeledger.window import Window
+
+# What says in which run a row was written, and by which of several deliveries.
+OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
+BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
+
+LedgerRow = dict[str, Any]
+
+
+def feed_of(name: str, contract: Contract) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": name, "dialect": "ces", "database": "shop", "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": contract.table}],
+        }
+    )  # fmt: skip
+
+
+def carry(
+    spark: SparkSession, feed: Feed, contract: Contract, rows: Sequence[LedgerRow], number: int
+) -> None:
+    """One window with these rows, delivered at other places than by the windows before; published."""
+    over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
+    this = Run.begin(spark, feed, over)
+    assert this is not None
+    this.control.open_window(feed.feed, over, None, {})
+    this.control.begin_stage(feed.feed, over, "normalize")
+    normalize._prepare(this, {contract.table: contract})
+    kinds = change.ledger_columns(contract)
+    delivered = [
+        {**row, "run_id": over.id, "record": (contract.table, 0, number * 10_000 + at, None)}
+        for at, row in enumerate(rows)
+    ]
+    new = spark.createDataFrame(
+        [tuple(row.get(name) for name, _ in kinds) for row in delivered],
+        ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds),
+    )
+    lake.append(new, this.names[contract.table].changes, this.branch)
+    this.finish("normalize", this.written, [contract])
+    reconcile.run(spark, feed, over)
+    built = this.require_done("reconcile")
+    this.control.save_audit(feed.feed, over, [], built)
+    this.control.commit_release(feed.feed, over, built.tables, {}, {})
+    release = this.control.release(feed.feed, over)
+    assert release is not None
+    complete(spark, this.control, release)
+    this.control.release_lease(feed.feed, over.holder)
+
+
+def rows_of(spark: SparkSession, feed: Feed, name: str) -> list[dict[str, Any]]:
+    rows = (row.asDict(recursive=True) for row in spark.table(f"lake.{feed.feed}.{name}").collect())
+    return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)

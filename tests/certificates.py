@@ -1,0 +1,90 @@
+"""A private authority and its certificates, made for a test: files in PEM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from sourcelab.services import Tls
+
+_DAYS = timedelta(days=2)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """It signs; `path` is its own certificate."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._name = _named(f"changeledger test {name}")
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        own = (
+            _builder(self._name, self._name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.path = folder / f"{name}.pem"
+        self.path.write_bytes(own.public_bytes(serialization.Encoding.PEM))
+
+    def server(self, host: str = "localhost") -> Tls:
+        """For a service on 127.0.0.1 that is reached as `host`, too."""
+        made = self.issue("server", host)
+        identity = self._folder / "identity.pem"
+        identity.touch(0o600)
+        identity.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
+        return Tls(identity, self.path, host)
+
+    def issue(self, name: str, *hosts: str, password: str = "") -> Certificate:
+        """A certificate for the subject `CN=<name>`, its key in a file that `password` may lock."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        names = [x509.DNSName(host) for host in hosts]
+        address = x509.IPAddress(ip_address("127.0.0.1"))
+        signed = (
+            _builder(_named(name), self._name, key)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(x509.SubjectAlternativeName([*names, address]), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
+        lock: serialization.KeySerializationEncryption = serialization.NoEncryption()
+        if password:
+            lock = serialization.BestAvailableEncryption(password.encode())
+        made = Certificate(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        made.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        made.key.touch(0o600)
+        made.key.write_bytes(
+            key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, lock)
+        )
+        return made
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _DAYS)
+        .not_valid_after(now + _DAYS)
+    )

@@ -1,0 +1,97 @@
+"""Run the matrix: cells that have no outcome yet, then random ones by seed, for as long as it is told."""
+
+from __future__ import annotations
+
+import argparse
+import time
+import traceback
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from rich.console import Console
+
+from changeledger.config import PROJECT
+from tests.faults.matrix import cells
+from tests.faults.matrix.base import Base, base, code
+from tests.faults.matrix.cells import Cell
+from tests.faults.matrix.lab import Lab, moment
+from tests.faults.matrix.outcomes import Effects, Outcome, Outcomes
+from tests.faults.matrix.page import page
+from tests.faults.matrix.scene import DEFECT, Found, play
+
+FOLDER = PROJECT / ".cache" / "faults"
+PAGE = PROJECT / "docs" / "reliability.md"
+_COLORS = {"survived": "green", "stopped": "yellow", "defect": "red", "skipped": "dim"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser.add_argument("--minutes", type=float, help="how long it runs; until Ctrl-C when it is not said")
+    parser.add_argument("--only", default="", help="cells whose name has this text")
+    parser.add_argument("--page", action="store_true", help="write docs/reliability.md from what was found")
+    arguments = parser.parse_args()
+    console = Console(soft_wrap=True)
+    if not arguments.page:
+        until = time.monotonic() + (arguments.minutes * 60 if arguments.minutes else float("inf"))
+        try:
+            _run(console, FOLDER, until, arguments.only)
+        except KeyboardInterrupt:
+            console.print("ended; the next run goes on from here")
+    _write_page(console)
+
+
+def _run(console: Console, folder: Path, until: float, only: str) -> None:
+    outcomes, version = Outcomes(folder / "outcomes.jsonl"), code()
+    console.print("starting services")
+    with Lab(folder, own_disk=True) as lab:
+        console.print("the undisturbed run: from the last time, or made now")
+        known = base(lab)
+        Effects(folder / "effects.json").save(known.known)
+        for cell in _left(outcomes, known, version, only):
+            if time.monotonic() > until:
+                return
+            _record(console, outcomes, lab, known, cell, version)
+
+
+def _left(outcomes: Outcomes, known: Base, version: str, only: str) -> Iterator[Cell]:
+    chosen = cells.chosen(known.known)
+    done = {o.cell.seed for o in outcomes.all()}
+    wanted = chain(chosen, cells.by_seed(known.known)) if not only else chosen
+    for cell in outcomes.left(wanted, version):
+        if only in cell.id and (not cell.seed or cell.seed not in done):
+            yield cell
+
+
+def _record(console: Console, outcomes: Outcomes, lab: Lab, known: Base, cell: Cell, version: str) -> Found:
+    """Play the cell, keep what came of it, and say so."""
+    begin = time.monotonic()
+    try:
+        found = play(lab, known, cell)
+    except Exception:  # noqa: BLE001 - of the matrix itself: kept, and the others go on
+        found = Found(DEFECT, "the matrix fails: " + traceback.format_exc()[-1500:])
+    seconds = time.monotonic() - begin
+    effects = known.known[cell.window, cell.stage]
+    label = effects[cell.at - 1].label if 0 < cell.at <= len(effects) else ""
+    outcomes.add(Outcome(cell, label, found.outcome, found.detail, round(seconds, 1), version, moment()))
+    color = _COLORS[found.outcome]
+    console.print(
+        f"[{color}]{found.outcome:9}[/] {seconds:5.0f} s  {cell.id}  [dim]{label}[/]", highlight=False
+    )
+    if found.outcome == DEFECT:
+        console.print(found.detail, markup=False, highlight=False)
+    return found
+
+
+def _write_page(console: Console) -> None:
+    stored = FOLDER / "effects.json"
+    if not stored.exists():
+        console.print("nothing was found yet")
+        return
+    known = Effects(stored).load()
+    PAGE.write_text(page(known, Outcomes(FOLDER / "outcomes.jsonl").all(), len(cells.chosen(known))))
+    console.print(f"written: {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

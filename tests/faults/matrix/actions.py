@@ -1,0 +1,47 @@
+"""What people do between two stages: documented commands, a pause, a task that is cleared alone."""
+
+from __future__ import annotations
+
+from changeledger import exit_codes
+from changeledger.config import PROJECT
+from changeledger.window import STAGES
+from tests.faults.matrix.cells import Cell
+from tests.faults.matrix.lab import FEED
+from tests.faults.matrix.operator import Defect, Operator
+
+
+def play(who: Operator, cell: Cell) -> int:
+    """The action before the cell's stage, then the run to its end; returns the last window released."""
+    left = STAGES[STAGES.index(cell.stage) :]
+    last = cell.window
+    if cell.fault == "repeated":
+        # Up to the audit, then this one again, and publish at once.
+        who.carry(cell.window, left[:-1])
+        who.carry(cell.window, (cell.stage,))
+        who.carry(cell.window, ("publish",))
+    elif cell.fault == "maintained":
+        _maintain(who)
+        who.let_an_hour_pass()
+        _maintain(who)
+        who.carry(cell.window, left)
+    elif cell.fault == "replayed":
+        who.let_an_hour_pass()
+        job = who.command("quarantine", "replay", FEED)
+        if job.code != 0:
+            raise Defect(f"`quarantine replay` ends with {job.code}: {who.notes[-1]}")
+        who.carry(cell.window, left)
+    else:
+        who.let_an_hour_pass()
+        last += 1
+        who.carry(last)
+        who.carry(cell.window, left)
+    return last
+
+
+def _maintain(who: Operator) -> None:
+    job = who.lab.jobs.start(
+        who.place, who.folder, [str(PROJECT / "jobs" / "maintain.py"), "--feed", FEED, "--run", "by hand"]
+    )
+    if job.wait() not in {0, exit_codes.HELD}:
+        who._note(job, job.wait())
+        raise Defect(f"`maintain` ends with {job.code}: {who.notes[-1]}")

@@ -1,0 +1,26 @@
+"""A job that reads a table's first release and its main, in one query, and prints how many rows each has."""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import functions as F
+
+from changeledger.storage import lake, session
+
+TABLE = "lake.shop.dbo_customers_changes"
+
+
+def main() -> None:
+    spark = session.spark_session("beside")
+    tags = spark.table(f"{TABLE}.refs").where(F.col("type") == "TAG").orderBy("name")
+    first = tags.select("snapshot_id").first()
+    assert first is not None
+    frames = {"first": lake.read(spark, TABLE, snapshot=first[0]), "main": lake.read(spark, TABLE)}
+    counts = [frame.groupBy().agg(F.lit(name), F.count(F.lit(1))) for name, frame in frames.items()]
+    print("counted", json.dumps(dict(map(tuple, counts[0].union(counts[1]).collect()))))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

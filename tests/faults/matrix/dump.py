@@ -1,0 +1,89 @@
+"""A job that writes all rows of a feed's published tables, without what is the run's own, into a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config import Settings
+from changeledger.storage import lake, session
+from changeledger.storage.control import ControlStore
+from changeledger.storage.releases import release_tag
+
+TABLES = ("dbo_customers", "dbo_customers_history", "dbo_customers_changes")
+BOOKS = ("dispositions", "quarantine", "breaks", "pending")
+OF_RUN = ("run_id", "_run_id", "since")
+
+
+def main(out: str, feed: str) -> None:
+    spark = session.spark_session("dump")
+    control = ControlStore(Settings().control_url)
+    there = set(lake.tables(spark, feed))
+    found: dict[str, Any] = {}
+    for name in (*TABLES, *BOOKS):
+        table = f"lake.{feed}.{name}"
+        found[name] = rows(spark, table) if table in there else []
+    done = [w for w in windows(control, feed) if w.done]
+    found["raw"] = raw(spark, feed, there, [w.window_id for w in done])
+    found["problems"] = problems(spark, control, feed)
+    Path(out).write_text(json.dumps(found))
+    spark.stop()
+
+
+def rows(spark: SparkSession, table: str) -> list[str]:
+    frame = spark.table(table)
+    columns = [c for c in frame.columns if c not in OF_RUN]
+    # Text in one form, whatever the type: binary as base64, structs and maps as JSON.
+    return sorted(
+        r[0] for r in frame.select(F.to_json(F.struct(*(F.col(f"`{c}`") for c in columns)))).collect()
+    )
+
+
+def raw(spark: SparkSession, feed: str, there: set[str], windows: list[str]) -> list[str]:
+    """Positions of the raw records of windows that are done, each once."""
+    name = next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in there), None)
+    if name is None:
+        return []
+    frame = spark.table(name).where(F.col("run_id").isin(windows))
+    place = ("topic", "partition", "offset") if name.endswith(".raw") else PLACE
+    texts = [F.hex(F.col(f"`{c}`")) if "lsn" in c or "seqval" in c else F.col(f"`{c}`") for c in place]
+    return sorted({r[0] for r in frame.select(F.concat_ws("/", *texts)).collect()})
+
+
+PLACE = ("__$start_lsn", "__$seqval", "__$operation", "__$command_id")
+
+
+def windows(control: ControlStore, feed: str) -> list[Any]:
+    from sqlalchemy import select  # noqa: PLC0415
+    from sqlalchemy.orm import Session  # noqa: PLC0415
+
+    from changeledger.storage.control import WindowRow  # noqa: PLC0415
+
+    with Session(control._engine) as opened:
+        return list(opened.scalars(select(WindowRow).where(WindowRow.feed == feed)))
+
+
+def problems(spark: SparkSession, control: ControlStore, feed: str) -> list[str]:
+    """Main, tag, pointer and release row name one snapshot of each table, and nothing is incomplete."""
+    found = [f"release {r.id} is incomplete" for r in control.incomplete_releases(feed)]
+    release = control.latest_release(feed)
+    if release is None:
+        return found
+    for ref in ("main", release_tag(release.id)):
+        heads = lake.heads(spark, release.tables, ref)
+        found += [
+            f"{ref} of {t} is not the release's" for t, s in release.tables.items() if heads.get(t) != s
+        ]
+    pointer = [r["release"] for r in spark.table(f"lake.{feed}.releases").select("release").collect()]
+    if max(pointer, default=0) != release.id or len(pointer) != len(set(pointer)):
+        found.append(f"the pointer names {sorted(pointer)}, the newest release is {release.id}")
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,188 @@
+"""External effects of a job's process, and faults between them.
+
+An effect is a write of Spark's client (every command that is no query) or a transaction of the control store
+that has written. They are found where they leave the process, in Spark Connect's client and in SQLAlchemy's
+driver, so none can be forgotten; the product's code knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+LAKE, CONTROL = "lake", "control"
+_READS = re.compile(r"\s*(\(|SELECT|WITH|SHOW|DESCRIBE|EXPLAIN|SET)\b", re.IGNORECASE)
+_WRITES = re.compile(r"\s*(INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|ALTER TABLE|DROP TABLE)\s+(\S+)", re.I)
+# What differs from run to run: branches, snapshots, tags.
+_OWN = (
+    (r"\b(branch_)?run_\w+", "run"),
+    (r"\b(release|displaced)_\d+", r"\1"),
+    (r"\d{6,}", "n"),
+    (r"\blake\.shop\.", ""),
+)
+_MEETING_SECONDS = 120
+
+
+class Fault(NamedTuple):
+    """`do` at effect `at`, counted from 1; one more than there are means behind the last.
+
+    kill, kill_during: SIGKILL before the effect, or while it happens. refuse, lose: the client gets an error
+    instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`. orphan: likewise,
+    and nobody reads what the process prints from then on.
+    """
+
+    do: str
+    at: int
+    after: float = 0.0
+
+
+class Effects:
+    """Numbers the effects of this process, writes each into `log`, and does the fault."""
+
+    def __init__(self, log: Path, fault: Fault | None) -> None:
+        self._log, self._fault = log, fault
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        self._between(0)
+
+    def end(self) -> None:
+        """The last effect is done; the process is about to end."""
+        if self._is("kill", self._count + 1):
+            _kill()
+
+    @contextmanager
+    def effect(self, kind: str, label: str) -> Iterator[None]:
+        with self._lock:
+            self._count += 1
+            number = self._count
+        with self._log.open("a") as file:
+            file.write(json.dumps({"at": number, "kind": kind, "label": label}) + "\n")
+        if self._is("kill", number):
+            _kill()
+        if self._is("refuse", number):
+            raise _error(kind, "the server refuses the connection")
+        if self._is("kill_during", number) and self._fault is not None:
+            threading.Timer(self._fault.after, _kill).start()
+        yield
+        if self._is("lose", number):
+            raise _error(kind, "the server closed the connection before it answered")
+        self._between(number)
+
+    def _between(self, done: int) -> None:
+        if self._is("stop", done + 1):
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if self._is("meet", done + 1) or self._is("orphan", done + 1):
+            self._log.with_suffix(".here").touch()
+            for _ in range(_MEETING_SECONDS * 20):
+                if self._log.with_suffix(".go").exists():
+                    break
+                time.sleep(0.05)
+        if self._is("orphan", done + 1):
+            _lose_output()
+
+    def _is(self, do: str, at: int) -> bool:
+        return self._fault is not None and (self._fault.do, self._fault.at) == (do, at)
+
+
+def _kill() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _lose_output() -> None:
+    """As if the supervisor at the other end of the pipe were gone."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    for number in (1, 2):
+        os.dup2(writes, number)
+
+
+def _error(kind: str, reason: str) -> Exception:
+    """What the driver raises when its server does that."""
+    if kind == CONTROL:
+        return sqlite3.OperationalError(f"injected: {reason}")
+    from pyspark.errors.exceptions.connect import SparkConnectGrpcException  # noqa: PLC0415 - seconds
+
+    return SparkConnectGrpcException(f"injected: [UNAVAILABLE] {reason}")
+
+
+def install(effects: Effects) -> None:
+    _install_in_spark(effects)
+    _install_in_sqlalchemy(effects)
+
+
+def _install_in_spark(effects: Effects) -> None:
+    from pyspark.sql.connect.client.core import SparkConnectClient  # noqa: PLC0415 - seconds
+
+    def counting(true: Callable[..., Any]) -> Callable[..., Any]:
+        def execute(self: Any, command: Any, *arguments: Any, **named: Any) -> Any:
+            label = written(command)
+            if label is None:
+                return true(self, command, *arguments, **named)
+            with effects.effect(LAKE, label):
+                return true(self, command, *arguments, **named)
+
+        return execute
+
+    SparkConnectClient.execute_command = counting(SparkConnectClient.execute_command)  # type: ignore
+
+
+def written(command: Any) -> str | None:
+    """What a command writes, in words that are the same in every run; None where it is a query."""
+    kind = command.WhichOneof("command_type")
+    if kind == "write_operation_v2":
+        write = command.write_operation_v2
+        mode = type(write).Mode.Name(write.mode).removeprefix("MODE_").replace("_", " ").lower()
+        return same(f"{mode} {write.table_name}")
+    if kind == "write_operation":
+        return same(f"write {command.write_operation.table.table_name or command.write_operation.path}")
+    if kind != "sql_command":
+        return None
+    text = command.sql_command.sql or command.sql_command.input.sql.query
+    return None if not text or _READS.match(text) else same(text)
+
+
+def same(text: str) -> str:
+    """The beginning of a statement without what is the run's own."""
+    for pattern, word in _OWN:
+        text = re.sub(pattern, word, text)
+    text = " ".join(text.replace("`", "").split())
+    return re.split(r" \(| USING | AS OF | ON | SET ", text)[0][:80]
+
+
+def _install_in_sqlalchemy(effects: Effects) -> None:
+    from sqlalchemy import Engine, event  # noqa: PLC0415 - not for the choice of cells
+    from sqlalchemy.engine.default import DefaultDialect  # noqa: PLC0415
+
+    committed = DefaultDialect.do_commit
+
+    @event.listens_for(Engine, "before_cursor_execute")
+    def _note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        found = _WRITES.match(statement)
+        if found:
+            verb = found[1].split()[0].lower()
+            connection.info.setdefault("wrote", []).append(f"{verb} {found[2]}".replace('"', ""))
+
+    @event.listens_for(Engine, "rollback")
+    def _forget(connection: Any) -> None:
+        connection.info.pop("wrote", None)
+
+    def do_commit(self: Any, dbapi_connection: Any) -> None:
+        wrote = dbapi_connection.info.pop("wrote", None)
+        if not wrote:
+            committed(self, dbapi_connection)
+            return
+        with effects.effect(CONTROL, ", ".join(dict.fromkeys(wrote))):
+            committed(self, dbapi_connection)
+
+    DefaultDialect.do_commit = do_commit  # type: ignore[method-assign]

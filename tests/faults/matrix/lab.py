@@ -1,0 +1,283 @@
+"""What a cell works with: a source, a warm Spark, and states of one feed that are copied in no time.
+
+The lake's files are never changed once written, so a state of the feed is a copy of two small databases:
+Iceberg's catalog and the control store. Each cell has its own; their tables' files lie in one folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from changeledger.config import PROJECT, Settings
+from sourcelab import sqlserver_cdc
+from sourcelab.connect import SparkConnectServer
+from sourcelab.log import simulate
+from sourcelab.postgres import plain_url
+from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.tables import CUSTOMERS
+from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.jobs import Job, Jobs, Place
+
+FEED, TABLE = "shop", "dbo.customers"
+CHANGE_TABLE = '"cdc"."dbo_customers_CT"'
+# Windows of the simulated log: 21 changes of the table, then 10, then the rest.
+WINDOWS = tuple(
+    (datetime.fromisoformat(start), datetime.fromisoformat(end))
+    for start, end in (
+        ("2020-01-01T00:00:00+00:00", "2024-03-01T08:00:40+00:00"),
+        ("2024-03-01T08:00:40+00:00", "2024-03-01T08:01:34.780+00:00"),
+        ("2024-03-01T08:01:34.780+00:00", "2024-03-01T09:00:00+00:00"),
+        # Two days later: for messages whose clock was ahead.
+        ("2024-03-01T09:00:00+00:00", "2024-03-03T09:00:00+00:00"),
+    )
+)
+DISK = "size=1500m"
+# A copy of the source that nobody is connected to: only such a one can be copied.
+_WHOLE = "whole"
+
+
+class State(NamedTuple):
+    """The folder of a feed's state: catalog, control store."""
+
+    folder: Path
+
+    @property
+    def catalog(self) -> Path:
+        return self.folder / "catalog.db"
+
+    @property
+    def control(self) -> Path:
+        return self.folder / "control.db"
+
+    def copy(self, to: Path) -> State:
+        to.mkdir(parents=True, exist_ok=True)
+        for file in (self.catalog, self.control):
+            if file.exists():
+                # With what stands in the write-ahead log.
+                with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(to / file.name)) as new:
+                    old.backup(new)
+                    new.execute("PRAGMA journal_mode=WAL")
+        copied = State(to)
+        copied.expect_lease(3600)
+        return copied
+
+    def expect_lease(self, seconds: float) -> None:
+        """A lease that is held is as if it had been taken just now; below 0: as if its time were over."""
+        if not self.control.exists():
+            return
+        with closing(sqlite3.connect(self.control, timeout=60)) as control:
+            if not control.execute("SELECT 1 FROM sqlite_master WHERE name = 'leases'").fetchall():
+                return
+            moment = f"strftime('%Y-%m-%d %H:%M:%f', 'now', '{seconds:+.0f} seconds')"
+            control.execute(f"UPDATE leases SET expires_at = {moment} WHERE holder <> ''")
+            control.commit()
+
+
+class Lab:
+    """Services, and where everything lies: `folder` for what stays, `disk` for what a disk can run out of.
+
+    `own_disk`: the latter is a small file system of its own, where this process may mount one.
+    """
+
+    def __init__(self, folder: Path, *, own_disk: bool) -> None:
+        self._wants_own_disk = own_disk
+        self.folder = folder.absolute()
+        self.disk = self.folder / "disk"
+        self.has_own_disk = False
+        self._kafka: KafkaBroker | None = None
+
+    def __enter__(self) -> Lab:
+        for folder in (self.disk, self.folder / "logs", self.folder / "feeds", self.folder / "databases"):
+            folder.mkdir(parents=True, exist_ok=True)
+        self._mount()
+        told = {
+            "feed": FEED,
+            "dialect": "sqlserver_cdc",
+            "database": "shop",
+            "connection": "shop",
+            "source": {},
+        }
+        (self.folder / "feeds" / f"{FEED}.yaml").write_text(
+            json.dumps({**told, "tables": [{"table": TABLE}]})
+        )
+        self.settings = Settings(home=self.disk, feeds=self.folder / "feeds")
+        self.jobs = Jobs(self.folder / "logs" / "jobs.log")
+        self.source = Postgres(self.folder)
+        self.source.__enter__()
+        self._load()
+        self.server = SparkConnectServer(self.settings, self.folder)
+        self.server.__enter__()
+        return self
+
+    @property
+    def kafka(self) -> KafkaBroker:
+        """Started at its first use."""
+        if self._kafka is None:
+            self._kafka = KafkaBroker(self.settings.jars.with_name("kafka"), self.folder)
+            self._kafka.__enter__()
+        return self._kafka
+
+    def __exit__(self, *_: object) -> None:
+        self.jobs.close()
+        if self._kafka is not None:
+            self._kafka.__exit__(None, None, None)
+        self.server.__exit__(None, None, None)
+        self.source.__exit__(None, None, None)
+        if self.has_own_disk:
+            subprocess.run(["umount", "-l", str(self.disk)], check=False)
+
+    def _mount(self) -> None:
+        """An empty folder, or a small disk."""
+        if self.disk.is_mount():
+            # Of a run that was killed.
+            subprocess.run(["umount", "-l", str(self.disk)], check=False)
+        shutil.rmtree(self.disk, ignore_errors=True)
+        self.disk.mkdir(exist_ok=True)
+        if self._wants_own_disk and os.geteuid() == 0:
+            mount = ["mount", "-t", "tmpfs", "-o", DISK, "tmpfs", str(self.disk)]
+            self.has_own_disk = subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+    def _load(self) -> None:
+        log = simulate(5, 24)
+        sqlserver_cdc.load(self.source.url, log)
+        # One record that cannot be read, in the second window.
+        lsn = log.transactions[12].commit_lsn
+        with psycopg.connect(plain_url(self.source.url), autocommit=True) as database:
+            found = database.execute(
+                f'SELECT * FROM {CHANGE_TABLE} WHERE "__$start_lsn" = %s LIMIT 1', (lsn,)
+            )
+            assert found.description is not None
+            names = [d.name for d in found.description]
+            row = dict(zip(names, found.fetchone() or (), strict=True))
+            row |= {"__$operation": 9, "__$command_id": 99, "__$seqval": b"\xff" * 10}
+            columns = ", ".join(f'"{n}"' for n in names)
+            marks = ", ".join(["%s"] * len(names))
+            values = [row[n] for n in names]
+            database.execute(f"INSERT INTO {CHANGE_TABLE} ({columns}) VALUES ({marks})", values)
+        with psycopg.connect(self.server_url, autocommit=True) as session:
+            self._copy_database(session, self.source.database, _WHOLE)
+
+    def source_rows(self, window: int) -> list[str]:
+        """The rows of the change table up to the window's end, as `dump.raw` names them."""
+        names = [f"upper(encode(\"{name}\", 'hex'))" for name in ("__$start_lsn", "__$seqval")]
+        names += [f'"{name}"::text' for name in ("__$operation", "__$command_id")]
+        of_time = 'JOIN cdc.lsn_time_mapping ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s'
+        with psycopg.connect(plain_url(self.source.url)) as database:
+            place = " || '/' || ".join(names)
+            query = f"SELECT {place} FROM {CHANGE_TABLE} {of_time}"
+            return [row[0] for row in database.execute(query, (WINDOWS[window - 1][1].replace(tzinfo=None),))]
+
+    def source_keys(self) -> set[int]:
+        """Of the rows that the table has in the end, by the simulated log itself."""
+        return {key[0] for key in simulate(5, 24).final_rows(CUSTOMERS)}
+
+    def copied_source(self, name: str) -> str:
+        """A database of the source for one cell alone; returns its URL."""
+        with psycopg.connect(self.server_url, autocommit=True) as session:
+            self._copy_database(session, _WHOLE, name)
+        return self.server_url.rpartition("/")[0] + f"/{name}"
+
+    @staticmethod
+    def _copy_database(session: psycopg.Connection[Any], one: str, other: str) -> None:
+        names = sql.Identifier(other), sql.Identifier(one)
+        session.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*names))
+
+    @property
+    def server_url(self) -> str:
+        """The source's server, at no database of a cell."""
+        return plain_url(self.source.url).rpartition("/")[0] + "/postgres"
+
+    def place(self, state: State, database: str = "", **more: str) -> Place:
+        connection = {**self.source.connection, **({"schema": database} if database else {})}
+        catalog = f"jdbc:sqlite:{state.catalog}?journal_mode=WAL&busy_timeout=3000"
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "CHANGELEDGER"))}
+        return Place(
+            {
+                **kept,
+                "PYTHONPATH": str(PROJECT / "include"),
+                "SPARK_REMOTE": self.server.remote,
+                "CHANGELEDGER_HOME": str(state.folder),
+                "CHANGELEDGER_FEEDS": str(self.folder / "feeds"),
+                "CHANGELEDGER_DATABASES": str(self.folder / "databases"),
+                "CHANGELEDGER_CONTROL_URL": f"sqlite:///{state.control}",
+                "CHANGELEDGER_CATALOG_URI": catalog,
+                "AIRFLOW_CONN_SHOP": json.dumps(connection),
+                "PYTHONUNBUFFERED": "1",
+                **more,
+            },
+            {"spark.sql.catalog.lake.uri": catalog},
+        )
+
+    def stage(
+        self, place: Place, folder: Path, stage: str, window: int, fault: Fault | None = None, **more: Any
+    ) -> Job:
+        start, end = WINDOWS[window - 1]
+        times = ["--start", start.isoformat(), "--end", end.isoformat()]
+        command = [str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *times]
+        return self.jobs.start(place, folder, command, fault, **more)
+
+    def kill_spark(self) -> None:
+        process = self.server._process
+        assert process is not None
+        process.kill()
+
+    def restart_spark(self) -> None:
+        """After it was killed, at the address that it had."""
+        port = self.server.port
+        self.server._stop()
+        with _port(port):
+            self.server.start()
+
+    @contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """Not a byte is free meanwhile."""
+        assert self.has_own_disk
+        filler = self.disk / "filler"
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            for size in (1 << 20, 4096):
+                with suppress(OSError):
+                    while True:
+                        file.write(b"\0" * size)
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+    @contextmanager
+    def read_only(self, folder: Path) -> Iterator[None]:
+        """Nothing can be created below the folders of the feed's tables, also by root."""
+        folders = [str(f) for f in folder.rglob("*") if f.is_dir()]
+        subprocess.run(["chattr", "+i", *folders], check=True, capture_output=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["chattr", "-i", *folders], check=True, capture_output=True)
+
+
+@contextmanager
+def _port(port: int) -> Iterator[None]:
+    """The next service takes this port."""
+    from sourcelab import connect  # noqa: PLC0415
+
+    free = connect.free_port
+    connect.free_port = lambda: port
+    try:
+        yield
+    finally:
+        connect.free_port = free
+
+
+def moment() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

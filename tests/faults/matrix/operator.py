@@ -1,0 +1,152 @@
+"""Who goes on after a fault: Airflow, which tries again, and a person, who does what a remedy says."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from changeledger import exit_codes
+from changeledger.window import STAGES
+from tests.faults.matrix.jobs import Job, Place
+from tests.faults.matrix.lab import FEED, Lab, State
+from tests.faults.matrix.stores import Stores
+
+_ERROR = re.compile(r"ERROR (\w+): (.*)")
+_REMEDY = re.compile(r"Remedy: (.*)")
+# Airflow tries a task so many times; a feed that is held is waited for.
+_TRIES, _WAITS, _REMEDIES = 4, 240, 4
+
+
+class Defect(Exception):
+    """What must not be: a table that is wrong, or no way to go on."""
+
+
+class Stopped(Exception):
+    """An error that no try can fix, whose remedy begins with another feed."""
+
+    def __init__(self, error: str, remedy: str) -> None:
+        super().__init__(f"{error}. Remedy: {remedy}")
+
+
+@dataclass
+class Operator:
+    """Carries windows to their release, and notes what it met on the way."""
+
+    lab: Lab
+    state: State
+    place: Place
+    folder: Path
+    at_once: int = 1
+    notes: list[str] = field(default_factory=list)
+    remedies: int = 0
+    # In the state's place, where they are in PostgreSQL.
+    stores: Stores | None = None
+
+    def carry(self, window: int, stages: Sequence[str] = STAGES, *, waits: bool = False) -> None:
+        """The stages of the window, each until it is done. `waits`: for another run, no lease's end."""
+        left = list(stages)
+        while left:
+            left = self._stage(window, left, waits)
+
+    def _stage(self, window: int, left: list[str], waits: bool) -> list[str]:
+        """What is left after the first of them."""
+        tries = 0
+        for _ in range(_WAITS):
+            at = self.place, self.folder, left[0], window
+            job = self.lab.stage(*at, at_once=self.at_once)
+            code = job.wait()
+            if code == 0:
+                return left[1:]
+            if code == exit_codes.NOTHING:
+                return []
+            self._note(job, code)
+            if code == exit_codes.HELD:
+                self._wait(waits)
+            elif code == exit_codes.FINAL:
+                return self._follow(job, left)
+            else:
+                tries += 1
+                if tries == _TRIES:
+                    raise Defect(f"{left[0]} of window {window} fails {tries} times: {last_error(job)}")
+                time.sleep(1)
+        raise Defect(f"{left[0]} of window {window} waits for ever: {self.notes[-1]}")
+
+    def _wait(self, waits: bool) -> None:
+        if waits:
+            time.sleep(1)
+        else:
+            self.let_an_hour_pass()
+
+    def let_an_hour_pass(self) -> None:
+        """Whoever holds the feed and gave no sign has lost it."""
+        (self.stores or self.state).expect_lease(-1)
+
+    def _follow(self, job: Job, left: list[str]) -> list[str]:
+        """What the remedy says; returns the stages that are to be run."""
+        error, remedy = last_error(job), last_remedy(job)
+        self.remedies += 1
+        if not remedy:
+            raise Defect(f"{left[0]} stops without a remedy: {error}")
+        if error.startswith("GapError"):
+            raise Stopped(error, remedy)
+        if self.remedies > _REMEDIES:
+            raise Defect(f"its remedy does not help: {error}. Remedy: {remedy}")
+        if "release complete" in remedy:
+            self.command("release", "complete", FEED, *(["--force"] if "--force" in remedy else []))
+            return left
+        if "normalize" in remedy and "extract" not in remedy:
+            return list(STAGES[1:])
+        if "run the audit" in remedy:
+            return list(STAGES[3:])
+        if "run the window again" in remedy or "in order" in remedy or "clear extract" in remedy:
+            return list(STAGES)
+        raise Defect(f"nobody knows what this remedy asks for: {error}. Remedy: {remedy}")
+
+    def command(self, *arguments: str) -> Job:
+        """`changeledger` with these arguments, to its end."""
+        job = self.lab.jobs.start(self.place, self.folder, ["changeledger.cli", *arguments])
+        code = job.wait()
+        if code != 0:
+            self._note(job, code)
+        return job
+
+    def backfills(self, windows: Sequence[int]) -> None:
+        """All at once; each waits for the others."""
+        self.let_an_hour_pass()
+        failed: list[BaseException] = []
+
+        def carry(window: int) -> None:
+            try:
+                self.carry(window, waits=True)
+            except BaseException as error:  # noqa: BLE001 - raised below
+                failed.append(error)
+
+        threads = [threading.Thread(target=carry, args=(window,)) for window in windows]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failed:
+            raise failed[0]
+
+    def _note(self, job: Job, code: int) -> None:
+        self.notes.append(f"{job.name}: {code}: {last_error(job)[:300]}")
+
+
+def last_error(job: Job) -> str:
+    """Its last error; of an unknown one, the last line."""
+    found: list[Any] = _ERROR.findall(job.printed)
+    if found:
+        return ": ".join(found[-1])
+    lines = [line for line in job.printed.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it says nothing"
+
+
+def last_remedy(job: Job) -> str:
+    found = _REMEDY.findall(job.printed)
+    return found[-1] if found else ""

@@ -1,0 +1,76 @@
+"""What was found, one JSON object a line: so a run that is ended at any moment goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.faults.matrix.cells import Cell, Effect, Known
+
+DEFECT, SKIPPED = "defect", "skipped"
+
+
+class Outcome(NamedTuple):
+    """`code`: the product's state that was tried. `label`: the effect at which the fault was."""
+
+    cell: Cell
+    label: str
+    outcome: str
+    detail: str
+    seconds: float
+    code: str
+    at: str
+
+
+class Outcomes:
+    """The file of outcomes; the last one of a cell counts."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def add(self, outcome: Outcome) -> None:
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        told = {**outcome._asdict(), "cell": outcome.cell._asdict()}
+        with self._file.open("a") as file:
+            file.write(json.dumps(told) + "\n")
+
+    def all(self) -> list[Outcome]:
+        """A line that was cut off by the end of a run is none."""
+        return list(dict(self._read()).values())
+
+    def _read(self) -> Iterator[tuple[str, Outcome]]:
+        if not self._file.exists():
+            return
+        for line in self._file.read_text().splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            cell = Cell(**told.pop("cell"))
+            yield cell.id, Outcome(cell, **told)
+
+    def left(self, cells: Iterable[Cell], code: str) -> Iterator[Cell]:
+        """Cells without an outcome, in their order. What was a defect, or could not be done, is tried again
+        once the product is another one."""
+        done = {o.cell.id for o in self.all() if o.outcome not in {DEFECT, SKIPPED} or o.code == code}
+        return (cell for cell in cells if cell.id not in done)
+
+
+class Effects:
+    """The effects that the outcomes are of, kept beside them for the page."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def save(self, known: Known) -> None:
+        told = {f"{w} {s}": [list(e) for e in effects] for (w, s), effects in known.items()}
+        self._file.write_text(json.dumps(told))
+
+    def load(self) -> Known:
+        found = json.loads(self._file.read_text())
+        return {
+            (int(name.split()[0]), name.split()[1]): [Effect(*effect) for effect in effects]
+            for name, effects in found.items()
+        }

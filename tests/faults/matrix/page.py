@@ -1,0 +1,160 @@
+"""`docs/reliability.md`, written from the outcomes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from changeledger.window import STAGES
+from tests.faults.matrix.cells import FAULTS, RETRIES, Known
+from tests.faults.matrix.outcomes import Outcome
+
+_SIGNS = {"survived": "✓", "stopped": "■", "defect": "✗", "skipped": "○"}
+_HEAD = """\
+# What happens when something breaks
+
+Written by `make faults`; do not edit. Each cell of the matrix is one run of the five stages over a
+small feed, attached to a real Spark Connect server, with real stores, in which one thing breaks at one
+place. Then it goes on in one of five ways, and all tables (current, history, changelog, dispositions,
+quarantine, breaks, pending) are compared row by row with those of an undisturbed run, raw with the
+source, and main, tag, pointer and release row of every table with each other.
+
+The places are found by instrumenting Spark's client and the control store's driver: every command that
+writes the lake and every transaction that has written is one effect. The fault sits before the first,
+between any two, and behind the last of each stage.
+
+- ✓ *survived*: a retry alone repairs it
+- ■ *stopped with a remedy*: an error says what to do, and that was done; at a source that has lost
+  changes: nothing was published, and the remedy (a new feed, from a snapshot) was not part of the cell
+- ✗ *defect*: rows are lost, wrong or published twice, or there is no way to go on
+- ○ not run: this machine could not do it
+"""
+_HOW = """
+## How to go on with it
+
+    make faults                 cells that have no outcome yet, then random ones by seed, until Ctrl-C
+    make faults MINUTES=30      for so long
+    make reliability            this page from what was found
+
+Outcomes lie in `.cache/faults/outcomes.jsonl`, the logs and stores of every defect in
+`.cache/faults/logs/cells/`. A defect is tried again once the product has changed. `make test` runs a
+quick subset.
+
+What stands for what: *refuses* and *the answer is lost* are errors of the client's driver, raised
+instead of the effect, or after it; *locked* is another program's exclusive transaction in SQLite;
+*read-only* is the immutable attribute on the tables' folders; a *full disk* is a small file system of
+its own without a free byte; the *clocks* are those of the job's process, with SQLite's in it; an hour
+goes by when a lease is ended. A run's tables are written one after the other, so that the effects have
+one order; in the cells by seed they are written at the same time, as in production.
+"""
+
+
+def page(known: Known, outcomes: Sequence[Outcome], chosen: int) -> str:
+    parts = [_HEAD, _figures(outcomes, chosen), _summary(outcomes)]
+    parts += [_stage(known, outcomes, window, stage) for window in (1, 2) for stage in STAGES]
+    parts += [_others(outcomes), _by_seed(outcomes), _defects(outcomes), _HOW]
+    return "\n".join(part for part in parts if part).rstrip() + "\n"
+
+
+def _figures(outcomes: Sequence[Outcome], chosen: int) -> str:
+    of_choice = [o for o in outcomes if not o.cell.seed]
+    counted = Counter(o.outcome for o in outcomes)
+    days = sorted({o.at[:10] for o in outcomes})
+    told = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name]) or "none"
+    by_seed = len(outcomes) - len(of_choice)
+    codes = len({o.code for o in outcomes})
+    return (
+        "## Figures\n\n"
+        f"{len(of_choice)} of {chosen} chosen cells and {by_seed} random ones were run"
+        f"{f', {days[0]} to {days[-1]}' if days else ''}: {told}. The product had {codes} states meanwhile;"
+        " a cell stands for the one in which it was run last.\n"
+    )
+
+
+def _summary(outcomes: Sequence[Outcome]) -> str:
+    """Faults by ways to go on."""
+    lines = [
+        "## Faults and ways to go on",
+        "",
+        _row(["", *RETRIES.values()]),
+        _row(["---"] * (len(RETRIES) + 1)),
+    ]
+    for fault in FAULTS:
+        cells = []
+        for retry in RETRIES:
+            counted = Counter(
+                o.outcome for o in outcomes if (o.cell.fault, o.cell.retry) == (fault.name, retry)
+            )
+            cells.append(" ".join(f"{counted[n]}{sign}" for n, sign in _SIGNS.items() if counted[n]))
+        lines.append(_row([fault.says, *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def _stage(known: Known, outcomes: Sequence[Outcome], window: int, stage: str) -> str:
+    here = [
+        o
+        for o in outcomes
+        if (o.cell.window, o.cell.stage) == (window, stage) and o.cell.at and not o.cell.seed
+    ]
+    if not here:
+        return ""
+    effects = known[window, stage]
+    places = range(1, len(effects) + 2)
+    name = "" if window == 2 else " of a feed's first window"
+    lines = [f"## {stage}{name}", "", "Before effect number (the last column: behind all):", ""]
+    lines += [_row(["", *map(str, places[:-1]), "end"]), _row(["---"] * (len(places) + 1))]
+    for fault in FAULTS:
+        of_fault = [o for o in here if o.cell.fault == fault.name]
+        if of_fault:
+            signs = (
+                "".join(sorted({_SIGNS[o.outcome] for o in of_fault if o.cell.at == at})) for at in places
+            )
+            lines.append(_row([fault.says, *signs]))
+    told = [f"{e.at} `{e.label}` ({'lake' if e.kind == 'lake' else 'control store'})" for e in effects]
+    return "\n".join([*lines, "", "Effects: " + "; ".join(told) + ".", ""])
+
+
+def _others(outcomes: Sequence[Outcome]) -> str:
+    """Between stages, and at the source."""
+    here = [o for o in outcomes if not o.cell.at]
+    if not here:
+        return ""
+    lines = [
+        "## Between stages, and at the source",
+        "",
+        _row(["", "stage", "outcome", ""]),
+        _row(["---"] * 4),
+    ]
+    for fault in FAULTS:
+        for o in here:
+            if o.cell.fault == fault.name:
+                said = "" if o.outcome == "survived" else _short(o.detail)
+                lines.append(_row([fault.says, o.cell.stage, f"{_SIGNS[o.outcome]} {o.outcome}", said]))
+    return "\n".join(lines) + "\n"
+
+
+def _by_seed(outcomes: Sequence[Outcome]) -> str:
+    here = [o for o in outcomes if o.cell.seed]
+    if not here:
+        return ""
+    counted = Counter(o.outcome for o in here)
+    told = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name])
+    seeds = [o.cell.seed for o in here]
+    return f"## By seed\n\nSeeds {min(seeds)} to {max(seeds)}, {len(seeds)} cells: {told}.\n"
+
+
+def _defects(outcomes: Sequence[Outcome]) -> str:
+    here = [o for o in outcomes if o.outcome == "defect"]
+    if not here:
+        return ""
+    lines = ["## Defects that stand", ""]
+    lines += [f"- `{o.cell.id}`{f' (`{o.label}`)' if o.label else ''}: {_short(o.detail)}" for o in here]
+    return "\n".join(lines) + "\n"
+
+
+def _short(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())[:400]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,212 @@
+"""One cell: the fault, what goes on after it, and whether the tables are right in the end."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import NamedTuple
+
+from changeledger import exit_codes
+from changeledger.window import STAGES
+from tests.faults.matrix import actions, sources, topics
+from tests.faults.matrix.base import Base, dumped
+from tests.faults.matrix.cells import BY_NAME, Cell
+from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.jobs import Hangs, Job
+from tests.faults.matrix.judge import differences
+from tests.faults.matrix.lab import FEED, Lab
+from tests.faults.matrix.operator import Defect, Operator, Stopped
+from tests.faults.matrix.stores import Stores
+from tests.faults.matrix.troubles import OF_DISKS, TROUBLES
+
+SURVIVED, STOPPED, DEFECT, SKIPPED = "survived", "stopped", "defect", "skipped"
+# A job may wait for a lock, or for a server that has gone; then its supervisor ends it.
+_GIVES_UP_SECONDS = 60.0
+_CLOCKS = {"clock_ahead": 7200.0, "clock_behind": -7200.0}
+_IN_CLIENT = {
+    "control_refused": "refuse",
+    "catalog_refused": "refuse",
+    "control_lost": "lose",
+    "catalog_lost": "lose",
+    **dict.fromkeys(("killed", "by_hand", *_CLOCKS), "kill"),
+}
+
+
+class Found(NamedTuple):
+    """What came of a cell."""
+
+    outcome: str
+    detail: str
+
+
+def play(lab: Lab, base: Base, cell: Cell) -> Found:
+    """The cell from its beginning to its verdict. Its logs stay where it is a defect."""
+    logs = lab.folder / "logs" / "cells" / cell.id
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
+    state = base.states[cell.window, cell.stage].copy(lab.disk / "cells" / cell.id)
+    who = Operator(lab, state, lab.place(state), logs, at_once=4 if cell.seed else 1)
+    try:
+        found = _played(who, base, cell)
+    except Stopped as stopped:
+        found = Found(STOPPED, str(stopped))
+    except (Defect, Hangs) as defect:
+        found = Found(DEFECT, str(defect))
+    except NotHere as reason:
+        found = Found(SKIPPED, str(reason))
+    lab.jobs.end_all()
+    _SLEEPING.clear()
+    notes = "; ".join(who.notes)
+    (logs / "notes.txt").write_text(f"{found.outcome}: {found.detail}\n{notes}\n")
+    if found.outcome == DEFECT:
+        for file in state.folder.glob("*.db*"):
+            shutil.copy(file, logs)
+    else:
+        shutil.rmtree(logs)
+    shutil.rmtree(state.folder)
+    return found if found.detail else found._replace(detail=notes)
+
+
+class NotHere(Exception):
+    """The machine cannot do that."""
+
+
+def _played(who: Operator, base: Base, cell: Cell) -> Found:
+    places = BY_NAME[cell.fault].places
+    if places == "source":
+        return Found(*sources.play(who, base, cell))
+    if places == "topic":
+        return Found(*topics.play(who, base, cell))
+    read_again = cell.retry in {"backfills", "earlier"} or cell.fault in {
+        "paused",
+        "replayed",
+        "orphan",
+        "stopped",
+    }
+    if places == "stage":
+        last = actions.play(who, cell)
+    else:
+        with _stores(who, cell):
+            return _at_effect(who, base, cell, read_again)
+    return _verdict(who, base, last, read_again)
+
+
+def _at_effect(who: Operator, base: Base, cell: Cell, read_again: bool) -> Found:
+    is_done = _disturb(who, cell)
+    return _verdict(who, base, _go_on(who, cell, is_done), read_again)
+
+
+def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Found:
+    told = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(base.tables[last], told, read_again=read_again)
+    if wrong:
+        raise Defect(f"window {last} is released, and wrong: {'; '.join(wrong)}")
+    return Found(STOPPED if who.remedies else SURVIVED, "")
+
+
+@contextmanager
+def _stores(who: Operator, cell: Cell) -> Iterator[None]:
+    """In PostgreSQL, for what only a server does."""
+    if not cell.fault.startswith("stores_"):
+        yield
+        return
+    who.stores = Stores(who.lab, "stores_" + cell.id.replace("-", "_")[-40:])
+    try:
+        who.stores.copy_from(who.state)
+        who.place = who.stores.place(who.place)
+        yield
+    finally:
+        who.stores.drop()
+
+
+def _disturb(who: Operator, cell: Cell) -> bool:
+    """The stage with its fault, until the fault is over. Is the stage done all the same?"""
+    if cell.fault in _IN_CLIENT:
+        return _ended(who, _start(who, cell, Fault(_IN_CLIENT[cell.fault], cell.at)))
+    if cell.fault == "killed_during":
+        after = Random(cell.id).choice((0.0, 0.02, 0.1, 0.3, 1.0))
+        return _ended(who, _start(who, cell, Fault("kill_during", cell.at, after)))
+    if cell.fault == "orphan":
+        return _orphan(who, cell)
+    if cell.fault == "stopped":
+        # It is woken by `_go_on`, once the others are done.
+        job = _start(who, cell, Fault("stop", cell.at))
+        job.await_meeting()
+        who.let_an_hour_pass()
+        _SLEEPING[cell.id] = job
+        return False
+    if cell.fault in OF_DISKS and not who.lab.has_own_disk:
+        raise NotHere("no disk of its own can be mounted here")
+    job = _start(who, cell, Fault("meet", cell.at))
+    with ExitStack() as over:
+        if job.await_meeting():
+            over.enter_context(TROUBLES[cell.fault](who))
+            job.go_on()
+        return _ended(who, job)
+
+
+_SLEEPING: dict[str, Job] = {}
+
+
+def _start(who: Operator, cell: Cell, fault: Fault) -> Job:
+    clock = _CLOCKS.get(cell.fault, 0)
+    return who.lab.stage(
+        who.place, who.folder, cell.stage, cell.window, fault, clock=clock, at_once=who.at_once
+    )
+
+
+def _ended(who: Operator, job: Job) -> bool:
+    """The disturbed job has ended, or its supervisor ends it. Has it done its work?"""
+    try:
+        code = job.wait(_GIVES_UP_SECONDS)
+    except Hangs:
+        who.notes.append(f"{job.name} was ended by its supervisor")
+        job.signal(9)
+        code = job.wait()
+    if code not in {0, exit_codes.NOTHING}:
+        who._note(job, code)
+    return code == 0
+
+
+def _orphan(who: Operator, cell: Cell) -> bool:
+    """Nobody waits for the job any more; the stage's retry begins, and both go on."""
+    orphan = _start(who, cell, Fault("orphan", cell.at))
+    orphan.await_meeting()
+    retry = who.lab.stage(who.place, who.folder, cell.stage, cell.window, at_once=who.at_once)
+    # Not before the retry has its lease.
+    while retry.code is None and len(retry.written()) < 2:
+        time.sleep(0.05)
+    orphan.go_on()
+    _ended(who, orphan)
+    return _ended(who, retry)
+
+
+def _go_on(who: Operator, cell: Cell, is_done: bool) -> int:
+    """Returns the window up to which all is released now."""
+    stages = STAGES[STAGES.index(cell.stage) + is_done :]
+    last = cell.window
+    if cell.fault == "by_hand":
+        who.let_an_hour_pass()
+        if who.command("release", "complete", FEED).code != 0:
+            raise Defect(f"`release complete` does not help: {who.notes[-1]}")
+    if cell.retry == "task":
+        who.carry(cell.window, stages)
+    elif cell.retry == "run" or (cell.retry == "earlier" and cell.window == 1):
+        who.carry(cell.window)
+    elif cell.retry == "earlier":
+        who.carry(cell.window - 1)
+        who.carry(cell.window)
+    elif cell.retry == "next":
+        last += 1
+        who.carry(last)
+    else:
+        last = 3
+        who.backfills((1, 2, 3))
+    sleeping = _SLEEPING.pop(cell.id, None)
+    if sleeping is not None:
+        sleeping.go_on()
+        _ended(who, sleeping)
+    return last

@@ -1,0 +1,142 @@
+"""Faults of a source of change tables: it goes, is cleaned up, or is restored from a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from tests.faults.matrix.base import Base, dumped
+from tests.faults.matrix.cells import Cell
+from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.judge import differences
+from tests.faults.matrix.lab import CHANGE_TABLE, WINDOWS
+from tests.faults.matrix.operator import Defect, Operator, Stopped
+
+_END = WINDOWS[0][1].replace(tzinfo=None)
+# Between the last position that was released, and the changes that follow.
+_BEHIND = f"""(SELECT max("__$start_lsn") FROM {CHANGE_TABLE} JOIN cdc.lsn_time_mapping
+    ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s)"""
+
+
+def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
+    """The window's extract on a source of its own. What stops it must leave the tables as they were."""
+    database = "cell_" + cell.id.replace("-", "_")
+    url = who.lab.copied_source(database)
+    who.place = who.lab.place(who.state, database)
+    try:
+        _ACTS[cell.fault](who, cell, url, base)
+        who.carry(cell.window)
+    except Stopped as stopped:
+        _same(who, base, cell.window - 1)
+        return "stopped", f"{stopped} (the published tables are as before; the remedy's new feed was not run)"
+    finally:
+        _drop(who, database)
+    _same(who, base, cell.window)
+    return "survived", ""
+
+
+def _same(who: Operator, base: Base, window: int) -> None:
+    told = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(base.tables[window], told)
+    if wrong:
+        raise Defect(f"the tables are not those of window {window}: {'; '.join(wrong)}")
+
+
+def _gone(who: Operator, cell: Cell, url: str, base: Base) -> None:
+    """Nothing listens there; then it does."""
+    true = who.place
+    told = true.environment["AIRFLOW_CONN_SHOP"].replace(f'"port": {who.lab.source.port}', '"port": 9')
+    job = who.lab.stage(
+        true._replace(environment={**true.environment, "AIRFLOW_CONN_SHOP": told}),
+        who.folder, cell.stage, cell.window,
+    )  # fmt: skip
+    who._note(job, job.wait())
+
+
+Change = Callable[[Operator, str], Any]
+
+
+def _while_read(act: Change, after: Change | None = None) -> Any:
+    """The act when the window is resolved and the raw rows are about to be written."""
+
+    def play(who: Operator, cell: Cell, url: str, base: Base) -> None:
+        at = next(e.at for e in base.known[cell.window, cell.stage] if e.label.startswith("overwrite raw"))
+        job = who.lab.stage(who.place, who.folder, cell.stage, cell.window, Fault("meet", at))
+        job.await_meeting()
+        act(who, url)
+        job.go_on()
+        if job.wait() != 0:
+            who._note(job, job.wait())
+        if after is not None:
+            after(who, url)
+
+    return play
+
+
+def _refuse(who: Operator, url: str) -> None:
+    _allow(who, url, "false")
+    with psycopg.connect(_server(who), autocommit=True) as session:
+        ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+        session.execute(ends, (url.rpartition("/")[2],))
+
+
+def _allow(who: Operator, url: str, allowed: str = "true") -> None:
+    with psycopg.connect(_server(who), autocommit=True) as session:
+        name = sql.Identifier(url.rpartition("/")[2])
+        session.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS ").format(name) + sql.SQL(allowed))
+
+
+def _clean(who: Operator, url: str) -> None:
+    """The clean-up job has removed one transaction that was not read, and all before it."""
+    with psycopg.connect(url, autocommit=True) as session:
+        (low,) = session.execute(
+            f'SELECT min("__$start_lsn") FROM {CHANGE_TABLE} WHERE "__$start_lsn" > {_BEHIND}', (_END,)
+        ).fetchone()  # type: ignore[misc]
+        session.execute(f'DELETE FROM {CHANGE_TABLE} WHERE "__$start_lsn" <= %s', (low,))
+        above = (int.from_bytes(low) + 1).to_bytes(10)
+        session.execute("UPDATE cdc.change_tables SET start_lsn = %s", (above,))
+        session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn <= %s", (low,))
+
+
+def _shorten(who: Operator, url: str) -> None:
+    """A backup that ends before the last released position."""
+    with psycopg.connect(url, autocommit=True) as session:
+        (top,) = session.execute(f"SELECT {_BEHIND}", (_END,)).fetchone()  # type: ignore[misc]
+        session.execute(f'DELETE FROM {CHANGE_TABLE} WHERE "__$start_lsn" >= %s', (top,))
+        session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn >= %s", (top,))
+
+
+def _other_past(who: Operator, url: str) -> None:
+    """A backup that ends before it, and other transactions since, which have come to the same LSNs."""
+    with psycopg.connect(url, autocommit=True) as session:
+        session.execute(
+            "UPDATE cdc.lsn_time_mapping SET tran_end_time = tran_end_time + interval '3 ms' "
+            f"WHERE start_lsn >= {_BEHIND}",
+            (_END,),
+        )
+
+
+def _before(act: Change) -> Any:
+    return lambda who, _cell, url, _base: act(who, url)
+
+
+_ACTS: dict[str, Callable[[Operator, Cell, str, Base], None]] = {
+    "source_gone": _gone,
+    "source_gone_during": _while_read(_refuse, _allow),
+    "cleaned": _before(_clean),
+    "cleaned_during": _while_read(_clean),
+    "restored_shorter": _before(_shorten),
+    "restored_longer": _before(_other_past),
+}
+
+
+def _server(who: Operator) -> str:
+    return who.lab.server_url
+
+
+def _drop(who: Operator, database: str) -> None:
+    with psycopg.connect(_server(who), autocommit=True) as session:
+        session.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(database)))

@@ -1,0 +1,115 @@
+"""Both stores in PostgreSQL, as installations that share a lake have them: they can go and come back."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+from sqlalchemy import create_engine, text
+
+from changeledger.storage.control import upgrade
+from changeledger.storage.control.models import ControlTable
+from tests.faults.matrix.jobs import Place
+from tests.faults.matrix.lab import Lab, State
+
+
+class Stores(NamedTuple):
+    """The databases of a catalog and of a control store, copied from a state in SQLite."""
+
+    lab: Lab
+    name: str
+
+    def copy_from(self, state: State) -> None:
+        with self._server() as session:
+            for database in self.databases:
+                session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(database)))
+        self._copy_catalog(state)
+        self._copy_control(state)
+
+    @property
+    def databases(self) -> tuple[str, str]:
+        return f"{self.name}_catalog", f"{self.name}_control"
+
+    @property
+    def control_url(self) -> str:
+        return self.lab.source.url.rpartition("/")[0] + f"/{self.databases[1]}"
+
+    def place(self, place: Place) -> Place:
+        """The place, with these stores."""
+        source = self.lab.source
+        conf = {
+            "uri": f"jdbc:postgresql://127.0.0.1:{source.port}/{self.databases[0]}",
+            "jdbc.user": source.user,
+            "jdbc.password": source.password,
+        }
+        environment = {**place.environment, "CHANGELEDGER_CONTROL_URL": self.control_url}
+        return Place(environment, {f"spark.sql.catalog.lake.{k}": v for k, v in conf.items()})
+
+    def refuse(self) -> None:
+        """Every connection is ended, and no new one is let in."""
+        self._allow("false")
+        with self._server() as session:
+            ends = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = ANY(%s)"
+            session.execute(ends, (list(self.databases),))
+
+    def accept(self) -> None:
+        self._allow("true")
+
+    def restart(self, seconds: float = 2.0) -> None:
+        """Gone at once, and back after a while."""
+        self.refuse()
+        threading.Thread(target=lambda: (time.sleep(seconds), self.accept())).start()
+
+    def expect_lease(self, seconds: float) -> None:
+        """As `State.expect_lease`."""
+        engine = create_engine(self.control_url)
+        with engine.begin() as control:
+            moment = f"now() + interval '{seconds:.0f} seconds'"
+            control.execute(text(f"UPDATE leases SET expires_at = {moment} WHERE holder <> ''"))
+        engine.dispose()
+
+    def drop(self) -> None:
+        with self._server() as session:
+            for database in self.databases:
+                name = sql.Identifier(database)
+                session.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(name))
+
+    def _allow(self, allowed: str) -> None:
+        with self._server() as session:
+            for database in self.databases:
+                name = sql.Identifier(database)
+                statement = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS ").format(name)
+                session.execute(statement + sql.SQL(allowed))
+
+    def _server(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(self.lab.server_url, autocommit=True)
+
+    def _copy_catalog(self, state: State) -> None:
+        """Iceberg's tables, as Iceberg has made them."""
+        address = self.lab.server_url.rpartition("/")[0] + f"/{self.databases[0]}"
+        with closing(sqlite3.connect(state.catalog)) as old, psycopg.connect(address) as new:
+            made = old.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
+            for table, statement in made:
+                new.execute(statement)
+                rows = old.execute(f"SELECT * FROM {table}").fetchall()
+                with new.cursor().copy(f"COPY {table} FROM STDIN") as copy:
+                    for row in rows:
+                        copy.write_row(row)
+
+    def _copy_control(self, state: State) -> None:
+        upgrade(self.control_url)
+        old, new = create_engine(f"sqlite:///{state.control}"), create_engine(self.control_url)
+        with old.connect() as source, new.begin() as target:
+            for table in ControlTable.metadata.sorted_tables:
+                rows = [dict(row._mapping) for row in source.execute(table.select())]
+                if rows:
+                    target.execute(table.insert(), rows)
+            highest = "SELECT setval('releases_id_seq', GREATEST(1, (SELECT max(id) FROM releases)))"
+            target.execute(text(highest))
+        for engine in (old, new):
+            engine.dispose()

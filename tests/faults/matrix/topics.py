@@ -1,0 +1,227 @@
+"""Faults of a broker and its topics. Each cell has a topic of its own, so it runs the first window itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.cimpl import NewTopic
+
+from sourcelab import debezium
+from sourcelab.log import simulate
+from sourcelab.messages import Message
+from tests.faults.matrix.base import Base, code, dumped
+from tests.faults.matrix.cells import Cell
+from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.judge import BOOKS, differences
+from tests.faults.matrix.lab import FEED, TABLE, WINDOWS, State
+from tests.faults.matrix.operator import Defect, Operator, Stopped
+
+TOPIC = "shop.shop.dbo.customers"
+_SECONDS = 60
+
+
+def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
+    """The first window is released; then the fault, and what goes on after it."""
+    _set_up(who)
+    wanted = _undisturbed(who)
+    _begin(who)
+    who.carry(1)
+    last, unlike = 2, ()
+    try:
+        last, unlike = _ACTS[cell.fault](who)
+        who.carry(last)
+    except Stopped as stopped:
+        _same(who, wanted["1"])
+        return "stopped", f"{stopped} (the published tables are as before; the remedy's new feed was not run)"
+    _same(who, wanted[str(min(last, 3))], unlike)
+    return "survived", ""
+
+
+def _same(who: Operator, wanted: Mapping[str, Any], unlike: tuple[str, ...] = ()) -> None:
+    found = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(wanted, found, unlike=unlike)
+    if len(wanted["raw"]) != len(found["raw"]):
+        wrong.append(f"raw has {len(found['raw'])} records of {len(wanted['raw'])}")
+    if wrong:
+        raise Defect(f"the tables are wrong: {'; '.join(wrong)}")
+
+
+def _set_up(who: Operator) -> None:
+    """The same feed, of another dialect, from nothing."""
+    _forget(who)
+    feeds = who.lab.folder / "feeds_of_topics"
+    feeds.mkdir(exist_ok=True)
+    source = {"topics": [TOPIC]}
+    told = {"feed": FEED, "dialect": "debezium", "database": "shop", "connection": "shop", "source": source}
+    (feeds / f"{FEED}.yaml").write_text(json.dumps({**told, "tables": [{"table": TABLE}]}))
+    who.place = _place(who, who.state, who.lab.kafka.bootstrap)
+
+
+def _place(who: Operator, state: State, bootstrap: str) -> Any:
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
+    feeds = str(who.lab.folder / "feeds_of_topics")
+    return who.lab.place(state, AIRFLOW_CONN_SHOP=json.dumps(connection), CHANGELEDGER_FEEDS=feeds)
+
+
+def _undisturbed(who: Operator) -> dict[str, Any]:
+    """Its tables after each window; from the last time, where the product has not changed."""
+    file = who.lab.folder / f"topics-{code()}.json"
+    if not file.exists():
+        _begin(who)
+        told = {}
+        state = State(who.lab.disk / "cells" / "undisturbed-topic")
+        state.folder.mkdir(parents=True, exist_ok=True)
+        one = Operator(who.lab, state, _place(who, state, who.lab.kafka.bootstrap), who.folder)
+        for window in (1, 2, 3):
+            one.carry(window)
+            told[str(window)] = dumped(who.lab, one.place, who.folder, who.folder / "tables.json")
+        file.write_text(json.dumps(told))
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def messages(window: int) -> list[Message]:
+    """Those of the table whose time is in the window."""
+    start, end = (moment.timestamp() * 1000 for moment in WINDOWS[window - 1])
+    told = debezium.messages(simulate(5, 24), schemas=True, snapshot=False, heartbeats=False)
+    return [m for m in told if m.topic.endswith(TABLE) and start <= m.timestamp_ms < end]
+
+
+def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
+    """The topic, new, with the messages of these windows."""
+    admin = _admin(who)
+    if TOPIC in admin.list_topics(timeout=_SECONDS).topics:
+        _done(admin.delete_topics([TOPIC]))
+    for _ in range(_SECONDS):
+        try:
+            _done(admin.create_topics([NewTopic(TOPIC, 1, 1, config={"retention.ms": "-1"})]))
+            break
+        except Exception:  # noqa: BLE001 - the broker removes the old one in its own time
+            time.sleep(1)
+    for window in windows:
+        _send(who, messages(window))
+
+
+def _send(who: Operator, told: list[Message], partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": who.lab.kafka.bootstrap})
+    for one in told:
+        producer.produce(TOPIC, one.value, one.key, partition, timestamp=one.timestamp_ms)
+    assert producer.flush(_SECONDS) == 0
+
+
+def _admin(who: Operator) -> AdminClient:
+    return AdminClient({"bootstrap.servers": who.lab.kafka.bootstrap})
+
+
+def _done(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(_SECONDS)
+
+
+def _extract(who: Operator, place: Any = None, fault: Fault | None = None) -> Any:
+    return who.lab.stage(place or who.place, who.folder, "extract", 2, fault)
+
+
+def _gone(who: Operator) -> tuple[int, tuple[str, ...]]:
+    job = _extract(who, _place(who, who.state, "127.0.0.1:9"))
+    who._note(job, job.wait())
+    return 2, ()
+
+
+def _remove(who: Operator) -> None:
+    """All of the first window, and two messages more."""
+    offset = len(messages(1)) + 2
+    _done(_admin(who).delete_records([TopicPartition(TOPIC, 0, offset)]))  # type: ignore[arg-type]
+
+
+def _retention(who: Operator) -> tuple[int, tuple[str, ...]]:
+    _remove(who)
+    return 2, ()
+
+
+def _retention_during(who: Operator) -> tuple[int, tuple[str, ...]]:
+    whole = _extract(who)
+    whole.wait()
+    at = next(e["at"] for e in whole.written() if e["label"].startswith("overwrite raw"))
+    # Once more, with the removal just before the records are read again.
+    job = _extract(who, fault=Fault("meet", at))
+    job.await_meeting()
+    _remove(who)
+    job.go_on()
+    who._note(job, job.wait())
+    return 2, ()
+
+
+def _again(windows: tuple[int, ...]) -> Callable[[Operator], tuple[int, tuple[str, ...]]]:
+    def act(who: Operator) -> tuple[int, tuple[str, ...]]:
+        _begin(who, windows)
+        return 2, ()
+
+    return act
+
+
+def _partitions(who: Operator) -> tuple[int, tuple[str, ...]]:
+    """The third window's messages are in a partition that was not there before; records say so."""
+    _begin_again(who, (1, 2))
+    _done(_admin(who).create_partitions([NewPartitions(TOPIC, 2)]))
+    _send(who, messages(3), partition=1)
+    return 3, ("raw", "dbo_customers_changes", *BOOKS)
+
+
+def _begin_again(who: Operator, windows: tuple[int, ...]) -> None:
+    """From nothing, with another topic: the first window is run again over it."""
+    _begin(who, windows)
+    _forget(who)
+    who.carry(1)
+
+
+def _forget(who: Operator) -> None:
+    for file in who.state.folder.iterdir():
+        if file.is_file():
+            file.unlink()
+
+
+def _ahead(who: Operator) -> tuple[int, tuple[str, ...]]:
+    """The windows behind it find nothing, until the clock has come to it."""
+    _begin_again(who, (1,))
+    first, *others = messages(2)
+    _send(who, [first._replace(timestamp_ms=first.timestamp_ms + 86_400_000), *others, *messages(3)])
+    who.carry(2)
+    who.carry(3)
+    return 4, ()
+
+
+def _hanging(who: Operator) -> tuple[int, tuple[str, ...]]:
+    """Nothing behind it can be read, until it is aborted. Its own record is none, but has an offset."""
+    _begin_again(who, (1,))
+    settings = {"bootstrap.servers": who.lab.kafka.bootstrap, "transactional.id": f"t{datetime.now(UTC)}"}
+    producer = Producer(
+        {**settings, "transaction.timeout.ms": int(timedelta(minutes=10).total_seconds() * 1000)}
+    )
+    producer.init_transactions(_SECONDS)
+    producer.begin_transaction()
+    (first, *_) = messages(2)
+    producer.produce(TOPIC, first.value, first.key, 0, timestamp=first.timestamp_ms)
+    producer.flush(_SECONDS)
+    _send(who, [*messages(2), *messages(3)])
+    who.carry(2)
+    producer.abort_transaction(_SECONDS)
+    return 3, ("raw", "dbo_customers_changes", *BOOKS)
+
+
+_ACTS: dict[str, Callable[[Operator], tuple[int, tuple[str, ...]]]] = {
+    "broker_gone": _gone,
+    "retention": _retention,
+    "retention_during": _retention_during,
+    "topic_shorter": _again((3,)),
+    "topic_longer": _again((1, 2, 3)),
+    "partitions_added": _partitions,
+    "producer_ahead": _ahead,
+    "hanging_transaction": _hanging,
+}

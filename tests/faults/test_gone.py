@@ -1,0 +1,116 @@
+"""A source or a catalog that goes away in the middle of a stage: the error has a cause and a remedy."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Settings
+from changeledger.errors import SourceUnavailable
+from changeledger.stages import extract
+from changeledger.storage import failures, kafka, lake
+from changeledger.storage.control import ControlStore
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.services import KafkaBroker, Postgres, free_port
+from tests.conftest import JARS
+from tests.faults.test_sources import TABLE, create, messages, send
+from tests.integration.line import cdc_feed, message_feed, window
+
+pytestmark = pytest.mark.integration
+
+
+def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> None:
+    """The services end when the stage calls this function of the lake."""
+    usual: Callable[..., Any] = getattr(lake, name)
+
+    def ended(*told: Any) -> Any:
+        services.close()
+        return usual(*told)
+
+    patch.setattr(lake, name, ended)
+
+
+def test_a_broker_that_goes_while_it_is_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = kafka.java_settings
+    short = {"request.timeout.ms": "2000", "default.api.timeout.ms": "3000"}
+    monkeypatch.setattr(kafka, "java_settings", lambda *told: {**usual(*told), **short})
+    with ExitStack() as services:
+        broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))
+        create(broker, "gone")
+        send(broker, "gone", messages(3))
+        feed = message_feed(
+            "gone_broker", "debezium", broker, ["gone"], monkeypatch, tables=[{"table": TABLE}]
+        )
+        gone_before(monkeypatch, "create", services)
+        over = window()
+        with pytest.raises(SourceUnavailable, match="the broker does not answer any more") as raised:
+            extract.run(spark, feed, over)
+    assert "'gone_broker'" in raised.value.remedy
+    assert "\tat " not in raised.value.message
+    # The run's own next try comes before others.
+    held = ControlStore(Settings().control_url).lease(feed.feed)
+    assert held is not None
+    assert held.holder == over.holder
+
+
+def test_a_database_that_goes_while_it_is_read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ExitStack() as services:
+        postgres = services.enter_context(Postgres(tmp_path))
+        sqlserver_cdc.load(postgres.url, simulate(5, 12))
+        feed = cdc_feed("gone_database", postgres, monkeypatch, tables=[{"table": TABLE}])
+        gone_before(monkeypatch, "replace_partition", services)
+        with pytest.raises(
+            SourceUnavailable, match="the source's database does not answer any more"
+        ) as raised:
+            extract.run(spark, feed, window())
+    assert "'gone_database'" in raised.value.remedy
+    assert "\tat " not in raised.value.message
+
+
+def catalog(spark: SparkSession, name: str, uri: str, folder: Path) -> None:
+    for member, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "jdbc",
+        ".uri": uri,
+        ".jdbc.schema-version": "V1",
+        ".warehouse": str(folder),
+        ".cache-enabled": "false",
+    }.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{member}", value)
+
+
+def test_a_catalog_whose_database_refuses(spark: SparkSession, tmp_path: Path) -> None:
+    catalog(spark, "refusing", f"jdbc:postgresql://127.0.0.1:{free_port()}/lake", tmp_path)
+    with (
+        pytest.raises(SourceUnavailable, match="the lake's catalog cannot be used") as raised,
+        failures.named(),
+    ):
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS refusing.shop")
+    assert "CHANGELEDGER_CATALOG_URI" in raised.value.remedy
+
+
+def test_a_catalog_that_somebody_has_locked(spark: SparkSession, tmp_path: Path) -> None:
+    file = tmp_path / "catalog.db"
+    catalog(spark, "locked", f"jdbc:sqlite:{file}?journal_mode=WAL&busy_timeout=100", tmp_path)
+    spark.sql("CREATE NAMESPACE locked.shop")
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    try:
+        with (
+            pytest.raises(SourceUnavailable, match=r"the lake's catalog cannot be used.*SQLITE_BUSY"),
+            failures.named(),
+        ):
+            spark.sql("CREATE TABLE locked.shop.t (id int) USING iceberg")
+    finally:
+        other.close()

@@ -1,0 +1,233 @@
+"""What is published is what was judged, whatever happens between the stages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.errors import LeaseLost, ReleaseStuck, StageOrderError
+from changeledger.inspection import quarantine
+from changeledger.inspection.quarantine import Chosen
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.stages.releasing import complete_by_hand
+from changeledger.storage import lake
+from changeledger.storage.control import ControlStore, base
+from changeledger.storage.releases import release_tag
+from changeledger.window import Window
+from sourcelab import sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.services import Postgres
+from sourcelab.tables import CUSTOMERS
+from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+BUILD = (extract, normalize, reconcile)
+KINDS = ("", "_history", "_changes")
+# Something that nobody judged.
+FOREIGN = "INSERT INTO {} SELECT * FROM {} LIMIT 1"
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(5, 24)
+
+
+@pytest.fixture
+def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log, to_tx=12)
+        yield postgres
+
+
+@pytest.fixture
+def feed(
+    spark: SparkSession,
+    source: Postgres,
+    log: Log,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Feed:
+    """One window is published, and changes wait for the next."""
+    name = re.sub(r"\W+", "_", request.node.name.replace("test_", "judged_"))[:50].strip("_")
+    feed = cdc_feed(name, source, monkeypatch, tables=[{"table": "dbo.customers"}])
+    run(spark, feed, window())
+    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    return feed
+
+
+@pytest.fixture
+def over(spark: SparkSession, feed: Feed) -> Window:
+    """A window that is built and judged."""
+    over = window()
+    run(spark, feed, over, (*BUILD, audit))
+    return over
+
+
+def control() -> ControlStore:
+    return ControlStore(Settings().control_url)
+
+
+def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+    return {
+        tuple(row[name] for name in CUSTOMERS.key): {n: plain(row[n]) for n in CUSTOMERS.names}
+        for row in rows(spark, lake_name(feed, "dbo.customers"))
+    }
+
+
+def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
+    """The rows are right, and main, tag and release row name one snapshot of each table."""
+    assert current(spark, feed) == log.final_rows(CUSTOMERS)
+    ids = [row["change_id"] for row in rows(spark, lake_name(feed, "dbo.customers", "_changes"))]
+    assert len(set(ids)) == len(ids)
+    release = control().latest_release(feed.feed)
+    assert release is not None
+    assert release.completed
+    assert lake.heads(spark, release.tables, "main") == release.tables
+    assert lake.heads(spark, release.tables, release_tag(release.id)) == release.tables
+    assert lake.branches_of(spark, release.tables, "run_") == {}, "nothing of the run is left"
+    pointer = rows(spark, f"lake.{feed.feed}.releases")
+    assert max(row["release"] for row in pointer) == release.id
+    assert len(pointer) == len({row["release"] for row in pointer})
+
+
+def test_a_stage_run_again_needs_another_verdict(
+    spark: SparkSession, feed: Feed, over: Window, log: Log
+) -> None:
+    normalize.run(spark, feed, over)
+    with pytest.raises(StageOrderError):
+        publish.run(spark, feed, over)
+    run(spark, feed, over, (reconcile, audit, publish))
+    published_whole(spark, feed, log)
+
+
+def test_what_is_written_on_the_branch_after_the_verdict(
+    spark: SparkSession, feed: Feed, over: Window, log: Log
+) -> None:
+    judged = control().stage(feed.feed, over, "audit")
+    assert judged is not None
+    name = lake_name(feed, "dbo.customers", "_changes")
+    spark.sql(FOREIGN.format(lake.on_branch(name, judged.branch), name))
+    publish.run(spark, feed, over)
+    published_whole(spark, feed, log)
+
+
+def test_main_written_before_the_commit(spark: SparkSession, feed: Feed, over: Window, log: Log) -> None:
+    name = lake_name(feed, "dbo.customers")
+    before = control().latest_release(feed.feed)
+    spark.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
+    with pytest.raises(ReleaseStuck, match="nothing was released"):
+        publish.run(spark, feed, over)
+    after = control().latest_release(feed.feed)
+    assert before is not None
+    assert after is not None
+    assert after.id == before.id
+    assert not control().incomplete_releases(feed.feed)
+    spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
+    run(spark, feed, over, (normalize, reconcile, audit, publish))
+    published_whole(spark, feed, log)
+
+
+def test_main_written_behind_the_commit(
+    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every stage names the release and the remedy, and the remedy goes on with what was audited."""
+    name = lake_name(feed, "dbo.customers")
+    with monkeypatch.context() as patch:
+        killed_in(patch, lake, "tag")
+        with pytest.raises(Killed):
+            publish.run(spark, feed, over)
+    control().release_lease(feed.feed, over.holder)
+    spark.sql(f"DELETE FROM {name}")
+    (stuck,) = control().incomplete_releases(feed.feed)
+    for stage in (extract, normalize):
+        with pytest.raises(ReleaseStuck, match=f"release complete {feed.feed} --force"):
+            stage.run(spark, feed, window())
+    with pytest.raises(ReleaseStuck):
+        complete_by_hand(spark, feed, force=False)
+    assert complete_by_hand(spark, feed, force=True) == [stuck.id]
+    published_whole(spark, feed, log)
+    assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'displaced_{stuck.id}'").count() == 0
+    assert complete_by_hand(spark, feed, force=False) == []
+
+
+@pytest.mark.parametrize("at", ["tag", "move_main"])
+def test_killed_inside_publish(
+    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch, at: str
+) -> None:
+    """A later stage, here the next window's extract, completes the release before it begins."""
+    with monkeypatch.context() as patch:
+        killed_in(patch, lake, at)
+        with pytest.raises(Killed):
+            publish.run(spark, feed, over)
+    (committed,) = control().incomplete_releases(feed.feed)
+    if at == "move_main":
+        tags = lake.heads(spark, committed.tables, release_tag(committed.id))
+        assert tags == committed.tables, "all tags stand before the first main moves"
+        assert committed.id in {row["release"] for row in rows(spark, f"lake.{feed.feed}.releases")}
+    control().release_lease(feed.feed, over.holder)
+    extract.run(spark, feed, window())
+    published_whole(spark, feed, log)
+
+
+def test_records_asked_for_again_between_verdict_and_publish(
+    spark: SparkSession, feed: Feed, over: Window, log: Log
+) -> None:
+    """The list of records to replay belongs to no release: it moves no main under a run's feet."""
+    control().release_lease(feed.feed, over.holder)
+    quarantine.replay(spark, feed, Chosen(), lambda _: None)
+    publish.run(spark, feed, over)
+    published_whole(spark, feed, log)
+
+
+def test_a_run_that_was_left_behind_disturbs_nothing(
+    spark: SparkSession, feed: Feed, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stopped process wakes up beside its own retry: its branch is its own, and its marks are refused."""
+    over = window()
+    run(spark, feed, over, (extract, normalize))
+    woken: list[BaseException] = []
+    table = reconcile._table
+
+    def sleeps(*arguments: Any) -> Any:
+        """Reconcile of the first process, stopped in its midst; meanwhile the retry does everything."""
+        monkeypatch.setattr(reconcile, "_table", table)
+        with monkeypatch.context() as patch:
+            patch.setattr(base, "_PROCESS", "the retry")
+            run(spark, feed, over, (normalize, reconcile, audit))
+        return table(*arguments)
+
+    monkeypatch.setattr(reconcile, "_table", sleeps)
+    try:
+        reconcile.run(spark, feed, over)
+    except LeaseLost as error:
+        woken.append(error)
+    assert woken, "the process that was left behind has learnt it"
+    monkeypatch.setattr(base, "_PROCESS", "the retry")
+    publish.run(spark, feed, over)
+    published_whole(spark, feed, log)
+
+
+class Killed(BaseException):
+    """No error of the program's: nothing of it may handle this."""
+
+
+def killed_in(patch: pytest.MonkeyPatch, module: Any, function: str) -> None:
+    """The process ends at the second call, so that one table is done and the others are not."""
+    calls = 0
+    true = getattr(module, function)
+
+    def dies(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise Killed
+        return true(*arguments, **named)
+
+    patch.setattr(module, function, dies)

@@ -1,0 +1,160 @@
+"""Topics that are not what they were: lost records are found before anything is built on what is left."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.errors import AuditFailed, GapError
+from changeledger.stages import audit, extract, normalize, reconcile
+from changeledger.storage.control import ControlStore
+from changeledger.storage.kafka import Kafka
+from changeledger.window import SourceRead, Window
+from sourcelab import debezium
+from sourcelab.log import simulate
+from sourcelab.messages import Message
+from sourcelab.services import KafkaBroker
+from tests.integration.line import message_feed, run, window
+
+pytestmark = pytest.mark.integration
+
+TABLE = "dbo.customers"
+_SECONDS = 30
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = re.sub(r"\W+", "_", request.node.name.replace("test_", "sources_"))[:50].strip("_").lower()
+    yield name
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.delete_topics([name]))
+
+
+@pytest.fixture
+def feed(kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    return message_feed(topic, "debezium", kafka, [topic], monkeypatch, tables=[{"table": TABLE}])
+
+
+def messages(count: int) -> list[Message]:
+    log = simulate(5, 40)
+    of_table = [
+        message
+        for message in debezium.messages(log, schemas=True, snapshot=False, heartbeats=False)
+        if message.topic.endswith(TABLE) and message.value is not None
+    ]
+    return of_table[:count]
+
+
+def wait(futures: Mapping[str, object]) -> None:
+    for future in futures.values():
+        future.result(_SECONDS)  # type: ignore[attr-defined]
+
+
+def create(kafka: KafkaBroker, topic: str, **config: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1", **config})]))
+
+
+def send(kafka: KafkaBroker, topic: str, told: list[Message], **settings: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
+    if settings:
+        producer.init_transactions(_SECONDS)
+        producer.begin_transaction()
+    for message in told:
+        producer.produce(topic, message.value, message.key, timestamp=message.timestamp_ms)
+    if settings:
+        producer.commit_transaction(_SECONDS)
+    assert producer.flush(_SECONDS) == 0
+
+
+def recreate(kafka: KafkaBroker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.delete_topics([topic]))
+    for _ in range(_SECONDS):
+        try:
+            create(kafka, topic)
+            return
+        except Exception:  # noqa: BLE001 - the broker removes it in its own time
+            time.sleep(1)
+    raise AssertionError("the topic does not go")
+
+
+def extracted(spark: SparkSession, feed: Feed) -> Window:
+    """A window of now is read, and left to the next one."""
+    over = window()
+    try:
+        extract.run(spark, feed, over)
+    finally:
+        ControlStore(Settings().control_url).release_lease(feed.feed, over.holder)
+    return over
+
+
+def reads(feed: Feed, over: Window) -> list[SourceRead]:
+    return ControlStore(Settings().control_url).reads(feed.feed, over)
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_recreated_and_grown(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    topic: str,
+    feed: Feed,
+    monkeypatch: pytest.MonkeyPatch,
+    has_ids: bool,
+) -> None:
+    """Found by the topic's id; where the broker has none, by the last record that was read."""
+    if not has_ids:
+        monkeypatch.setattr(Kafka, "ids", lambda _, topics: dict.fromkeys(topics, ""))
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+    extracted(spark, feed)
+    extracted(spark, feed)
+    recreate(kafka, topic)
+    send(kafka, topic, messages(9)[3:])
+    with pytest.raises(GapError, match="deleted and created again"):
+        extracted(spark, feed)
+
+
+def test_the_beginning_was_removed(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
+    create(kafka, topic)
+    send(kafka, topic, messages(6))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.delete_records([TopicPartition(topic, 0, 2)]))  # type: ignore[arg-type]
+    over = window()
+    run(spark, feed, over, (extract, normalize, reconcile, audit))
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 4, 4, before=2)]
+    verdicts = {row.rule: row for row in ControlStore(Settings().control_url).audits(feed.feed, over)}
+    assert verdicts["source_complete"].success
+    late = verdicts["source_from_its_beginning"]
+    assert (late.success, late.violations, late.detail["stops"]) == (False, 1, False)
+
+
+def test_marks_of_transactions_are_no_loss(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
+) -> None:
+    create(kafka, topic)
+    send(kafka, topic, messages(3), **{"transactional.id": topic})
+    send(kafka, topic, messages(4)[3:])
+    over = extracted(spark, feed)
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 5, 4)]
+
+
+def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
+    """Offsets without a record, here a transaction's mark, may be records that compaction has removed."""
+    create(kafka, topic, **{"cleanup.policy": "compact"})
+    send(kafka, topic, messages(3), **{"transactional.id": topic})
+    send(kafka, topic, messages(4)[3:])
+    over = window()
+    run(spark, feed, over, (extract, normalize, reconcile))
+    (read,) = reads(feed, over)
+    assert read.problem == "the topic is compacted: 1 of 5 records are gone"
+    with pytest.raises(AuditFailed, match="source_complete"):
+        audit.run(spark, feed, over)

@@ -1,0 +1,113 @@
+"""Feeds that cannot read on: their windows are green and empty, and what they saw at the source is late."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+
+from changeledger.config import Feed, Settings
+from changeledger.inspection.status import gather
+from changeledger.looks import NOT_CAPTURED, OPEN_TRANSACTION
+from changeledger.stages import audit, extract, normalize, reconcile
+from changeledger.storage.control import ControlStore
+from changeledger.window import SourceRead
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.services import KafkaBroker, Postgres
+from tests.faults.test_sources import TABLE, create, extracted, messages, reads, send, wait
+from tests.integration.line import cdc_feed, message_feed, run, window
+
+pytestmark = pytest.mark.integration
+
+_SECONDS = 60
+AT_ONCE = timedelta(microseconds=1)
+# 2100-01-01
+FUTURE_MS = 4_102_444_800_000
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = re.sub(r"\W+", "_", request.node.name.replace("test_", "still_"))[:50].strip("_").lower()
+    # Brokers refuse times to come since Kafka 4, unless they are asked not to.
+    create(kafka, name, **{"message.timestamp.after.max.ms": str(2**62)})
+    yield name
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    wait(admin.delete_topics([name]))
+
+
+@pytest.fixture
+def feed(kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    told = {"tables": [{"table": TABLE}], "late_after": AT_ONCE}
+    return message_feed(topic, "debezium", kafka, [topic], monkeypatch, **told)
+
+
+def test_a_message_of_a_time_to_come_holds_nothing_back(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed
+) -> None:
+    first, ahead, *others = messages(5)
+    send(kafka, topic, [first, ahead._replace(timestamp_ms=FUTURE_MS), *others])
+    over = extracted(spark, feed)
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 5, 5)]
+    (look,) = ControlStore(Settings().control_url).looks(feed.feed).values()
+    assert (look.read, look.end, look.behind, look.since) == ("5", "5", 0, None)
+    assert look.is_odd
+    assert "has the time 2100-01-01 00:00:00 UTC" in look.told()
+
+
+def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
+    """Every later window ends where the transaction begins, whatever other producers write behind it."""
+    first, hanging, *others = messages(4)
+    send(kafka, topic, [first])
+    producer = Producer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "transactional.id": topic,
+            "transaction.timeout.ms": 600_000,
+        }
+    )
+    producer.init_transactions(_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, hanging.value, hanging.key)
+    assert producer.flush(_SECONDS) == 0
+    send(kafka, topic, others)
+    over = window()
+    run(spark, feed, over, (extract, normalize, reconcile, audit))
+    control = ControlStore(Settings().control_url)
+    control.release_lease(feed.feed, over.holder)
+    assert reads(feed, over) == [SourceRead(f"{topic}[0]", 1, 1)]
+    status = gather(spark, control, feed)
+    (look,) = status.sources
+    assert (look.read, look.end, look.behind, look.why) == ("1", "4", 3, OPEN_TRANSACTION)
+    assert len(status.late) == 1
+    assert status.late[0].startswith(f"{topic}[0]: 3 records behind the end, since ")
+    rule = {row.rule: row for row in control.audits(feed.feed, over)}["source_is_read_on"]
+    assert (rule.success, rule.violations, rule.detail["stops"]) == (False, 1, False)
+    producer.abort_transaction(_SECONDS)
+    over = extracted(spark, feed)
+    (read,) = reads(feed, over)
+    assert (read.received, read.problem) == (3, None), "all but the record of the aborted transaction"
+    assert gather(spark, control, feed).late == ()
+
+
+def test_a_stopped_capture_is_late(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A day long nothing is captured, not even the marks of an idle log: windows are green and empty."""
+    log = simulate(5, 12, datetime.now(UTC) - timedelta(days=2))
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])
+        extracted(spark, feed)
+        status = gather(spark, ControlStore(Settings().control_url), feed)
+    (look,) = status.sources
+    assert (look.source, look.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
+    assert look.newest == log.transactions[-1].commit_time
+    assert look.end == log.transactions[-1].commit_lsn.hex().upper()
+    assert status.late == (look.told(),)

@@ -1,0 +1,85 @@
+"""Computed columns: no capture has their values, so none is published, and nothing is wrong with that."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from changeledger.databases import Database
+from changeledger.stages import compare, verify
+from changeledger.storage import lake
+from sourcelab import base_tables, debezium, qlik_tables, sqlserver_cdc
+from sourcelab.computed import NAME, with_computed
+from sourcelab.log import simulate
+from sourcelab.messages import produce
+from sourcelab.services import KafkaBroker, Postgres
+from tests.integration.line import (
+    KEYS,
+    cdc_feed,
+    debezium_feed,
+    lake_name,
+    plain,
+    qlik_tables_feed,
+    rows,
+    run,
+    window,
+)
+
+pytestmark = pytest.mark.integration
+
+TABLE = "sales.orders"
+
+
+def test_a_computed_column_is_not_captured(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQL Server says so itself; Debezium's feed knows it from that feed, and Qlik's from its own file."""
+    log = with_computed(simulate(6, 24), TABLE)
+    table = log.table(TABLE)
+    stated = {"table": TABLE, "key": KEYS[TABLE], "columns": [{"name": NAME.upper(), "computed": True}]}
+    with Postgres(tmp_path / "postgres") as postgres:
+        feeds = [
+            cdc_feed("computed_cdc", postgres, monkeypatch, tables=[{"table": TABLE}]),
+            qlik_tables_feed("computed_qlik", postgres, monkeypatch, tables=[stated]),
+            debezium_feed("computed_dbz", kafka, "computed", monkeypatch, tables=[{"table": TABLE}]),
+        ]
+        folder = tmp_path / "feeds"
+        folder.mkdir()
+        for feed in feeds:
+            (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
+        monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+        for first, last in pairwise((0, 12, len(log.transactions))):
+            write = "append" if first else "load"
+            for source in (base_tables, sqlserver_cdc, qlik_tables):
+                part = (first, last) if first else (last,)
+                getattr(source, write)(postgres.url, log, *part)
+            told = debezium.messages(
+                log, schemas=True, snapshot=True, prefix="computed", from_tx=first, to_tx=last
+            )
+            produce(kafka.bootstrap, [m for m in told if m.topic.endswith(TABLE)], partitions=1)
+            over = window()
+            for feed in feeds:
+                run(spark, feed, over)
+        known = {feed.feed: feed for feed in feeds}
+        proved = verify.run(spark, Database(database="shop"), known)
+        compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)
+    for feed in feeds:
+        found = rows(spark, lake_name(feed, TABLE))
+        captured = {
+            tuple(row[key] for key in table.key): {n: plain(row[n]) for n in table.names} for row in found
+        }
+        truth = {key: table.captured(row) for key, row in log.final_rows(table).items()}
+        assert captured == truth, feed.feed
+        assert all(row["_gaps"] == {NAME: "not captured"} for row in found), feed.feed
+        history = rows(spark, lake_name(feed, TABLE, "_history"))
+        assert {row[NAME] for row in history} == {None}, feed.feed
+        assert not lake.exists(spark, f"lake.{feed.feed}.breaks"), feed.feed
+    by_source = {row.feed: row for row in proved if row.against == "source"}
+    assert {name: row.outcome for name, row in by_source.items()} == dict.fromkeys(known, "proven")
+    assert {row.counts["unknown"] for row in by_source.values()} <= {0}
+    assert {row.outcome for row in compared} == {"agree"}
+    assert all(row.counts["equal"] > 0 for row in compared)

@@ -1,0 +1,188 @@
+"""One person's rows are erased: no table, no snapshot, no tag and no file has them; all else is as it was."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config import Feed, Settings
+from changeledger.contract import Column, Contract
+from changeledger.errors import ConfigError, LeaseHeld, StageOrderError
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.stages.erasing import Erasing
+from changeledger.storage import lake, upkeep
+from changeledger.storage.control import ControlStore
+from changeledger.storage.releases import release_tag
+from sourcelab import debezium, sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.messages import produce
+from sourcelab.services import KafkaBroker, Postgres
+from tests.integration.line import cdc_feed, debezium_feed, lake_name, rows, run, window
+from tests.released import release
+
+pytestmark = pytest.mark.integration
+
+TABLE = "dbo.customers"
+KINDS = ("", "_history", "_changes")
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(5, 40)
+
+
+def deleted(log: Log) -> int:
+    """The id of a customer who was deleted, and came again, before the log's last part; under one key."""
+    seen: dict[int, list[tuple[int, str]]] = {}
+    for at, transaction in enumerate(log.transactions):
+        for change in transaction.changes:
+            for row in (change.before, change.after) if change.table.name == "customers" else ():
+                if row is not None:
+                    seen.setdefault(int(row["id"]), []).append((at, change.operation))
+    return next(
+        person
+        for person, told in seen.items()
+        if told[-1][0] < 38
+        and [operation for _, operation in told].count("delete") == 1
+        and not any(operation == "key_update" for _, operation in told)
+    )
+
+
+def others(spark: SparkSession, feed: Feed, person: int) -> dict[str, list[str]]:
+    """What is published of everybody else."""
+    keys = {"": "id", "_history": "id", "_changes": "key.id"}
+    return {
+        kind: sorted(
+            map(repr, spark.table(lake_name(feed, TABLE, kind)).where(f"{keys[kind]} <> {person}").collect())
+        )
+        for kind in KINDS
+    }
+
+
+def in_files(spark: SparkSession, table: str, condition: str) -> int:
+    """Rows in the data files that lie on the disk, whatever snapshot has them."""
+    folder = Path(Settings().warehouse.removeprefix("file:"), *table.split(".")[1:], "data")
+    data = [str(file) for file in folder.rglob("*.parquet") if not file.name.endswith("-deletes.parquet")]
+    return spark.read.parquet(*data).where(condition).count() if data else 0
+
+
+def require_gone(spark: SparkSession, feed: Feed, person: int) -> None:
+    of_ledger = " OR ".join(f"{side}.id = {person}" for side in ("key", "previous_key", "before", "after"))
+    assert in_files(spark, lake_name(feed, TABLE), f"id = {person}") == 0
+    assert in_files(spark, lake_name(feed, TABLE, "_history"), f"id = {person}") == 0
+    assert in_files(spark, lake_name(feed, TABLE, "_changes"), of_ledger) == 0
+    assert Erasing.of(spark, feed, TABLE, {"id": str(person)}).counts() == {}
+    newest = ControlStore(Settings().control_url).latest_release(feed.feed)
+    assert newest is not None
+    tag = release_tag(newest.id)
+    tables = [lake_name(feed, TABLE, kind) for kind in KINDS]
+    assert upkeep.refs(spark, tables, upkeep.TAG) == {table: [tag] for table in tables}
+    heads, tagged = lake.heads(spark, tables, "main"), lake.heads(spark, tables, tag)
+    assert heads == tagged == {table: newest.tables[table] for table in tables}
+    assert [row["tag"] for row in rows(spark, f"lake.{feed.feed}.releases")] == [tag]
+
+
+def test_a_person_of_a_topic(
+    spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the tombstone, and a message that came twice."""
+    person, told = deleted(log), {"tables": [{"table": TABLE}]}
+    feed = debezium_feed("erasing_messages", kafka, "erasing", monkeypatch, **told)
+    sent = [
+        message
+        for message in debezium.messages(
+            log, schemas=True, snapshot=False, heartbeats=False, prefix="erasing"
+        )
+        if message.topic.endswith(TABLE)
+    ]
+    mine = [m for m in sent if json.loads(m.key)["payload"]["id"] == person]
+    last = next(m for m in reversed(sent) if m not in mine)
+    produce(kafka.bootstrap, [m for m in sent if m is not last], partitions=1)
+    first = window()
+    run(spark, feed, first)
+    produce(kafka.bootstrap, mine[:1], partitions=1)
+    second = window(start=first.end)
+    run(spark, feed, second)
+    raw, key = f"lake.{feed.feed}.raw", mine[0].key
+    assert [message.value is None for message in mine].count(True) == 1
+    assert spark.table(raw).where(F.col("key") == F.lit(key)).count() == len(mine) + 1
+    before = others(spark, feed, person)
+    control = ControlStore(Settings().control_url)
+
+    erasing = Erasing.of(spark, feed, TABLE, {"ID": str(person)})
+    counts = erasing.counts()
+    # In `raw` the messages, one of them twice; a tombstone and a duplicate are in `dispositions`.
+    assert counts[raw] == len(mine) + 1
+    assert counts[f"lake.{feed.feed}.dispositions"] == 2
+    assert counts[lake_name(feed, TABLE, "_changes")] == len(mine) - 1
+    control.acquire_lease(feed.feed, "another run", 60)
+    with pytest.raises(LeaseHeld):
+        erasing.erase("a tester")
+    control.release_lease(feed.feed, "another run")
+    assert erasing.erase("a tester") == counts
+    require_gone(spark, feed, person)
+    assert in_files(spark, raw, f"key = unhex('{key.hex()}')") == 0
+    assert others(spark, feed, person) == before
+    (note,) = control.erasures(feed.feed)
+    named = json.dumps([TABLE, [["id", str(person)]]])
+    assert (note.table, note.by, note.counts) == (TABLE, "a tester", counts)
+    assert note.key_hash == hashlib.sha256(named.encode()).hexdigest()
+    # And the line goes on.
+    produce(kafka.bootstrap, [last], partitions=1)
+    run(spark, feed, window(start=second.end))
+
+
+@pytest.mark.skip(reason="the window that waits must have a change of the table that is not the person's")
+def test_a_person_of_a_change_table(
+    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a window that is built and waits: it has the rows, so it is built again."""
+    person = deleted(log)
+    with Postgres(tmp_path) as postgres:
+        sqlserver_cdc.load(postgres.url, log, to_tx=38)
+        feed = cdc_feed("erasing_rows", postgres, monkeypatch, tables=[{"table": TABLE}])
+        first = window()
+        run(spark, feed, first)
+        sqlserver_cdc.append(postgres.url, log, 38, 40)
+        waiting = window(start=first.end)
+        run(spark, feed, waiting, (extract, normalize, reconcile, audit))
+        ControlStore(Settings().control_url).release_lease(feed.feed, waiting.holder)
+        before = others(spark, feed, person)
+        erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
+        raw = f"lake.{feed.feed}.raw_dbo_customers"
+        assert erased[raw] > 0
+        require_gone(spark, feed, person)
+        assert in_files(spark, raw, f"id = {person}") == 0
+        assert others(spark, feed, person) == before
+        with pytest.raises(StageOrderError):
+            publish.run(spark, feed, waiting)
+        run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
+    assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["id"] == person]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "said"),
+    [
+        ("dbo.nothing", {"id": "1"}, "has no table dbo.nothing"),
+        (TABLE, {"name": "x"}, "the key of dbo.customers is id"),
+        (TABLE, {"id": "x"}, "'x' is no value of dbo.customers.id"),
+    ],
+)
+def test_a_key_that_the_table_has_not(
+    spark: SparkSession, table: str, key: dict[str, str], said: str
+) -> None:
+    told: dict[str, Any] = {
+        "feed": "erasing_nothing", "dialect": "ces", "database": "shop", "connection": "c",
+        "source": {"topics": ["t"]}, "tables": [{"table": TABLE}],
+    }  # fmt: skip
+    feed = Feed.model_validate(told)
+    contract = Contract(table=TABLE, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
+    release(ControlStore(Settings().control_url), feed.feed, [contract])
+    with pytest.raises(ConfigError, match=said):
+        Erasing.of(spark, feed, table, key)

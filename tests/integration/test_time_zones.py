@@ -1,0 +1,39 @@
+"""What is read does not depend on the zone of the machine that reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from sqlalchemy import column, select, table
+
+from changeledger.config import Connection
+from changeledger.contract import SqlType
+from changeledger.dialects.table_sql import as_read
+from changeledger.storage.jdbc import Database
+from sourcelab.postgres import plain_url
+from sourcelab.services import Postgres
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, tmp_path: Path) -> None:
+    """PostgreSQL prints moments in the zone of the session, to which its driver gives that of the JVM."""
+    zones = spark.sparkContext._jvm.java.util.TimeZone
+    own = zones.getDefault()
+    with (
+        Postgres(tmp_path) as postgres,
+        psycopg.connect(plain_url(postgres.url), autocommit=True) as session,
+    ):
+        session.execute("CREATE TABLE moments (at timestamptz(6))")
+        session.execute("INSERT INTO moments VALUES ('2026-08-07 16:25:06.863899+01:00')")
+        target = Database("target", Connection.model_validate(postgres.connection))
+        at = as_read(column("at"), SqlType.parse("datetimeoffset(6)"))
+        zones.setDefault(zones.getTimeZone("Asia/Kolkata"))
+        try:
+            (row,) = target.rows(spark, select(at.label("at")).select_from(table("moments")))
+        finally:
+            zones.setDefault(own)
+    assert row["at"] == "2026-08-07 15:25:06.863899+00"

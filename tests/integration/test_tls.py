@@ -1,0 +1,306 @@
+"""Sources behind TLS, logins and ACLs, for real: both Kafka clients, and PostgreSQL over JDBC.
+
+The certificates are made here. What the clients say of a wrong one is theirs; the remedies are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import SparkSession
+from sqlalchemy import column, select, table
+
+from changeledger.config import Connection, Feed
+from changeledger.errors import ConfigError
+from changeledger.stages import extract
+from changeledger.storage import kafka as kafka_storage
+from changeledger.storage.jdbc import Database
+from changeledger.storage.kafka import Kafka
+from sourcelab.services import KafkaBroker, Postgres
+from tests.certificates import Authority
+from tests.conftest import JARS
+from tests.integration.line import window
+
+pytestmark = pytest.mark.integration
+
+# Characters of two and three bytes, and those that end or escape something in JAAS, URLs and shells.
+PASSWORD = 'pä"ss\\w;rd€ $%{}'
+USERS = {"reader": PASSWORD, "describer": "d"}
+_SECONDS = 30
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("stranger"), "stranger")
+
+
+@pytest.fixture(scope="module")
+def broker(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker with three messages in `open`, which `reader` may read and `describer` may only see."""
+    with KafkaBroker(
+        JARS.with_name("kafka"), tmp_path_factory.mktemp("kafka"), authority.server()
+    ) as service:
+        admin = AdminClient({"bootstrap.servers": service.bootstrap})
+        _wait(admin.create_topics([NewTopic(name, 1, 1) for name in ("open", "closed")]))
+        scram = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        _wait(
+            admin.alter_user_scram_credentials(
+                [UserScramCredentialUpsertion(user, scram, secret.encode()) for user, secret in USERS.items()]
+            )
+        )
+        _wait(
+            admin.create_acls(
+                [
+                    _allowed("User:reader", AclOperation.READ),
+                    _allowed("User:describer", AclOperation.DESCRIBE),
+                    _allowed("User:CN=machine", AclOperation.READ),
+                ]
+            )
+        )
+        producer = Producer({"bootstrap.servers": service.bootstrap})
+        for number in range(3):
+            producer.produce("open", b"%d" % number)
+        assert producer.flush(_SECONDS) == 0
+        yield service
+
+
+def _wait(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(_SECONDS)
+
+
+def _allowed(principal: str, operation: AclOperation) -> AclBinding:
+    topic, literal, allow = ResourceType.TOPIC, ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    return AclBinding(topic, "open", literal, principal, "*", operation, allow)
+
+
+def login(broker: KafkaBroker, authority: Authority, user: str = "reader", **more: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": f"127.0.0.1:{broker.login_port}",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": USERS[user],
+        "ssl.ca.location": str(authority.path),
+        **{name.replace("__", "."): value for name, value in more.items()},
+    }
+
+
+def kafka(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    # As Airflow hands it to the job.
+    monkeypatch.setenv("AIRFLOW_CONN_TLS", json.dumps({"conn_type": "kafka", "extra": extra}))
+    return Kafka("tls", Connection.named("tls"))
+
+
+def planned(source: Kafka) -> dict[str, dict[str, int]]:
+    """librdkafka's half: what there is."""
+    topics = source.topics(["*"])
+    return source.latest(topics)
+
+
+def read(spark: SparkSession, source: Kafka) -> list[bytes]:
+    """Java's half, in Spark."""
+    with source.explained():
+        return sorted(bytes(row["value"]) for row in source.read(spark, {}, {"open": {"0": 3}}).collect())
+
+
+ALL = [b"0", b"1", b"2"]
+
+
+def test_a_login_over_tls_of_a_private_authority(
+    spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = kafka(login(broker, authority), monkeypatch)
+    # ACLs: the other topic is not there for this login.
+    assert planned(source) == {"open": {"0": 3}}
+    assert read(spark, source) == ALL
+    assert len(source.fingerprints({"open": {"0": 3}})["open"]["0"] or "") == 32
+
+
+@pytest.mark.parametrize("how", ["files", "texts", "locked key"])
+def test_a_client_certificate(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    made = authority.issue("machine", password="sésame" if how == "locked key" else "")
+    extra = {
+        "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
+        "security.protocol": "ssl",
+    }
+    if how == "texts":
+        extra |= {
+            "ssl.ca.pem": authority.path.read_text(),
+            "ssl.certificate.pem": made.certificate.read_text(),
+            "ssl.key.pem": made.key.read_text(),
+        }
+    else:
+        extra |= {
+            "ssl.ca.location": str(authority.path),
+            "ssl.certificate.location": str(made.certificate),
+            "ssl.key.location": str(made.key),
+        }
+    if how == "locked key":
+        extra["ssl.key.password"] = "sésame"
+    source = kafka(extra, monkeypatch)
+    assert planned(source) == {"open": {"0": 3}}
+    assert read(spark, source) == ALL
+
+
+@pytest.mark.parametrize("half", ["plan", "read"])
+def test_the_certificate_of_another_authority(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    stranger: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    half: str,
+) -> None:
+    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    source = kafka(login(broker, stranger), monkeypatch)
+    with pytest.raises(
+        ConfigError, match=r"certificate of Kafka at 127\.0\.0\.1:.* is not trusted"
+    ) as refused:
+        planned(source) if half == "plan" else read(spark, source)
+    assert "ssl.ca.location or ssl.ca.pem" in refused.value.remedy
+
+
+@pytest.mark.parametrize("half", ["plan", "read"])
+def test_no_client_certificate(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    half: str,
+) -> None:
+    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    extra = {
+        "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
+        "security.protocol": "SSL",
+        "ssl.ca.location": str(authority.path),
+    }
+    source = kafka(extra, monkeypatch)
+    with pytest.raises(ConfigError, match="does not accept the client's certificate") as refused:
+        planned(source) if half == "plan" else read(spark, source)
+    assert "ssl.certificate.location" in refused.value.remedy
+
+
+@pytest.mark.parametrize("half", ["plan", "read"])
+def test_a_wrong_password(
+    spark: SparkSession,
+    broker: KafkaBroker,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    half: str,
+) -> None:
+    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    source = kafka(login(broker, authority, sasl__password="gehäim"), monkeypatch)
+    with pytest.raises(ConfigError, match="does not accept the login") as refused:
+        planned(source) if half == "plan" else read(spark, source)
+    assert "sasl.password" in refused.value.remedy
+    assert "gehäim" not in str(refused.value)
+
+
+def test_a_login_that_may_not_read(
+    spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The topic's offsets are DESCRIBE, its records READ."""
+    source = kafka(login(broker, authority, "describer"), monkeypatch)
+    assert planned(source) == {"open": {"0": 3}}
+    with pytest.raises(ConfigError, match=r"not authorized.*open") as refused:
+        read(spark, source)
+    assert "READ" in refused.value.remedy
+    with pytest.raises(ConfigError, match="not authorized"):
+        source.fingerprints({"open": {"0": 3}})
+
+
+def test_a_topic_that_the_login_may_not_see(
+    spark: SparkSession, broker: KafkaBroker, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole stage: it names the right that is missing."""
+    kafka(login(broker, authority), monkeypatch)
+    feed = Feed.model_validate(
+        {
+            "feed": "tls", "dialect": "debezium", "database": "shop", "connection": "tls",
+            "source": {"topics": ["closed"]}, "tables": [{"table": "dbo.customers"}],
+        }
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="no topic of 'tls' matches closed") as refused:
+        extract.run(spark, feed, window())
+    assert "DESCRIBE and READ" in refused.value.remedy
+
+
+@pytest.fixture(scope="module")
+def postgres(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    """Over TLS alone, reached by the name of this machine, which is no loopback address."""
+    tls = authority.server(socket.gethostname())
+    with Postgres(tmp_path_factory.mktemp("postgres"), tls=tls) as service:
+        with psycopg.connect(
+            host="127.0.0.1", port=service.port, dbname="shop", user=service.user,
+            password=service.password, autocommit=True,
+        ) as session:  # fmt: skip
+            session.execute("CREATE TABLE told (id int)")
+            session.execute("INSERT INTO told VALUES (1), (2)")
+            quoted = PASSWORD.replace("'", "''")
+            session.execute(f"CREATE ROLE reader LOGIN PASSWORD '{quoted}'")  # type: ignore[call-overload]
+            session.execute("GRANT SELECT ON told TO reader")
+        yield service
+
+
+def database(service: Postgres, host: str, **extra: str) -> Database:
+    fields = {
+        **service.connection, "host": host, "login": "reader", "password": PASSWORD, "extra": extra,
+    }  # fmt: skip
+    return Database("pg", Connection.model_validate(fields))
+
+
+TOLD = select(column("id")).select_from(table("told"))
+
+
+def test_postgres_is_verified_by_default(
+    spark: SparkSession, postgres: Postgres, authority: Authority, stranger: Authority
+) -> None:
+    host = socket.gethostname()
+    assert host != "localhost"
+    rows = database(postgres, host, sslrootcert=str(authority.path)).rows(spark, TOLD)
+    assert sorted(row["id"] for row in rows) == [1, 2]
+    for extra in ({"sslrootcert": str(stranger.path)}, {}):
+        with pytest.raises(ConfigError, match=r"certificate of the database .* is not trusted") as refused:
+            database(postgres, host, **extra).rows(spark, TOLD)
+        assert "sslrootcert" in refused.value.remedy
+
+
+def test_the_name_in_the_certificate_counts(
+    spark: SparkSession, authority: Authority, tmp_path: Path
+) -> None:
+    tls = replace(authority.server("elsewhere.example"), host="localhost")
+    with Postgres(tmp_path, tls=tls) as service:
+        extra = {"sslrootcert": str(authority.path)}
+        with pytest.raises(ConfigError, match="is not trusted"):
+            database(service, "localhost", sslmode="verify-full", **extra).rows(spark, TOLD)

@@ -1,0 +1,34 @@
+"""A window of CES messages through its kernels, as a stage calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.kernels.ces.decode import decode
+from changeledger.kernels.ces.others import decode_other
+from changeledger.kernels.ces.plan import TablePlan
+from changeledger.kernels.ces.split import joined
+from changeledger.kernels.ces.survey import SEGMENT, Survey, facts, merged, routes, survey
+
+
+def decoded(
+    raw: pa.RecordBatch, feed: Feed, known: Mapping[str, Contract], stated: Contract | None = None
+) -> list[pa.RecordBatch]:
+    """All records of a window. `stated`: the contract of its table."""
+    segments = pc.equal(routes(raw, Survey([])), SEGMENT)
+    events, left = joined(raw.filter(pc.fill_null(segments, False)))
+    plan = survey(merged([facts(raw), facts(events)]), feed, known)
+    found = [left]
+    for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
+        route = routes(batch, plan)
+        found.append(decode_other(batch.filter(route.is_null()), plan))
+        for number, one in enumerate(plan.tables):
+            contract = stated if stated and stated.table == one.table else one.writer_schema
+            records = batch.filter(pc.fill_null(pc.equal(route, number), False))
+            found.append(decode(records, TablePlan(feed, one.writer_schema, contract, "window")))
+    return found

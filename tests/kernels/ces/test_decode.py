@@ -1,0 +1,74 @@
+"""What holds for any batch of CES messages, whatever is in it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.contract import Contract
+from changeledger.kernels.ces import survey, typed
+from changeledger.kernels.ces.decode import decode
+from changeledger.kernels.ces.plan import TablePlan
+from changeledger.kernels.ces.survey import facts, merged
+from changeledger.kernels.messages import decoded_schema
+from tests.kernels.ces.decoding import decoded
+from tests.kernels.ces.test_cases import ALL
+from tests.kernels.golden import Case
+from tests.kernels.stored import Stored, feed, stored
+
+CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+STORED = stored(Path(__file__).parent)
+Row = dict[str, Any]
+
+
+def rows(case: Case) -> dict[Any, Row]:
+    known = {case.stated.table: case.stated} if case.stated else {}
+    batches = decoded(case.messages, case.feed, known, case.stated)
+    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+
+
+@CASES
+def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_types = rows(case)
+
+    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
+        return [], list(range(len(values)))
+
+    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(survey, "_usual", lambda _: None)
+    assert rows(case) == by_types
+
+
+@CASES
+def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
+    cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
+    parts = [facts(case.messages.slice(0, cut)), facts(case.messages.slice(cut))]
+    assert merged(parts).equals(merged([facts(case.messages)]))
+    assert merged(parts[::-1]).equals(merged([facts(case.messages)]))
+
+
+def plan_of(one: Stored) -> TablePlan:
+    return TablePlan(feed("ces"), one.writer_schema, one.contract, "window")
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_ids_are_those_that_are_stored(one: Stored) -> None:
+    found = decode(one.messages, plan_of(one))
+    assert found.column("disposition").unique().to_pylist() == ["change"]
+    assert found.column("change_id").to_pylist() == one.ids
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
+    plan: TablePlan = pickle.loads(pickle.dumps(plan_of(one)))
+    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
+    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
+    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
+    assert whole.schema.equals(decoded_schema(one.contract))
+    whole.validate(full=True)
+    assert decode(one.messages.slice(0, 0), plan).num_rows == 0

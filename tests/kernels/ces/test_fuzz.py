@@ -1,0 +1,65 @@
+"""Messages that chance has corrupted: each has one outcome, and none changes what is read beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config import Feed
+from changeledger.kernels.arrow import MESSAGE
+from sourcelab import ces, ces_avro
+from sourcelab.log import simulate
+from sourcelab.messages import Message
+from tests.corrupting import corrupted
+from tests.kernels.ces.decoding import decoded
+
+CORRUPTED = 150
+
+
+def results(values: Sequence[Message], tables: Sequence[str]) -> dict[int, dict[str, Any]]:
+    feed = Feed.model_validate(
+        {
+            "feed": "f", "dialect": "ces", "database": "shop", "connection": "none",
+            "source": {"topics": ["*"]}, "tables": [{"table": name} for name in tables],
+        }
+    )  # fmt: skip
+    rows = [
+        {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "headers": []}
+        | {"key": m.key, "value": m.value}
+        for at, m in enumerate(values)
+    ]
+    found = {}
+    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
+        batch.validate(full=True)
+        for row in batch.to_pylist():
+            assert row["record"]["offset"] not in found, "a record has one outcome"
+            found[row["record"]["offset"]] = row
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("in_avro", [False, True])
+def test_corrupted_messages_are_accounted_for(seed: int, in_avro: bool) -> None:
+    log, rng = simulate(seed, 6), Random(f"ces {seed} {in_avro}")
+    good = list(ces.messages(log, from_tx=1))
+    good = list(ces_avro.messages(good)) if in_avro else good
+    bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(good, k=CORRUPTED)]
+    tables = [table.full_name for table in log.tables]
+    alone, mixed = results(good, tables), results([*good, *bad], tables)
+    assert {row["disposition"] for row in alone.values()} == {"change"}
+    assert sorted(mixed) == list(range(len(good) + CORRUPTED)), "each record has exactly one result"
+    quarantined = [one for one in mixed.values() if one["disposition"] == "quarantined"]
+    assert all(one["reason"] and one["detail"] is not None for one in quarantined)
+    assert len({one["reason"] for one in quarantined}) >= 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_avro_says_what_json_says(seed: int) -> None:
+    log = simulate(seed, 6)
+    tables = [table.full_name for table in log.tables]
+    in_json = list(ces.messages(log, from_tx=1))
+    assert results(list(ces_avro.messages(in_json)), tables) == results(in_json, tables)

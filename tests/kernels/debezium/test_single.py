@@ -1,0 +1,116 @@
+"""What is said of records that cannot be read, and what JSON is and is not (RFC 8259)."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config import Feed
+from changeledger.contract import Column, Contract
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.debezium.decode import decode
+from changeledger.kernels.debezium.plan import TablePlan
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, key_position=1, nullable=False),
+        Column(name="name", type="nvarchar(50)", ordinal=2),
+        Column(name="amount", type="decimal(38,10)", ordinal=3),
+        Column(name="x", type="float", ordinal=4),
+    ),
+)
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+        "source": {"topics": ["t"]}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+SOURCE = {
+    "connector": "sqlserver", "ts_ms": 1786119900883, "db": "d", "schema": "dbo", "table": "t",
+    "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003", "event_serial_no": 1,
+}  # fmt: skip
+EVENT: dict[str, Any] = {"before": None, "after": {"id": 1, "name": "a"}, "source": SOURCE, "op": "c"}
+
+
+def result(value: bytes | str) -> dict[str, Any]:
+    raw = value.encode() if isinstance(value, str) else value
+    row = {
+        "topic": "t",
+        "partition": 0,
+        "offset": 7,
+        "timestamp": None,
+        "key": b"k",
+        "value": raw,
+        "headers": [],
+    }
+    plan = TablePlan(FEED, CONTRACT, CONTRACT, "d", "window")
+    found: dict[str, Any] = decode(pa.RecordBatch.from_pylist([row], MESSAGE), plan).to_pylist()[0]
+    return found
+
+
+def changed(**members: Any) -> str:
+    return json.dumps(EVENT | members)
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "detail"),
+    [
+        ("not json" * 100, "not_an_object", ("not json" * 100)[:500]),
+        ('{"op": ', "unparseable_json", '{"op": '),
+        (changed(after=[1]), "malformed_envelope", changed(after=[1])),
+        (b'{"op": "\xff"}', "not_utf8", "the message is not UTF-8"),
+        (changed(after={"id": 1, "name": "\ud800"}), "lone_surrogate",
+         "an escape \\ud8.. to \\udf.. is half of a surrogate pair"),
+        (changed(source=None), "no_source", "the message has no `source`"),
+        (changed(op=None), "no_operation", "the message has no `op`"),
+        (changed(op="t"), "unknown_operation", "op is t"),
+        (changed(source=SOURCE | {"table": "U"}), "table_mismatch", "dbo.u in the topic of dbo.t"),
+        (changed(source=SOURCE | {"db": "e"}), "database_mismatch", "db is e among changes of d"),
+        (changed(after=None), "no_after_image", "op is c"),
+        (changed(op="d"), "no_before_image", "a delete without `before`"),
+        (changed(source=SOURCE | {"change_lsn": "80"}), "malformed_lsn", "change_lsn is 80"),
+        (changed(source=SOURCE | {"commit_lsn": None}), "no_position", "neither commit_lsn nor lsn is told"),
+        (changed(source=SOURCE | {"event_serial_no": "one"}), "malformed_serial", "event_serial_no is one"),
+        (changed(source=SOURCE | {"ts_ms": None}), "malformed_time", "source.ts_ms is missing"),
+        (changed(after={"id": 1, "b": 1, "a": 1}), "unknown_column", "dbo.t has no column b, a"),
+        (changed(after={"id": "one", "x": "much"}), "value_does_not_fit", "no value of id int, x float"),
+        (changed(after={"id": None}), "null_key", "a column of the key is NULL"),
+    ],
+)  # fmt: skip
+def test_a_record_that_cannot_be_read_says_why(message: bytes | str, reason: str, detail: str) -> None:
+    found = result(message)
+    assert (found["disposition"], found["reason"], found["detail"]) == ("quarantined", reason, detail)
+    assert (found["raw_key"], found["raw_headers"]) == (b"k", [])
+    assert found["raw_value"] == (message.encode() if isinstance(message, str) else message)
+    assert found["record"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
+    assert found["change_id"] is found["after"] is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        # No JSON, though some readers take it: quotes of another kind, numbers that are none.
+        changed().replace('"', "'"),
+        changed(after={"id": 1, "x": 1.5}).replace("1.5", "NaN"),
+        changed(after={"id": 1, "x": 1.5}).replace("1.5", "01.5"),
+        changed() + ",",
+    ],
+)
+def test_what_is_not_json_is_not_read(message: str) -> None:
+    assert result(message)["reason"] == "unparseable_json"
+
+
+def test_a_number_keeps_its_digits() -> None:
+    """Where no type says otherwise: none of them goes through a double."""
+    digits = "1234567890123456789.0123456789"
+    message = (
+        changed(after={"id": 1, "name": 2.5, "amount": 3.5}).replace("2.5", "1.10").replace("3.5", digits)
+    )
+    after = result(message)["after"]
+    assert after["name"] == "1.10"
+    assert after["amount"] == Decimal(digits)

@@ -1,0 +1,61 @@
+"""Ids are those that ledgers hold already.
+
+`stored_ids.jsonl`: messages of a simulated source, each with the `change_id` that version 0.1.0 stored for it
+with Spark 4.0.4, as the Parquet files of that ledger have it; `stored_contracts.json`: its contracts. Between
+them the tables have every type of the lake. Never write these ids from a run of the kernels.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.debezium.decode import decode
+from changeledger.kernels.debezium.plan import TablePlan
+
+HERE = Path(__file__).parent
+CONTRACTS = [
+    Contract.model_validate(one) for one in json.loads((HERE / "stored_contracts.json").read_text("utf-8"))
+]
+STORED = [json.loads(line) for line in (HERE / "stored_ids.jsonl").read_text("utf-8").splitlines()]
+
+
+def message(stored: dict[str, Any]) -> dict[str, Any]:
+    texts = {name: stored[name].encode() for name in ("key", "value")}
+    place = {name: stored[name] for name in ("topic", "partition", "offset")}
+    return {**place, **texts, "timestamp": None, "headers": []}
+
+
+@pytest.mark.parametrize("contract", [pytest.param(c, id=c.table) for c in CONTRACTS])
+def test_ids_are_those_that_are_stored(contract: Contract) -> None:
+    feed = Feed.model_validate(
+        {
+            "feed": "sales", "dialect": "debezium", "database": "sales", "connection": "none",
+            "source": {"topics": ["*"], "decimals": "text"}, "tables": [{"table": contract.table}],
+        }
+    )  # fmt: skip
+    stored = [one for one in STORED if one["table"] == contract.table]
+    raw = pa.RecordBatch.from_pylist([message(one) for one in stored], MESSAGE)
+    names = {c.name for c in contract.columns}
+    lacking = {c for c in names if not any(f'"{c}"' in one["value"] for one in stored)}
+    writer = contract.model_copy(
+        update={"columns": tuple(c for c in contract.columns if c.name not in lacking)}
+    )
+    found = decode(raw, TablePlan(feed, writer, contract, "sales", "window"))
+    assert found.column("disposition").unique().to_pylist() == ["change"]
+    assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
+
+
+def test_there_are_ids_of_every_type() -> None:
+    kinds = {c.spark_type.partition("(")[0] for contract in CONTRACTS for c in contract.columns}
+    assert kinds == {
+        "boolean", "smallint", "int", "bigint", "float", "double", "decimal", "date", "timestamp_ntz",
+        "string", "binary",
+    }  # fmt: skip

@@ -1,0 +1,187 @@
+"""Cells as a connector writes them: columns of them are read as each cell alone, and as they were meant."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from datetime import datetime, time, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.config import Feed, KafkaSource
+from changeledger.contract import Column, Contract
+from changeledger.kernels.arrow import MESSAGE, empty
+from changeledger.kernels.debezium import typed
+from changeledger.kernels.debezium.decode import decode
+from changeledger.kernels.debezium.events import schema
+from changeledger.kernels.debezium.plan import TablePlan
+
+TYPES = (
+    "bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal(18,4)", "decimal(38,10)",
+    "money", "date", "time(0)", "time(3)", "time(7)", "datetime", "smalldatetime", "datetime2(3)",
+    "datetime2(6)", "datetime2(7)", "datetimeoffset(7)", "uniqueidentifier", "char(5)", "nchar(5)",
+    "nvarchar(50)", "nvarchar(max)", "varbinary(max)", "xml",
+)  # fmt: skip
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, key_position=1, nullable=False),
+        *(Column(name=f"c {at}", type=kind, ordinal=at + 2) for at, kind in enumerate(TYPES)),
+    ),
+)
+SOURCES = [
+    {},
+    {"decimals": "text", "binaries": "hex"},
+    {"temporal": "connect"},
+]
+ODD = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-10, 10**6),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=12),
+    st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str),
+    st.binary(max_size=18).map(lambda value: b64encode(value).decode()),
+    st.datetimes().map(lambda moment: moment.isoformat() + "Z"),
+    st.datetimes().map(lambda moment: f"{moment}+01:00"),
+    st.dates().map(str),
+    st.uuids().map(str),
+    st.sampled_from(["__debezium_unavailable_value", "", "null", "NULL"]),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+ABSENT = object()
+SOME = settings(max_examples=30, deadline=None)
+CELLS = st.one_of(*([ODD] * 4), st.just(ABSENT))
+
+
+def many(one: Any) -> Any:
+    return st.lists(one, min_size=1, max_size=50)
+
+
+def plan(**source: Any) -> TablePlan:
+    feed = Feed.model_validate(
+        {
+            "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+            "source": {"topics": ["t"], **source}, "tables": [{"table": "dbo.t"}],
+        }
+    )  # fmt: skip
+    assert isinstance(feed.source, KafkaSource)
+    return TablePlan(feed, CONTRACT, CONTRACT, "d", "window")
+
+
+def message(row: dict[str, Any]) -> bytes:
+    position = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    source = {"connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
+    event = {"before": None, "after": row, "source": source | position, "op": "c"}
+    return json.dumps(event).encode()
+
+
+def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    place = {"topic": "t", "partition": 0, "timestamp": None, "key": None, "headers": []}
+    return pa.RecordBatch.from_pylist(
+        [{**place, "offset": at, "value": message(row)} for at, row in enumerate(rows)], MESSAGE
+    )
+
+
+def alone(raw: pa.RecordBatch, how: TablePlan) -> pa.RecordBatch:
+    """Decoded without types, each record by itself."""
+    with pytest.MonkeyPatch.context() as patch:
+        none = empty(schema(CONTRACT))
+        patch.setattr(typed, "read", lambda values, _: (none, list(range(len(values)))))
+        return decode(raw, how)
+
+
+@SOME
+@given(
+    st.lists(st.tuples(st.integers(0, len(TYPES) - 1), CELLS), min_size=1, max_size=60),
+    st.sampled_from(SOURCES),
+)
+def test_columns_are_read_as_each_cell_alone(cells: list[tuple[int, Any]], source: dict[str, Any]) -> None:
+    rows = [{"id": at} for at in range(len(cells))]
+    for row, (at, cell) in zip(rows, cells, strict=True):
+        row |= {f"c {number}": None for number in range(len(TYPES))}
+        row[f"c {at}"] = cell
+        if cell is ABSENT:
+            del row[f"c {at}"]
+    raw, how = batch(rows), plan(**source)
+    found = decode(raw, how)
+    found.validate(full=True)
+    assert found.to_pylist() == alone(raw, how).to_pylist()
+
+
+def after(kind: str, cells: list[Any], **source: Any) -> list[Any]:
+    """The values of cells of one column."""
+    name = f"c {TYPES.index(kind)}"
+    found = decode(
+        batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**source)
+    ).to_pylist()
+    assert {row["disposition"] for row in found} == {"change"}, [row["detail"] for row in found]
+    return [row["after"][name] for row in found]
+
+
+def encoded(number: int) -> str:
+    """Connect's Decimal: the unscaled number as Java's `BigInteger.toByteArray`, in base64."""
+    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return b64encode(number.to_bytes(length, "big", signed=True)).decode()
+
+
+def scaled(number: int, places: int) -> Decimal:
+    return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -places))
+
+
+@SOME
+@given(many(st.integers(-(10**18) + 1, 10**18 - 1)), many(st.integers(-(10**38) + 1, 10**38 - 1)))
+def test_a_decimal_is_its_bytes(narrow: list[int], wide: list[int]) -> None:
+    assert after("decimal(18,4)", list(map(encoded, narrow))) == [scaled(one, 4) for one in narrow]
+    assert after("decimal(38,10)", list(map(encoded, wide))) == [scaled(one, 10) for one in wide]
+
+
+@SOME
+@given(many(st.datetimes()))
+def test_a_timestamp_counts_in_the_unit_of_its_precision(moments: list[datetime]) -> None:
+    since = [moment - datetime(1970, 1, 1) for moment in moments]
+    micros = [one // timedelta(microseconds=1) for one in since]
+    millis = [one // 1000 for one in micros]
+    in_millis = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in moments]
+    assert after("datetime2(6)", micros) == moments
+    assert after("datetime2(3)", millis) == in_millis
+    assert after("datetime2(6)", millis, temporal="connect") == in_millis
+    assert after("date", [one.days for one in since]) == [moment.date() for moment in moments]
+    texts = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in in_millis]
+    assert after("datetime2(7)", millis, temporal="connect") == texts
+
+
+@SOME
+@given(many(st.datetimes(datetime(1678, 1, 1), datetime(2262, 1, 1))))
+def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
+    since = [moment - datetime(1970, 1, 1) for moment in moments]
+    counts = [one // timedelta(microseconds=1) * 1000 + 700 for one in since]
+    assert after("datetime2(7)", counts) == [f"{moment:%Y-%m-%d %H:%M:%S.%f}7" for moment in moments]
+
+
+@SOME
+@given(many(st.times()))
+def test_a_time_counts_from_midnight(clocks: list[time]) -> None:
+    seconds = [clock.hour * 3600 + clock.minute * 60 + clock.second for clock in clocks]
+    nanos = [(at * 10**6 + clock.microsecond) * 1000 + 300 for at, clock in zip(seconds, clocks, strict=True)]
+    assert after("time(7)", nanos) == [f"{clock:%H:%M:%S.%f}3" for clock in clocks]
+    assert after("time(3)", [at * 1000 + 7 for at in seconds]) == [
+        f"{clock:%H:%M:%S}.007" for clock in clocks
+    ]
+    assert after("time(0)", [at * 1000 for at in seconds]) == [f"{clock:%H:%M:%S}" for clock in clocks]
+
+
+@SOME
+@given(many(st.binary()))
+def test_bytes_are_in_either_alphabet_or_in_hex(values: list[bytes]) -> None:
+    texts = [b64encode(value).decode() for value in values]
+    assert after("varbinary(max)", texts) == values
+    assert after("varbinary(max)", [text.translate({43: "-", 47: "_"}) for text in texts]) == values
+    assert after("varbinary(max)", [value.hex() for value in values], binaries="hex") == values

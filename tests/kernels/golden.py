@@ -1,0 +1,140 @@
+"""Golden cases, read by kernels: what `tests/unit/test_cases.py` says of the folders, without Spark."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.kernels.arrow import MESSAGE
+
+CASES = Path(__file__).parents[1] / "cases"
+MEMBERS = (
+    "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed",
+    "commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id", "flags",
+)  # fmt: skip
+_IN_HEX = ("commit_lsn", "change_lsn", "sort_key")
+# What a feed of a dialect has where its case does not say it.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "debezium": {"source": {"topics": ["server1.*"]}},
+    "ces": {"source": {"topics": ["shop.changes"]}},
+    "qlik_messages": {"source": {"topics": ["qlik.*"]}, "tables": [{"table": "dbo.items"}]},
+    "qlik_tables": {"source": {}},
+    "sqlserver_cdc": {"source": {}},
+}
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    def full(text: str) -> str:
+        return re.sub(r"<<(.)\*(\d+)>>", lambda found: found[1] * int(found[2]), text)
+
+    return [json.loads(full(line)) for line in path.read_text("utf-8").split("\n") if line.strip()]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder."""
+
+    folder: Path
+
+    @cached_property
+    def stated(self) -> Contract | None:
+        path = self.folder / "contract.json"
+        return Contract.model_validate_json(path.read_text("utf-8")) if path.exists() else None
+
+    @cached_property
+    def schemas(self) -> dict[str, str]:
+        path = self.folder / "schemas.json"
+        known = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return {number: json.dumps(schema) for number, schema in known.items()}
+
+    @cached_property
+    def feed(self) -> Feed:
+        path = self.folder / "feed.yaml"
+        return Feed.model_validate(
+            {
+                "feed": "golden", "dialect": self.folder.parent.name,
+                "database": "shop", "connection": "shop",
+                **SETTINGS[self.folder.parent.name],
+                **({"tables": [{"table": self.stated.table}]} if self.stated else {}),
+                **(yaml.safe_load(path.read_text("utf-8")) if path.exists() else {}),
+            }
+        )  # fmt: skip
+
+    @cached_property
+    def order(self) -> list[int]:
+        path = self.folder / "order.json"
+        return json.loads(path.read_text("utf-8")) if path.exists() else []
+
+    @cached_property
+    def expected(self) -> list[dict[str, Any]]:
+        return lines(self.folder / "expected.jsonl")
+
+    @cached_property
+    def messages(self) -> pa.RecordBatch:
+        rows = [_message(at, record) for at, record in enumerate(lines(self.folder / "input.jsonl"))]
+        return pa.RecordBatch.from_pylist(rows, MESSAGE)
+
+
+def cases(dialect: str) -> list[Case]:
+    return [Case(folder) for folder in sorted((CASES / dialect).glob("*")) if folder.is_dir()]
+
+
+def _message(offset: int, record: dict[str, Any]) -> dict[str, Any]:
+    sent = record.get("timestamp")
+    return {
+        "topic": record["topic"],
+        "partition": 0,
+        "offset": offset,
+        "timestamp": sent and datetime.fromisoformat(sent),
+        "key": _data(record, "key"),
+        "value": _data(record, "value"),
+        "headers": [{"key": k, "value": v.encode()} for k, v in record.get("headers", {}).items()],
+    }
+
+
+def _data(record: dict[str, Any], member: str) -> bytes | None:
+    if f"{member}_hex" in record:
+        return bytes.fromhex(record[f"{member}_hex"])
+    text = record.get(member)
+    # A lone surrogate stays one, for the reader to meet.
+    return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
+    """What the records became, by their offsets, as `expected.jsonl` writes it; `sort_key` beside."""
+    found = {}
+    for batch in batches:
+        for row in batch.to_pylist():
+            is_change = row["disposition"] == "change"
+            names = ("disposition", *MEMBERS, "sort_key") if is_change else ("disposition", "reason")
+            said = {name: _plain(row[name], name) for name in names if row[name] is not None}
+            found[row["record"]["offset"]] = said
+    return found
+
+
+def _plain(value: Any, name: str) -> Any:
+    if isinstance(value, bytes):
+        return value.hex().upper() if name in _IN_HEX else "0x" + value.hex().upper()
+    if isinstance(value, dict):
+        return {member: _plain(one, "") for member, one in value.items()}
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat(" ")
+        # As Spark shows an instant.
+        return text.rstrip("0").rstrip(".") if name == "committed_at" and "." in text else text
+    if isinstance(value, Decimal):
+        digits = f"{value:f}"
+        return digits.rstrip("0").rstrip(".") if "." in digits else digits
+    if isinstance(value, list) and name.endswith("gaps"):
+        return dict(value)
+    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -1,0 +1,37 @@
+"""A window of Qlik's messages through its kernels, as a stage calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.kernels.qlik_messages.avro import schemas_in
+from changeledger.kernels.qlik_messages.decode import decode
+from changeledger.kernels.qlik_messages.others import decode_other
+from changeledger.kernels.qlik_messages.plan import TablePlan
+from changeledger.kernels.qlik_messages.survey import facts, merged, routes, survey
+
+
+def decoded(
+    raw: pa.RecordBatch,
+    feed: Feed,
+    known: Mapping[str, Contract],
+    stated: Contract | None = None,
+    registry: Mapping[str, str] = MappingProxyType({}),
+) -> list[pa.RecordBatch]:
+    """All records of a window. `stated`: the contract of its table; `registry`: Avro schemas by their ids."""
+    schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
+    plan = survey(merged([facts(raw, schemas)]), feed, known, {}, schemas)
+    route = routes(raw, plan)
+    found = [decode_other(raw.filter(route.is_null()), plan)]
+    for number, one in enumerate(plan.tables):
+        contract = stated if stated and stated.table == one.table else one.writer_schema
+        records = raw.filter(pc.fill_null(pc.equal(route, number), False))
+        table = TablePlan(feed, one.writer_schema, contract, "window", tuple(schemas.items()))
+        found.append(decode(records, table))
+    return found

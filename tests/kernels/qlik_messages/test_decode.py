@@ -1,0 +1,76 @@
+"""What holds for any batch of Qlik's messages, whatever is in it."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.contract import Contract
+from changeledger.kernels.messages import decoded_schema
+from changeledger.kernels.qlik_messages import survey, typed
+from changeledger.kernels.qlik_messages.avro import schemas_in
+from changeledger.kernels.qlik_messages.decode import decode
+from changeledger.kernels.qlik_messages.plan import TablePlan
+from changeledger.kernels.qlik_messages.survey import facts, merged
+from tests.kernels.golden import Case
+from tests.kernels.qlik_messages.decoding import decoded
+from tests.kernels.qlik_messages.test_cases import ALL
+from tests.kernels.stored import Stored, feed, stored
+
+CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+STORED = stored(Path(__file__).parent)
+Row = dict[str, Any]
+
+
+def rows(case: Case) -> dict[Any, Row]:
+    known = {case.stated.table: case.stated} if case.stated else {}
+    batches = decoded(case.messages, case.feed, known, case.stated, case.schemas)
+    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+
+
+@CASES
+def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_types = rows(case)
+
+    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
+        return [], list(range(len(values)))
+
+    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(survey, "address", lambda value: survey.alone(value or b""))
+    assert rows(case) == by_types
+
+
+@CASES
+def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
+    cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
+    schemas = {**schemas_in(case.messages.column("value").to_pylist()), **case.schemas}
+    parts = [facts(case.messages.slice(0, cut), schemas), facts(case.messages.slice(cut), schemas)]
+    assert merged(parts).equals(merged([facts(case.messages, schemas)]))
+    assert merged(parts[::-1]).equals(merged([facts(case.messages, schemas)]))
+
+
+def plan_of(one: Stored) -> TablePlan:
+    return TablePlan(feed("qlik_messages"), one.writer_schema, one.contract, "window")
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_ids_are_those_that_are_stored(one: Stored) -> None:
+    found = decode(one.messages, plan_of(one))
+    assert found.column("disposition").unique().to_pylist() == ["change"]
+    assert found.column("change_id").to_pylist() == one.ids
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
+    plan: TablePlan = pickle.loads(pickle.dumps(plan_of(one)))
+    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
+    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
+    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
+    assert whole.schema.equals(decoded_schema(one.contract))
+    whole.validate(full=True)
+    assert decode(one.messages.slice(0, 0), plan).num_rows == 0

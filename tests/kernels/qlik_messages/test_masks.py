@@ -1,0 +1,42 @@
+"""Masks of any width, in both orders, name the columns whose bits are set."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changeledger.config import ByteOrder
+from changeledger.kernels.qlik_messages import masks
+
+ORDINALS = st.sets(st.integers(1, 1100), max_size=40)
+
+
+@given(sets=st.lists(ORDINALS, min_size=1, max_size=6), columns=st.sets(st.integers(1, 1100), min_size=1))
+@pytest.mark.parametrize("order", ["big", "little"])
+def test_the_bits_that_are_set_are_the_columns(
+    order: ByteOrder, sets: list[set[int]], columns: set[int]
+) -> None:
+    known = sorted(columns)
+    numbers = [sum(1 << (ordinal - 1) for ordinal in one) for one in sets]
+    texts = [number.to_bytes(138, order).hex() for number in numbers]
+    found = masks.read(pa.array(texts, pa.string()), known, order)
+    assert found.known.all()
+    assert found.columns.tolist() == [[ordinal in one for ordinal in known] for one in sets]
+    assert found.beyond.tolist() == [max(one, default=0) > known[-1] for one in sets]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", b""), ("B", b"\x0b"), ("0B", b"\x0b"), ("0x0B", b"\x0b"), ("0X00b", b"\x00\x0b"), ("0 B", None),
+     ("0G", None), ("x0B", None), ("٣", None), ("0x", b"")],
+)  # fmt: skip
+def test_hex_text(text: str, expected: bytes | None) -> None:
+    assert masks.parse(text) == expected
+
+
+def test_null_is_no_mask() -> None:
+    found = masks.read(pa.array([None, "03", "zz"], pa.string()), [1, 2, 3])
+    assert found.known.tolist() == [False, True, False]
+    assert found.columns.tolist() == [[False] * 3, [True, True, False], [False] * 3]

@@ -1,0 +1,91 @@
+"""Where rows of Qlik's change tables stand, and when they were committed."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changeledger.config import Feed
+from changeledger.contract import Column, Contract
+from changeledger.kernels.arrow import INSTANT
+from changeledger.kernels.qlik_tables.header import mask_rules, record
+from changeledger.kernels.qlik_tables.positions import Sequences, times
+
+FEED = Feed.model_validate(
+    {
+        "feed": "ct", "dialect": "qlik_tables", "database": "shop", "connection": "shop", "source": {},
+        "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+SEQ = "20260807162500880000000000000000001"
+
+
+def places(**header: list[str | None]) -> list[Any]:
+    size = len(next(iter(header.values())))
+    columns = {f"Header__{name}": pa.array(texts, pa.string()) for name, texts in header.items()}
+    columns |= {"id": pa.array(range(size)), "Größe": pa.array(['"x"'] * size)}
+    return [one["row"] for one in record(pa.RecordBatch.from_pydict(columns), "t__ct", FEED).to_pylist()]
+
+
+def test_a_row_stands_at_its_change_seq_and_letter() -> None:
+    found = places(
+        change_seq=[SEQ, f" {SEQ} ", SEQ, SEQ, "abc"],
+        change_oper=["i", " U", None, "T", None],
+        operation=["INSERT", "UPDATE", "beforeimage", None, "what"],
+    )
+    # The letter T is not documented: it does not count alone.
+    assert [one.decode() for one in found] == [f"{SEQ}I", f"{SEQ}U", f"{SEQ}B", f"{SEQ}?", "abc?"]
+
+
+def test_a_row_without_a_change_seq_is_known_by_its_content() -> None:
+    found = places(change_seq=[None, "", SEQ], change_oper=[None, "I", "I"])
+    contents = [
+        '{"id":0,"Größe":"\\"x\\""}',
+        '{"Header__change_seq":"","Header__change_oper":"I","id":1,"Größe":"\\"x\\""}',
+    ]
+    assert [one.decode() for one in found[:2]] == [sha256(one.encode()).hexdigest() for one in contents]
+
+
+@given(st.integers(0, 10**19 - 1), st.datetimes())
+def test_a_change_seq_has_a_time_and_a_number(number: int, moment: Any) -> None:
+    text = f"{moment:%Y}".rjust(4, "0") + f"{moment:%m%d%H%M%S}{moment.microsecond // 10_000:02}{number:019}"
+    found = Sequences.of(pa.array([None, text, text[:-1], text + "\n"]))
+    assert found.known.tolist() == [False, True, False, False]
+    assert found.ordinal().to_pylist() == [None, number if number < 2**63 else None, None, None]
+    micros, known = found.micros()
+    assert known.tolist() == [False, True, False, False]
+    told = pa.array(micros, pa.int64()).view(pa.timestamp("us"))[1].as_py()
+    assert told == moment.replace(microsecond=moment.microsecond // 10_000 * 10_000)
+
+
+@pytest.mark.parametrize(
+    "time", ["2026023016250088", "2026130716250088", "2026080724250088", "0000080716250088"]
+)
+def test_a_change_seq_without_a_time_has_none(time: str) -> None:
+    _, known = Sequences.of(pa.array([f"{time}{1:019}"])).micros()
+    assert known.tolist() == [False]
+
+
+def test_the_timestamp_counts_and_1970_is_none() -> None:
+    sequences = Sequences.of(pa.array([SEQ, SEQ, SEQ, None, None]))
+    stamps = pa.array([31_536_000_000_000, 0, None, None, None], pa.int64()).view(INSTANT)
+    found = times(stamps, sequences, is_load=pa.array([0, 0, 0, 1, 0]).to_numpy().astype(bool))
+    assert [one and f"{one:%Y-%m-%d %H:%M:%S.%f}" for one in found.committed_at.to_pylist()] == [
+        "1971-01-01 00:00:00.000000", "2026-08-07 16:25:00.880000", "2026-08-07 16:25:00.880000",
+        "1970-01-01 00:00:00.000000", None,
+    ]  # fmt: skip
+    assert found.is_suspect.tolist() == [False, True, True, False, True]
+
+
+def test_the_header_is_what_comes_before_the_first_column() -> None:
+    columns = (
+        Column(name="b", type="int", ordinal=9),
+        Column(name="a", type="int", ordinal=8, key_position=1),
+    )
+    rules = mask_rules(Contract(table="dbo.t", columns=columns))
+    assert (rules.delete_sets, rules.header_ordinals) == ("key", tuple(range(1, 8)))

@@ -1,0 +1,143 @@
+"""Ledgers as Arrow tables, and a lake in memory on which windows are reconciled by kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger import change
+from changeledger.contract import Contract
+from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type, valid
+from changeledger.kernels.reconcile import history, truncates
+from changeledger.kernels.reconcile.current import current
+from changeledger.kernels.reconcile.effects import exploded, keys_of
+from changeledger.kernels.reconcile.effects import truncates as truncates_of
+from changeledger.kernels.reconcile.history import History, Published
+from changeledger.kernels.reconcile.image_chain import BREAKS
+from changeledger.kernels.reconcile.resolve import Resolved, resolve
+
+# What says in which run a row was written, and by which of several deliveries.
+OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
+
+LedgerRow = dict[str, Any]
+
+
+def ledger(rows: Iterable[LedgerRow], contract: Contract) -> pa.Table:
+    """Rows with some of the ledger's columns; times without a zone are UTC."""
+    schema = ledger_schema(contract)
+    found = list(rows)
+    return pa.table([pa.array([_arrow(r.get(f.name)) for r in found], f.type) for f in schema], schema=schema)
+
+
+def _arrow(value: Any) -> Any:
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value.replace(tzinfo=UTC)
+    return list(value.items()) if isinstance(value, dict) else value
+
+
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """As a test compares them: times without their zone (UTC), maps as dicts."""
+    kinds = {field.name: field.type for field in table.schema}
+    return [{name: _plain(v, kinds[name]) for name, v in row.items()} for row in table.to_pylist()]
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return dict(value) if pa.types.is_map(kind) and value is not None else value
+
+
+def all_at_once(changes: pa.Table, contract: Contract, run: str = "run") -> History:
+    """The history of a whole ledger."""
+    return history.rebuilt(exploded(changes), truncates_of(changes), contract, run)
+
+
+def intervals(rows: Iterable[LedgerRow], contract: Contract) -> list[dict[str, Any]]:
+    made = all_at_once(ledger(rows, contract), contract)
+    return rows_of(pa.concat_tables([made.closed, made.opened]))
+
+
+class Lake:
+    """The tables of one source table, as windows leave them, one after the other."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+        self.changes = ledger([], contract)
+        self.history = history_schema(contract).empty_table()
+        self.current: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self.breaks = BREAKS.empty_table()
+        self.duplicates: list[dict[str, Any]] = []
+
+    def carry(self, rows: Sequence[LedgerRow], number: int) -> Resolved:
+        """One window with these rows, delivered at other places than by the windows before."""
+        delivered = [
+            {**row, "run_id": f"w{number}", "record": (self.contract.table, 0, number * 10_000 + at, None)}
+            for at, row in enumerate(rows)
+        ]
+        return self.write(ledger(delivered, self.contract), f"w{number}")
+
+    def write(self, new: pa.Table, window: str) -> Resolved:
+        published = self.changes
+        resolved = resolve(new, published, self.contract, window)
+        gone = column(resolved.replaced, "change_id")
+        kept = published.filter(pc.invert(pc.is_in(column(published, "change_id"), value_set=gone)))
+        self.changes = pa.concat_tables([kept, resolved.changes])
+        self.duplicates += rows_of(resolved.duplicates)
+        if len(resolved.changes):
+            self._build(resolved, published, window)
+        return resolved
+
+    def _build(self, resolved: Resolved, published: pa.Table, window: str) -> None:
+        emptied, came = truncates_of(self.changes), truncates_of(resolved.changes)
+        ended = truncates.alive_at(self.history, came, self.contract)
+        again = pa.concat_arrays(
+            [column(resolved.replaced, "key"), ended.keys.filter(pa.array(~ended.is_open))]
+        )
+        found = Published(
+            opened=self.history.filter(pc.invert(self.history.column("_valid_to").is_valid())),
+            shown=published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
+            again=again,
+        )
+        made = history.continued(exploded(resolved.changes), found, emptied, self.contract, window)
+        self._merge(made, [])
+        if len(made.again):
+            keys = {tuple(key.values()) for key in made.again.to_pylist()}
+            rows = exploded(self.changes)
+            is_one = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
+            rebuilt = history.rebuilt(rows.filter(pa.array(is_one)), emptied, self.contract, window)
+            self._merge(rebuilt, list(keys))
+
+    def _merge(self, made: History, again: list[tuple[Any, ...]]) -> None:
+        key = [c.name for c in self.contract.key]
+        opened = {tuple(row[name] for name in key) for row in made.opened.select(key).to_pylist()}
+        assert len(opened) == len(made.opened)
+        is_open = ~valid(column(self.history, "_valid_to"))
+        of_keys = [tuple(row.values()) for row in self.history.select(key).to_pylist()]
+        goes = np.array([one in again for one in of_keys], np.bool_)
+        goes |= is_open & np.array([one in opened for one in of_keys], np.bool_)
+        self.history = pa.concat_tables([self.history.filter(pa.array(~goes)), made.closed, made.opened])
+        rows = current(made.opened, self.contract)
+        for row in rows_of(rows.alive):
+            self.current[tuple(row[name] for name in key)] = row
+        for gone in rows.gone.to_pylist():
+            self.current.pop(tuple(gone.values()), None)
+        texts = [_key_text(self.contract, one) for one in again]
+        stays = [text not in texts for text in self.breaks.column("key").to_pylist()]
+        self.breaks = pa.concat_tables([self.breaks.filter(pa.array(stays, pa.bool_())), made.breaks])
+
+    def shown(self, name: str) -> list[dict[str, Any]]:
+        """The rows of `changes`, `history` or `breaks`, without what depends on the windows."""
+        rows = rows_of(getattr(self, name)) if name != "current" else list(self.current.values())
+        return sorted(({k: v for k, v in row.items() if k not in OF_THE_RUN} for row in rows), key=repr)
+
+
+def _key_text(contract: Contract, key: tuple[Any, ...]) -> str:
+    from changeledger.kernels.display import keys_as_json  # noqa: PLC0415
+
+    kinds = row_type(contract.key)
+    return keys_as_json({f.name: pa.array([v], f.type) for f, v in zip(kinds, key, strict=True)})[0]

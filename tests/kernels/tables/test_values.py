@@ -1,0 +1,130 @@
+"""Cells of any read type in the contract's types, and whole columns read as their texts are one by one."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.contract import Column, SqlType
+from changeledger.kernels.tables import usual, values
+from changeledger.kernels.tables.rows import RawRows
+
+NEAR = {
+    "int": r"-?[0-9]{1,11}",
+    "tinyint": r"-?[0-9]{1,3}",
+    "bigint": r"\+?-?[0-9]{1,20}",
+    "decimal(6,2)": r"-?[0-9]{1,5}(\.[0-9]{0,3})?",
+    "decimal(4,4)": r"-?0?\.[0-9]{1,5}",
+    "decimal(38,0)": r"-?[0-9]{36,39}",
+    "money": r"-?[0-9]{1,4}(\.[0-9]{1,5})?",
+    "float": r"-?[0-9]{1,5}(\.[0-9]{1,18})?([eE]-?[0-9]{1,3})?",
+    "bit": r"0|1|true|false|TRUE|t|2",
+    "date": r"(19|20|00)[0-9]{2}-[01][0-9]-[0-3][0-9]( 00:00:00(\.0)?Z?)?",
+    "datetime": r"2026-0[1-9]-[0-3][0-9][ T]([01][0-9]|2[0-5]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,7})?Z?",
+    "smalldatetime": r"2026-0[1-9]-[0-3][0-9][ T][01][0-9]:[0-5][0-9](:[0-5][0-9])?",
+    "datetime2(6)": r"[02]0[02]6-0[1-9]-[0-3][0-9][ T][01][0-9]:[0-5][0-9]:[0-6][0-9](\.[0-9]{1,7})?",
+    "datetime2(7)": r"[02]026-0[1-9]-[0-3][0-9][ T][01][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{6,8})?",
+    "time(3)": r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.[0-9]{2,4})?",
+    "time(0)": r"[0-2][0-9]:[0-5][0-9]:[0-5][0-9](\.0)?",
+    "datetimeoffset(3)": r"2026-0[1-9]-[0-3]1[ T]1[0-9]:00:00(\.[0-9]{2,4})? ?([+-]0[0-2]:[03]0|Z|\+02)",
+    "datetimeoffset(0)": r"2026-0[1-9]-[0-3][0-9][ T]1[0-9]:[0-5][0-9]:[0-5][0-9] ?[+-]0[0-2]:00",
+    "uniqueidentifier": r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{11,12}",
+    "char(4)": r"[a-zé]{0,5}",
+    "nchar(4)": r"[a-zé\U0001f600]{0,5}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NEAR)
+def test_a_column_at_once_is_what_its_texts_are_one_by_one(kind: str) -> None:
+    sql = SqlType.parse(kind)
+    text = st.from_regex(NEAR[kind], fullmatch=True, alphabet=st.characters(codec="utf-8"))
+
+    @settings(max_examples=60, deadline=None)
+    @given(st.lists(st.one_of(text, text, text, st.none()), min_size=1, max_size=3))
+    def same(texts: list[str | None]) -> None:
+        column = pa.array(texts, pa.string())
+        found = usual.converted(column, sql)
+        assert found is None or found.equals(values._one_by_one(column, sql))
+
+    same()
+
+
+USUAL = {
+    "int": "-12", "decimal(6,2)": "-1.5", "float": "1.5e3", "bit": "true", "date": "2026-08-07",
+    "datetime": "2026-08-07 16:25:00.883", "datetime2(6)": "2026-08-07T16:25:00.883333",
+    "datetime2(7)": "2026-08-07 16:25:00.8833333", "time(3)": "16:25:00.883",
+    "datetimeoffset(7)": "2026-08-07 16:25:00.8830000 +05:30",
+    "uniqueidentifier": "6f9619ff-8b86-d011-b42d-00c04fc964ff", "char(4)": "ab",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", USUAL)
+def test_usual_texts_are_read_at_once(kind: str) -> None:
+    column = pa.array([USUAL[kind], None])
+    found = usual.converted(column, SqlType.parse(kind))
+    assert found is not None
+    assert found.equals(values._one_by_one(column, SqlType.parse(kind)))
+
+
+NONE = None
+CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
+    # Numbers become numbers, not by way of their text: whole ones without a fraction, decimals half up.
+    (5, pa.int32(), "smallint", 5),
+    (40_000, pa.int32(), "smallint", NONE),
+    (256, pa.int32(), "tinyint", NONE),
+    (1.9, pa.float64(), "int", 1),
+    (-1.9, pa.float64(), "int", -1),
+    (1e10, pa.float64(), "int", NONE),
+    (float("nan"), pa.float64(), "int", NONE),
+    (Decimal("2.5"), pa.decimal128(4, 1), "int", 2),
+    (Decimal("1.005"), pa.decimal128(5, 3), "decimal(10,2)", Decimal("1.01")),
+    (Decimal("1.5"), pa.decimal128(5, 1), "decimal(10,2)", Decimal("1.50")),
+    (Decimal("123.5"), pa.decimal128(5, 1), "decimal(3,1)", NONE),
+    (0.125, pa.float64(), "decimal(10,2)", Decimal("0.13")),
+    (7, pa.int64(), "decimal(10,2)", Decimal("7.00")),
+    (1e300, pa.float64(), "real", NONE),
+    (0.5, pa.float64(), "real", 0.5),
+    (3, pa.int32(), "float", 3.0),
+    # All else goes by way of its text.
+    (1, pa.int32(), "bit", True),
+    (2, pa.int32(), "bit", NONE),
+    (True, pa.bool_(), "int", NONE),
+    (5, pa.int32(), "nvarchar(9)", "5"),
+    (0.1, pa.float64(), "nvarchar(9)", "0.1"),
+    (5, pa.int32(), "varbinary(9)", b"5"),
+    ("0x0aFF", pa.string(), "varbinary(9)", b"\x0a\xff"),
+    ("0xGG", pa.string(), "varbinary(9)", NONE),
+    (date(2026, 8, 7), pa.date32(), "datetime2(3)", datetime(2026, 8, 7)),
+    (
+        datetime(2026, 8, 7, 16, 25, 0, 883300),
+        pa.timestamp("us"),
+        "datetime2(7)",
+        "2026-08-07 16:25:00.8833000",
+    ),
+    (datetime(2026, 8, 7), pa.timestamp("us"), "date", date(2026, 8, 7)),
+    ("ab", pa.string(), "nchar(4)", "ab  "),
+    ("2026-08-07 18:25:06.8638+02", pa.string(), "datetimeoffset(5)", "2026-08-07T18:25:06.86380+02:00"),
+]
+
+
+@pytest.mark.parametrize(("value", "read", "kind", "expected"), CASTS)
+def test_values_of_another_type(value: Any, read: pa.DataType, kind: str, expected: Any) -> None:
+    rows = RawRows.of(pa.RecordBatch.from_arrays([pa.array([value, None], read)], ["a"]))
+    found = values.cells_of(rows, Column(name="A", type=kind, ordinal=1), empty_is_null=False)
+    assert found.values.to_pylist() == [expected, None]
+    assert (found.unfit is not None and bool(found.unfit[0])) == (expected is None)
+
+
+def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
+    rows = RawRows.of(pa.RecordBatch.from_arrays([pa.array(["", "1"])], ["a"]))
+    for kind, expected in (("nvarchar(9)", "1"), ("int", 1)):
+        found = values.cells_of(rows, Column(name="a", type=kind, ordinal=1), empty_is_null=True)
+        assert (found.values.to_pylist(), found.unfit) == ([None, expected], None)
+    found = values.cells_of(rows, Column(name="a", type="nvarchar(9)", ordinal=1), empty_is_null=False)
+    assert found.values.to_pylist() == ["", "1"]

@@ -1,0 +1,265 @@
+"""Evidence on the byte order of masks. Expected counts are worked out by hand from the rules.
+
+Bits of the tables below: ordinal 1 is the lowest bit of the last byte (big) or of the first one (little).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+from changeledger.kernels.mask_evidence import Counted, Facts, MaskRules, counted, facts, merged
+from changeledger.kernels.tables.outcomes import decoded_schema
+from changeledger.mask_order import COUNTS, Evidence
+
+
+def table(highest: int, first: int = 1) -> Contract:
+    """Columns c<ordinal> with ordinals first..highest; the first is the key."""
+    columns = tuple(
+        Column(name=f"c{o}", type="int", ordinal=o, key_position=int(o == first))
+        for o in range(first, highest + 1)
+    )
+    return Contract(table="dbo.t", columns=columns)
+
+
+TWELVE = table(12)
+QLIK = MaskRules(delete_sets="key")
+SQL_SERVER = MaskRules(delete_sets="all")
+# Seven header columns are ordinals 1 to 7, five columns of the source 8 to 12.
+WITH_HEADERS = table(12, first=8)
+HEADERS = MaskRules(delete_sets="key", header_ordinals=tuple(range(1, 8)))
+EVERY = frozenset(range(1, 13))
+
+
+def given(shape: Contract, *records: dict[str, Any]) -> Facts:
+    highest = max(c.ordinal for c in shape.columns)
+
+    def flags(name: str) -> np.ndarray:
+        found = np.zeros((len(records), highest), np.bool_)
+        for at, one in enumerate(records):
+            found[at, [o - 1 for o in one.get(name) or ()]] = True
+        return found
+
+    def there(name: str) -> np.ndarray:
+        return np.array([one.get(name) is not None for one in records], np.bool_)
+
+    return Facts(
+        pa.array([bytes.fromhex(one["mask"]) for one in records], pa.binary()),
+        pa.array([one["kind"] for one in records], pa.string()),
+        flags("differing"), there("differing"), flags("known"), there("known"), flags("gaps"),
+    )  # fmt: skip
+
+
+def said(shape: Contract, rules: MaskRules, *records: dict[str, Any]) -> Evidence:
+    return counted(given(shape, *records), shape, rules).evidence(shape)
+
+
+def insert(mask: str, known: set[int] | frozenset[int] | None, **more: Any) -> dict[str, Any]:
+    return {"mask": mask, "kind": change.INSERT, "known": known, **more}
+
+
+def delete(mask: str) -> dict[str, Any]:
+    return {"mask": mask, "kind": change.DELETE}
+
+
+def update(mask: str, differing: set[int] | None, **more: Any) -> dict[str, Any]:
+    return {"mask": mask, "kind": change.UPDATE, "differing": differing, **more}
+
+
+RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
+    # 0FFF: big 1..12; little 1..4 and 9..16.
+    ("insert in big order", TWELVE, QLIK, insert("0FFF", EVERY), "big"),
+    ("insert in little order", TWELVE, QLIK, insert("FF0F", EVERY), "little"),
+    # Only 1..4 and 9 are known: big has them, and so has little.
+    ("insert of few columns", TWELVE, QLIK, insert("0FFF", {1, 2, 3, 4, 9}), "undecided"),
+    ("insert that lacks a column", TWELVE, QLIK, insert("0FFE", EVERY), "neither"),
+    ("insert without its bits", TWELVE, QLIK, insert("", EVERY), "neither"),
+    # A set bit of a column that is NULL is legal: NULL was inserted.
+    ("insert of a NULL", TWELVE, QLIK, insert("0FFF", EVERY - {3}), "big"),
+    # Bits beyond the table, as some sources set them, are nothing against an insert.
+    ("insert with all bits of its bytes", TWELVE, SQL_SERVER, insert("FFFF", EVERY), "either"),
+    ("insert that nothing is known of", TWELVE, QLIK, insert("FFFF", None), "untested"),
+    # 0001: big 1; little 9.
+    ("delete sets the key", TWELVE, QLIK, delete("0001"), "big"),
+    ("delete sets the key, little", TWELVE, QLIK, delete("0100"), "little"),
+    ("delete sets the key, trimmed", TWELVE, QLIK, delete("01"), "either"),
+    ("delete sets more than the key", TWELVE, QLIK, delete("03"), "neither"),
+    ("delete of SQL Server sets all", TWELVE, SQL_SERVER, delete("0FFF"), "big"),
+    ("delete of SQL Server sets the key only", TWELVE, SQL_SERVER, delete("0001"), "neither"),
+    # 0804: big 3 and 12; little 4 and 11.
+    ("update in big order", TWELVE, QLIK, update("0804", {3, 12}), "big"),
+    ("update in little order", TWELVE, QLIK, update("0804", {4, 11}), "little"),
+    ("update of something else", TWELVE, QLIK, update("0804", {3}), "neither"),
+    ("update that reads both ways", TWELVE, QLIK, update("0101", {1, 9}), "either"),
+    ("update of one byte", TWELVE, QLIK, update("0B", {1, 2, 4}), "either"),
+    ("update without an image", TWELVE, QLIK, update("0804", None), "undecided"),
+    ("update of one byte without an image", TWELVE, QLIK, update("0B", None), "untested"),
+    # 1000: big 13, of twelve columns; little 5.
+    ("update beyond the table", TWELVE, QLIK, update("1000", None), "little"),
+    # The highest ordinal of little is 128: far from the table's one word.
+    ("update far beyond the table", TWELVE, QLIK, update("00" * 15 + "80", None), "big"),
+    ("update with an empty mask", TWELVE, QLIK, update("00", {1}), "untested"),
+    # Nothing is known of column 12, so that 3 alone counts.
+    ("update with a gap", TWELVE, QLIK, update("0804", {3}, gaps={12}), "big"),
+    # Headers. 0F80: big 8..12; little 1..4 (headers) and 16.
+    ("headers, insert in big order", WITH_HEADERS, HEADERS, insert("0F80", {8, 9, 10, 11, 12}), "big"),
+    # 800F: little 8 and 9..12.
+    ("headers, insert in little order", WITH_HEADERS, HEADERS, insert("800F", {8, 9, 10, 11, 12}), "little"),
+    ("headers, delete", WITH_HEADERS, HEADERS, delete("0080"), "big"),
+    ("headers, delete trimmed", WITH_HEADERS, HEADERS, delete("80"), "either"),
+    # 0200: big 10; little 2, a header.
+    ("headers, update without an image", WITH_HEADERS, HEADERS, update("0200", None), "big"),
+    # The page's slip: mask 11000 on a table with headers has bits 3 and 4 set. They are header columns.
+    ("headers, the slip of the page", WITH_HEADERS, HEADERS, update("18", None), "neither"),
+    # Masks that count the columns of the source alone, where the headers should be counted too.
+    ("headers not counted by the source", WITH_HEADERS, HEADERS, insert("1F", {8, 9, 10, 11, 12}), "neither"),
+    ("another kind of record", TWELVE, QLIK, {"mask": "0804", "kind": change.SNAPSHOT}, "undecided"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shape", "rules"), [(TWELVE, QLIK), (TWELVE, SQL_SERVER), (WITH_HEADERS, HEADERS)])
+def test_what_a_record_says(shape: Contract, rules: MaskRules) -> None:
+    """All records of a table together: each is counted once, and in parts as in one."""
+    mine = [r for r in RECORDS if r[1] is shape and r[2] is rules]
+    records = [fact for *_, fact, _ in mine]
+    expected = {name: len([label for label, *_, says in mine if says == name]) for name in COUNTS}
+    together = counted(given(shape, *records), shape, rules)
+    assert together.counts == expected
+    parts = [counted(given(shape, one), shape, rules) for one in records[::-1]]
+    assert merged(parts) == together
+    assert merged([merged(parts[:2]), *parts[2:]]) == together
+
+
+@pytest.mark.parametrize(
+    ("label", "shape", "rules", "fact", "says"), RECORDS, ids=[label for label, *_ in RECORDS]
+)
+def test_each_record_alone(
+    label: str, shape: Contract, rules: MaskRules, fact: dict[str, Any], says: str
+) -> None:
+    found = said(shape, rules, fact)
+    assert {name: getattr(found, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | {says: 1}
+    assert set(found.examples) == {says} & {"big", "little", "undecided", "neither"}
+
+
+def test_nothing_says_nothing() -> None:
+    assert said(TWELVE, QLIK) == Evidence()
+    assert merged([]) == Counted(dict.fromkeys(COUNTS, 0), {})
+
+
+def test_examples_are_words_for_people() -> None:
+    found = said(TWELVE, QLIK, update("0804", {3, 12}), insert("FF0F", EVERY), update("02", set()))
+    assert found.examples == {
+        "big": "update with mask 0x0804, the images differ in c3, c12",
+        "little": "insert with mask 0xFF0F",
+        "neither": "update with mask 0x02, the images differ in no column",
+    }
+
+
+@pytest.mark.parametrize("highest", [9, 60, 61, 64, 65, 100, 1000])
+def test_tables_of_any_width(highest: int) -> None:
+    """The bits of the first and the last column change: 2^0 and 2^(highest-1)."""
+    mask = (1 | 1 << (highest - 1)).to_bytes((highest + 7) // 8, "big")
+    changed = {1, highest}
+    found = said(
+        table(highest),
+        QLIK,
+        update(mask.hex(), changed),
+        update(mask[::-1].hex(), changed),
+        update(mask.hex(), {*changed, 5}),
+    )
+    # Of 9 and 65 columns, the mask is the same from both ends: 01..01.
+    expected = (0, 0, 2, 1) if highest % 8 == 1 else (1, 1, 0, 1)
+    assert (found.big, found.little, found.either, found.neither) == expected
+
+
+SHAPE = Contract(
+    table="dbo.parts",
+    columns=(
+        Column(name="id", type="int", ordinal=1, key_position=1),
+        Column(name="it's", type="nvarchar(50)", ordinal=2),
+        Column(name="note", type="nvarchar(max)", ordinal=3),
+        Column(name="scan", type="image", ordinal=4),
+        Column(name="total", type="int", ordinal=5, computed=True),
+        Column(name="${a}", type="float", ordinal=6),
+        Column(name="`b`", type="decimal(10,2)", ordinal=7),
+        Column(name="c", type="bit", ordinal=8),
+        Column(name="d", type="int", ordinal=11),
+    ),
+)
+ROW = {
+    "id": 1,
+    "it's": "x",
+    "note": "long",
+    "scan": b"\x01",
+    "total": None,
+    "${a}": 1.5,
+    "`b`": None,
+    "c": True,
+    "d": 7,
+}
+
+
+def differs(**cells: Any) -> dict[str, Any]:
+    names = {"name": "it's", "a": "${a}"}
+    return {**ROW, **{names.get(name, name): value for name, value in cells.items()}}
+
+
+def decoded(*rows: tuple[Any, ...]) -> pa.RecordBatch:
+    names = ("disposition", "operation", "mask", "before", "after", "before_gaps", "after_gaps")
+    records = [dict(zip(names, row, strict=True)) for row in rows]
+    return pa.RecordBatch.from_pylist(records, decoded_schema(SHAPE))
+
+
+def ordinals(flags: np.ndarray, known: np.ndarray) -> list[list[int] | None]:
+    return [(np.flatnonzero(one) + 1).tolist() if is_known else None
+            for one, is_known in zip(flags, known, strict=True)]  # fmt: skip
+
+
+def test_facts_of_decoded_records() -> None:
+    gap = [("it's", change.UNAVAILABLE)]
+    found = facts(
+        decoded(
+            ("change", "insert", "7FF", None, ROW, None, None),
+            ("change", "update", "0402", ROW, differs(name="y", d=8), None, None),
+            # NULL on one side differs, on both it does not.
+            ("change", "update", "20", ROW, differs(a=None), None, gap),
+            ("change", "update", "02", None, ROW, None, None),
+            ("change", "delete", "0001", ROW, None, gap, None),
+            ("change", "update", None, ROW, ROW, None, None),
+            ("quarantined", "update", "0001", ROW, ROW, None, None),
+            ("paired", "update", "0001", ROW, None, None, None),
+        ),
+        SHAPE,
+        SQL_SERVER,
+    )
+    assert [mask.hex() for mask in found.mask.to_pylist()] == ["07ff", "0402", "20", "02", "0001"]
+    assert found.kind.to_pylist() == ["insert", "update", "update", "update", "delete"]
+    assert ordinals(found.known, found.is_known) == [[1, 2, 3, 4, 6, 8, 11], None, None, None, None]
+    assert ordinals(found.differing, found.has_images) == [None, [2, 11], [6], None, None]
+    assert [one.tolist() for one in map(np.flatnonzero, found.gaps)] == [[], [], [1], [], [1]]
+
+
+def test_evidence_of_decoded_records() -> None:
+    frame = decoded(
+        # Both large values and the computed column are left out, whether their bits are set or not.
+        ("change", "update", "0402", ROW, differs(name="y", d=8, note="z", scan=b"\x02"), None, None),
+        ("change", "update", "041E", ROW, differs(name="y", d=8), None, None),
+        # 0402 in little order: 3 and 10, which is no column of the table.
+        ("change", "update", "0204", ROW, differs(name="y", d=8), None, None),
+        # A gap is not known to differ: `it's` is unavailable in the before image.
+        ("change", "update", "0400", differs(name=None), differs(d=8), [("it's", "unavailable")], None),
+    )
+    found = counted(facts(frame, SHAPE, SQL_SERVER), SHAPE, SQL_SERVER)
+    assert found.counts == dict.fromkeys(COUNTS, 0) | {"big": 3, "little": 1}
+
+
+def test_excluded_columns_say_nothing() -> None:
+    fact = update("0804", {3})
+    assert said(TWELVE, QLIK, fact).neither == 1
+    # Without column 12 the big reading is exact; little reads 4 and 11.
+    assert said(TWELVE, MaskRules("key", excluded=frozenset({"c12"})), fact).big == 1

@@ -1,0 +1,134 @@
+"""Texts of SQL Server's types: what is read is what was written, and nothing else is read."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changeledger.contract import SqlType
+from changeledger.kernels import sql_text
+
+EPOCH = datetime(1970, 1, 1)
+
+
+def read(kind: str, text: str) -> object:
+    return sql_text.reader(SqlType.parse(kind))(text)
+
+
+@given(st.datetimes(), st.sampled_from(["T", " "]))
+def test_a_datetime2_is_its_microseconds(moment: datetime, between: str) -> None:
+    text = moment.isoformat(between, "microseconds")
+    assert EPOCH + timedelta(microseconds=read("datetime2(6)", text)) == moment  # type: ignore[arg-type]
+
+
+@given(st.dates())
+def test_a_date_is_its_day(day: date) -> None:
+    assert date.fromordinal(read("date", day.isoformat()) + 719_163) == day  # type: ignore[operator]
+
+
+@given(st.times(), st.integers(0, 7))
+def test_a_time_has_its_digits(clock: time, digits: int) -> None:
+    fraction = f"{clock.microsecond:06}0"[:digits]
+    whole = f"{clock:%H:%M:%S}"
+    written = f"{whole}.{fraction}" if digits else whole
+    assert read(f"time({digits})", written) == written
+    # Zeros that are left out, or that say no more, change nothing.
+    assert read(f"time({digits})", written.rstrip("0") if digits else whole) == written
+    assert read(f"time({digits})", f"{written}00" if digits else f"{whole}.00") == written
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=4, min_value=-(10**14), max_value=10**14))
+def test_a_decimal_is_exact_or_none(number: Decimal) -> None:
+    assert read("decimal(19,4)", f"{number:f}") == number
+    assert read("decimal(19,4)", f"{number:E}") == number
+    fits = number == number.quantize(Decimal("0.01"))
+    assert (read("decimal(19,2)", f"{number:f}") == number) is fits
+
+
+@given(st.integers(-(2**64), 2**64))
+def test_a_whole_number_is_in_its_range(number: int) -> None:
+    for kind, least, most in (
+        ("tinyint", 0, 255),
+        ("smallint", -(2**15), 2**15 - 1),
+        ("int", -(2**31), 2**31 - 1),
+        ("bigint", -(2**63), 2**63 - 1),
+    ):
+        assert read(kind, str(number)) == (number if least <= number <= most else None)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_a_real_is_the_nearest_of_32_bits(number: float) -> None:
+    """Also where 64 bits on the way would round twice: its text is next to half-way between two numbers."""
+    near = np.float32(number)
+    assert read("real", repr(number)) == number
+    with np.errstate(over="ignore"):
+        above = np.nextafter(near, np.float32(np.inf))
+    if np.isfinite(above):
+        half = (Fraction(float(near)) + Fraction(float(above))) / 2
+        # All digits of the half, and one more: 32 bits end by the 149th place.
+        assert read("real", _text(half, 1)) == float(above)
+        assert read("real", _text(half, -1)) == number
+
+
+def _text(exact: Fraction, beside: int) -> str:
+    """The digits of a number that has at most 150 places, one unit of the 160th place beside it."""
+    scaled = int(exact * 10**160) + beside
+    digits = str(abs(scaled)).rjust(161, "0")
+    return f"{'-' if scaled < 0 else ''}{digits[:-160]}.{digits[-160:]}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        # docs/types.md: thirds of 10 ms have three digits of their own.
+        ("datetime", "2026-08-07 16:25:00.8833333", 1_786_119_900_883_000),
+        ("datetime2(7)", "2026-08-07T16:25:00.88", "2026-08-07 16:25:00.8800000"),
+        ("datetimeoffset(7)", "2018-07-13 12:23:45.456 +11:00", "2018-07-13T12:23:45.4560000+11:00"),
+        ("datetimeoffset(0)", "2018-07-13T12:23:45Z", "2018-07-13T12:23:45+00:00"),
+        ("datetimeoffset(3)", "2018-07-13T12:23:45-00:00", "2018-07-13T12:23:45.000+00:00"),
+        ("uniqueidentifier", "6f9619ff-8b86-d011-b42d-00c04fc964ff", "6F9619FF-8B86-D011-B42D-00C04FC964FF"),
+        ("char(5)", "ab", "ab   "),
+        # A code page's bytes are not known.
+        ("char(5)", "é", "é"),
+        ("nchar(3)", "é", "é  "),
+        # A character outside the first plane is two units of UTF-16.
+        ("nchar(3)", "\N{GRINNING FACE}", "\N{GRINNING FACE} "),
+        ("bit", "1", True),
+        ("bit", "false", False),
+        ("varchar(9)", " null ", " null "),
+    ],
+)
+def test_a_text_has_its_types_form(kind: str, text: str, expected: object) -> None:
+    assert read(kind, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("date", "2026-02-30"), ("date", "2026-08-07\n"), ("date", "0000-01-01"),
+        ("time(3)", "24:00:00"), ("time(3)", "16:25:00.8835"), ("datetime2(3)", "2026-08-07 16:25:00.88333"),
+        ("datetimeoffset(7)", "2018-07-13T12:23:45"), ("datetimeoffset(7)", "2018-07-13T12:23:45+15:00"),
+        ("uniqueidentifier", "6f9619ff8b86d011b42d00c04fc964ff"), ("bit", "maybe"), ("int", "1.0"),
+        ("int", "٣"), ("int", ""), ("float", "NaN"), ("float", "1e999"), ("real", "1e39"),
+        ("decimal(5,2)", "1.234"), ("decimal(5,2)", "1000"), ("decimal(5,2)", "1e100"),
+        ("decimal(5,2)", "1_0"),
+    ],
+)  # fmt: skip
+def test_what_is_no_value_of_the_type_is_none(kind: str, text: str) -> None:
+    assert read(kind, text) is None
+
+
+@given(st.one_of(st.integers(0, 2**63 - 1).map(str), st.integers(0, 10**6).map(lambda n: f"{n}.0")))
+def test_a_count_is_digits_or_an_integral_float(text: str) -> None:
+    assert sql_text.count(text) == int(Decimal(text))
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "one", "", "true", "9223372036854775808", "1e99", " 1"])
+def test_what_is_no_count_is_none(text: str) -> None:
+    assert sql_text.count(text) is None

@@ -1,0 +1,48 @@
+"""Columns of texts have the values that the reader of a single text gives, whatever is in them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.contract import SqlType
+from changeledger.kernels import cells, sql_text, text_cells
+from changeledger.kernels.arrow import arrow_type
+
+TYPES = (
+    "tinyint", "smallint", "int", "bigint", "bit", "real", "float", "decimal(9,2)", "decimal(38,10)",
+    "decimal(5,5)", "money", "date", "time(0)", "time(3)", "time(7)", "datetime", "smalldatetime",
+    "datetime2(0)", "datetime2(3)", "datetime2(6)", "datetime2(7)", "datetimeoffset(7)", "uniqueidentifier",
+    "char(3)", "nchar(3)", "nvarchar(9)",
+)  # fmt: skip
+WHOLE = st.integers(-(2**65), 2**65).map(str) | st.integers(-300, 300).map(str)
+NUMBER = st.decimals(allow_nan=False, allow_infinity=False, places=3).map(str) | st.floats().map(repr)
+TIME = st.datetimes().map(lambda at: at.isoformat(" ")) | st.times().map(str) | st.dates().map(str)
+FORMS = st.from_regex(
+    r"\A(0000|0001|2026|9999)-(02-29|02-30|12-31|08-07)"
+    r"([ T](00|23|24):(00|59):(00|59|60)([.][0-9]{1,10})?)?\Z"
+)
+ODD = st.sampled_from(
+    ["", " 5", "+5", "007", "0x10", "1_0", "1e3", "1E-3", ".5", "5.", "-0", "NaN", "inf", "1e999", "٣",
+     "true", "T", "2026-08-07 16:25:00.8833333", "2026-08-07T16:25:00Z", "16:25:00.0000000000", "日本", "1d",
+     "-", "256"]
+)  # fmt: skip
+TEXTS = st.lists(st.none() | WHOLE | NUMBER | TIME | FORMS | ODD | st.text(max_size=6), max_size=12)
+
+
+@pytest.mark.parametrize("name", TYPES)
+@settings(max_examples=150, deadline=None)
+@given(texts=TEXTS)
+def test_a_column_is_read_as_its_texts_are(name: str, texts: list[str | None]) -> None:
+    sql = SqlType.parse(name)
+    read = sql_text.reader(sql)
+    column = pa.array(texts, pa.string())
+    found = text_cells.from_texts(sql, read)(column)
+    alone = cells.one_by_one(read, arrow_type(sql.spark))(column)
+    assert found.values.type == alone.values.type
+    assert found.values.to_pylist() == alone.values.to_pylist()
+    assert (found.unfit is not None) == (alone.unfit is not None)
+    if found.unfit is not None and alone.unfit is not None:
+        assert found.unfit.tolist() == alone.unfit.tolist()

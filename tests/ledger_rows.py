@@ -1,0 +1,160 @@
+"""A log's changes as rows of the ledger, as a feed would have them: for tests of what stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+from sourcelab.log import Change, Log, Transaction
+from sourcelab.tables import Row, Table
+
+
+class Manner(NamedTuple):
+    """How a capture tool tells changes."""
+
+    # An update of a key is a delete and an insert.
+    parts_key_updates: bool = False
+    # The image of a delete holds its key alone.
+    key_only_deletes: bool = False
+    # Columns that are never told, and those that before images lack.
+    untold: frozenset[str] = frozenset()
+    untold_before: frozenset[str] = frozenset()
+    # Without them an update has no before image, and a delete its key alone.
+    before_images: bool = True
+    knows_lsn: bool = True
+    # What its positions are: commit LSNs, with change LSNs beside them; change LSNs alone; or LSNs of another
+    # server.
+    position: Literal["commit", "change", "other"] = "commit"
+
+
+PLAIN = Manner()
+
+
+def contract_of(table: Table) -> Contract:
+    return Contract(
+        table=table.full_name,
+        columns=tuple(
+            Column(
+                name=c.name,
+                type=c.type,
+                ordinal=c.ordinal,
+                nullable=c.nullable,
+                key_position=table.key.index(c.name) + 1 if c.name in table.key else 0,
+            )
+            for c in table.columns
+        ),
+    )
+
+
+def rows(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> list[dict[str, Any]]:
+    """With some of the columns of `change.ledger_columns` of the table's contract."""
+    return [
+        _row(table, transaction, one, operation, serial, part, manner, feed)
+        for serial, (transaction, one) in enumerate(changes(log, table))
+        for part, operation in enumerate(operations(one, manner))
+    ]
+
+
+def changes(log: Log, table: Table) -> Iterator[tuple[Transaction, Change]]:
+    for transaction in log.transactions:
+        for one in sorted(transaction.changes, key=lambda c: c.change_lsn):
+            if one.table is table:
+                yield transaction, one
+
+
+def operations(one: Change, manner: Manner) -> tuple[str, ...]:
+    if one.operation != "key_update":
+        return (one.operation,)
+    return ("delete", "insert") if manner.parts_key_updates else ("update",)
+
+
+def _row(
+    table: Table,
+    transaction: Transaction,
+    one: Change,
+    operation: str,
+    serial: int,
+    part: int,
+    manner: Manner,
+    feed: str,
+) -> dict[str, Any]:
+    finds = {"update", "delete"} if manner.before_images else {"delete"}
+    before = one.before if operation in finds else None
+    after = one.after if operation in {"update", "insert"} else None
+    row = after if after is not None else before
+    assert row is not None, "a change has an image"
+    moved = operation == "update" and before is not None and table.key_of(before) != table.key_of(row)
+    unknown = unknown_before(table, operation, manner)
+    position = {
+        "commit": transaction.commit_lsn,
+        "change": one.change_lsn,
+        "other": b"\xee" + transaction.commit_lsn[1:-1] + bytes([transaction.commit_lsn[-1] ^ 0xFF]),
+    }[manner.position]
+    lsn = position if manner.knows_lsn else None
+    return {
+        "change_id": f"{feed}-{serial}-{part}",
+        "operation": operation,
+        "key": table.key_of(row),
+        "previous_key": table.key_of(before) if moved and before is not None else None,
+        "before": _image(table, before, unknown),
+        "after": _image(table, after, manner.untold),
+        "before_gaps": _gaps(before, unknown),
+        "after_gaps": _gaps(after, manner.untold),
+        "changed": list(one.changed) if operation == "update" else None,
+        "commit_lsn": lsn,
+        "change_lsn": one.change_lsn if manner.position == "commit" else None,
+        "sort_key": position + one.change_lsn + bytes([part]),
+        "committed_at": transaction.commit_time,
+        "feed": feed,
+        "record": (table.full_name, 0, serial, None),
+        "run_id": "run",
+    }
+
+
+def unknown_before(table: Table, operation: str, manner: Manner) -> frozenset[str]:
+    """The columns that the before image of such a change does not tell."""
+    key_only = manner.key_only_deletes or not manner.before_images
+    if operation == "delete" and key_only:
+        return frozenset(table.names) - set(table.key)
+    return manner.untold | manner.untold_before
+
+
+def _image(table: Table, row: Row | None, unknown: frozenset[str]) -> tuple[Any, ...] | None:
+    return None if row is None else tuple(None if n in unknown else row[n] for n in table.names)
+
+
+def _gaps(row: Row | None, unknown: frozenset[str]) -> dict[str, str] | None:
+    return None if row is None or not unknown else dict.fromkeys(sorted(unknown), change.NOT_CAPTURED)
+
+
+def apart(log: Log, number: int) -> Log:
+    """The log with LSNs, keys and serials of its own, so that it can be one of several in one."""
+    shift = number * 10**6
+
+    def lsn(told: bytes) -> bytes:
+        return bytes([number]) + told[1:]
+
+    def row(table: Table, told: Row | None) -> Row | None:
+        # GUIDs are everywhere others.
+        moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
+        return None if told is None else {**told, **{name: told[name] + shift for name in moved}}
+
+    def change_apart(one: Change) -> Change:
+        images = {"before": row(one.table, one.before), "after": row(one.table, one.after)}
+        return replace(one, **images, change_lsn=lsn(one.change_lsn), serial=one.serial + shift)
+
+    return replace(
+        log,
+        transactions=tuple(
+            replace(t, commit_lsn=lsn(t.commit_lsn), changes=tuple(map(change_apart, t.changes)))
+            for t in log.transactions
+        ),
+    )
+
+
+def joined(logs: Sequence[Log]) -> Log:
+    """Logs that are `apart`, one behind the other."""
+    return replace(logs[0], transactions=tuple(t for log in logs for t in log.transactions))

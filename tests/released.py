@@ -1,0 +1,31 @@
+"""A release in the control store, without the stages that would lead to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from changeledger.contract import Contract
+from changeledger.storage.control import Built, ControlStore
+from changeledger.window import Window
+
+DAY = Window(start=datetime(2026, 1, 31, tzinfo=UTC), end=datetime(2026, 2, 1, tzinfo=UTC))
+
+
+def release(
+    control: ControlStore,
+    feed: str,
+    contracts: Iterable[Contract],
+    window: Window = DAY,
+    snapshots: Mapping[str, int] | None = None,
+    counts: dict[str, Any] | None = None,
+    position: Any = None,
+) -> int:
+    """The release's id: its window was normalized by these contracts, and its audit has passed."""
+    built, position = Built("branch", dict(snapshots or {})), position or {}
+    control.open_window(feed, window, control.position(feed), position)
+    control.begin_stage(feed, window, "normalize")
+    control.finish_stage(feed, window, "normalize", built, contracts)
+    control.save_audit(feed, window, [], built)
+    return control.commit_release(feed, window, built.tables, counts or {}, position)

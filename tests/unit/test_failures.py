@@ -1,0 +1,132 @@
+"""Errors of other systems, by the texts in which they come: each has its kind, its cause in a line, a remedy.
+
+The texts are those of Spark 4.0, Kafka's clients, PostgreSQL's and SQLite's drivers and Iceberg, most of them
+from their sources; `tests/faults/test_gone.py` makes the usual ones for real.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.errors import (
+    ChangeledgerError,
+    ConfigError,
+    GapError,
+    LeaseHeld,
+    SourceUnavailable,
+    SparkUnavailable,
+)
+from changeledger.storage import failures
+
+JOB = "An error occurred while calling o99.append.\n: org.apache.spark.SparkException: Job aborted: "
+KNOWN = {
+    "broker": (
+        "An error occurred while calling o71.overwrite.\n"
+        ": org.apache.spark.SparkException: [INTERNAL_ERROR] The Spark SQL phase planning failed\n"
+        "Caused by: java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."
+        "TimeoutException: Timed out waiting for a node assignment. Call: describeTopics",
+        SourceUnavailable, "the broker does not answer any more: ", "'shop_kafka'",
+    ),
+    "broker of an executor": (
+        f"{JOB}Task 0 in stage 3.0 failed 1 times\nCaused by: java.util.concurrent.TimeoutException: Cannot "
+        "fetch record for offset 5 in 120000 milliseconds",
+        SourceUnavailable,
+        "the broker does not answer any more: Cannot fetch record for offset 5 in 120000 milliseconds",
+        "'shop_kafka'",
+    ),
+    "grants": (
+        f"{JOB}x\norg.postgresql.util.PSQLException: ERROR: permission denied for table orders__ct",
+        ConfigError, "may not read what the feed needs: ERROR: permission denied for table", "Grants",
+    ),
+    "retention": (
+        f"{JOB}x\nCaused by: java.lang.IllegalStateException: Cannot fetch records in [0, 9) (GroupId: g, "
+        "TopicPartition: t-0). \nSome data may have been lost because they are not available in Kafka",
+        GapError, "messages were removed while they were read: Some data may have been lost", "A gap",
+    ),
+    "database": (
+        "An error occurred while calling o60.load.\n: org.postgresql.util.PSQLException: Connection to "
+        "db:5432 refused. Check that the hostname and port are correct",
+        SourceUnavailable,
+        "the source's database does not answer any more: Connection to db:5432 refused. Check that",
+        "'shop_kafka'",
+    ),
+    "database that ends": (
+        f"{JOB}x\norg.postgresql.util.PSQLException: FATAL: terminating connection due to administrator "
+        "command",
+        SourceUnavailable,
+        "not answer any more: FATAL: terminating connection due to administrator command",
+        "check that it runs",
+    ),
+    "SQL Server": (
+        ": com.microsoft.sqlserver.jdbc.SQLServerException: The TCP/IP connection to the host db, port "
+        '1433 has failed. Error: "Connection refused"',
+        SourceUnavailable, "more: The TCP/IP connection to the host db, port 1433 has", "check that it runs",
+    ),
+    "login": (
+        ': org.postgresql.util.PSQLException: FATAL: password authentication failed for user "reader"',
+        ConfigError, "the source refuses the login: FATAL: password authentication failed", "'shop_kafka'",
+    ),
+    "catalog": (
+        "An error occurred while calling o40.sql.\n: org.apache.iceberg.jdbc.UncheckedSQLException: Failed "
+        "to connect: jdbc:postgresql://db/lake\nCaused by: org.postgresql.util.PSQLException: Connection to "
+        "db:5432 refused.",
+        SourceUnavailable, "the lake's catalog cannot be used: ", "CHANGELEDGER_CATALOG_URI",
+    ),
+    "locked catalog": (
+        ": org.apache.iceberg.jdbc.UncheckedSQLException: Unknown failure\n\tat org.apache.iceberg.jdbc.X\n"
+        "Caused by: org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is "
+        "locked)\n\tat org.sqlite.core.DB.newSQLException: (DB.java:1)",
+        SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked", "_CATALOG_URI",
+    ),
+    "full disk": (
+        f"{JOB}x\njava.io.IOException: No space left on device\n\tat org.apache.iceberg.jdbc.JdbcCatalog",
+        SourceUnavailable, "no room is left for the lake", "CHANGELEDGER_WAREHOUSE",
+    ),
+    "memory": (
+        f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,
+        "Spark has run out of memory, or has lost an executor: Java heap space", "spark.driver.memory",
+    ),
+    "Connect": (
+        '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\t'
+        'details = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002"',
+        SparkUnavailable, "Spark does not answer: ", "Spark connection",
+    ),
+    "driver": (
+        "Answer from Java side is empty", SparkUnavailable, "Spark does not answer: ", "Spark connection",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_error_has_its_cause_and_a_remedy(name: str) -> None:
+    text, kind, message, remedy = KNOWN[name]
+    found = failures.known(RuntimeError(text), "shop_kafka")
+    assert type(found) is kind
+    assert message in found.message
+    assert remedy in found.remedy
+    assert "\n" not in found.message
+    assert "Exception: " not in found.message
+
+
+def test_what_nobody_knows_keeps_its_traceback() -> None:
+    for error in (KeyError("x"), RuntimeError("[DIVIDE_BY_ZERO] Division by zero.")):
+        assert failures.known(error) is None
+        with pytest.raises(type(error)), failures.named():
+            raise error
+
+
+def test_the_cause_may_stand_beside_the_message() -> None:
+    """pyspark keeps Java's stack apart; Python's own cause is one, too."""
+    error = RuntimeError("[WRITING_JOB_ABORTED] Writing job aborted")
+    error._stackTrace = KNOWN["broker"][0]  # type: ignore[attr-defined]
+    assert type(failures.known(error)) is SourceUnavailable
+    outer = ValueError("outer")
+    outer.__cause__ = RuntimeError(KNOWN["memory"][0])
+    assert type(failures.known(outer)) is SparkUnavailable
+
+
+def test_our_own_errors_are_left_alone() -> None:
+    held = LeaseHeld("No space left on device", "wait")
+    with pytest.raises(ChangeledgerError) as raised, failures.named():
+        raise held
+    assert raised.value is held

@@ -1,0 +1,89 @@
+"""A connection's fields stay fields: none of them adds properties to a JDBC URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from changeledger.config import Connection
+from changeledger.errors import ConfigError
+from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc_tls import explained, postgres_properties
+
+
+def database(**fields: object) -> Database:
+    connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop", **fields}
+    return Database("shop_sql", Connection.model_validate(connection))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": "sql.example;trustServerCertificate=true"},
+        {"schema": "shop;encrypt=false"},
+        {"schema": "shop;socketFactoryClass=evil.Factory"},
+        {"extra": {"encrypt": "false;trustStore=/tmp/mine"}},
+        {"extra": {"trustServerCertificate": "maybe"}},
+        {"conn_type": "postgres", "schema": "shop?socketFactory=evil.Factory"},
+        {"conn_type": "postgres", "host": "pg/other?user=x"},
+        {"conn_type": "sqlite", "host": "/data/shop.db?enable_load_extension=true"},
+        {"host": None},
+        {"conn_type": "postgres", "extra": {"sslmode": "verify-full&sslfactory=evil.Factory"}},
+    ],
+)
+def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="no usable"):
+        database(**fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"host": "sql.example\\INSTANCE", "extra": {"encrypt": "strict"}},
+        {"host": "[::1]", "port": 1433, "schema": "Shop Floor 2"},
+        {"conn_type": "postgres", "host": "127.0.0.1", "schema": "shop"},
+        {"conn_type": "sqlite", "host": "/data/the shop.db", "schema": None},
+    ],
+)
+def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
+    database(**fields)
+
+
+def properties(host: str, **extra: object) -> dict[str, str]:
+    fields = {"conn_type": "postgres", "host": host, "schema": "shop", "extra": extra}
+    return postgres_properties("pg", Connection.model_validate(fields))
+
+
+@pytest.mark.parametrize("host", ["pg.example", "10.1.2.3", "[2001:db8::1]", "localhost.example", "0.0.0.0"])
+def test_postgres_elsewhere_is_verified(host: str) -> None:
+    assert properties(host) == {
+        "sslmode": "verify-full",
+        "sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory",
+    }
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]"])
+def test_postgres_on_this_machine_need_not_have_tls(host: str) -> None:
+    assert properties(host) == {"sslmode": "prefer"}
+    assert properties(host, sslmode="verify-ca")["sslmode"] == "verify-ca"
+
+
+def test_a_private_authority_of_postgres(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.touch()
+    assert properties("pg.example", sslrootcert=str(file)) == {
+        "sslmode": "verify-full",
+        "sslrootcert": str(file),
+    }
+    with pytest.raises(ConfigError, match="no file"):
+        properties("pg.example", sslrootcert=str(tmp_path / "none"))
+
+
+def test_what_may_pass_is_no_fault_of_the_connection() -> None:
+    connection = Connection(conn_type="postgres", host="pg.example")
+    assert explained("pg", connection, "Connection to pg.example:5432 refused.") is None
+    refused = explained("pg", connection, 'x\nFATAL: password authentication failed for user "me"\nat y')
+    assert refused is not None
+    assert refused.message.endswith('FATAL: password authentication failed for user "me"')

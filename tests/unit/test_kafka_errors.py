@@ -1,0 +1,62 @@
+"""What Kafka's clients say, with the remedy: texts of librdkafka 2.16 and kafka-clients 3.9."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.storage.kafka_errors import explained
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "remedy"),
+    [
+        (
+            'KafkaError{code=_SSL,val=-181,str="b:1: SSL handshake failed: error:0A000086:SSL '
+            'routines::certificate verify failed: broker certificate could not be verified"}',
+            "is not trusted",
+            "ssl.ca.location",
+        ),
+        (
+            "An error\n: SslAuthenticationException: SSL handshake failed\n"
+            "Caused by: javax.net.ssl.SSLHandshakeException: PKIX path building failed: x",
+            "is not trusted: Caused by: javax.net.ssl.SSLHandshakeException: PKIX path building failed: x",
+            "ssl.ca.location",
+        ),
+        (
+            'KafkaError{code=_TRANSPORT,val=-195,str="b:1: Receive failed: error:0A000412:SSL '
+            'routines::ssl/tls alert bad certificate: SSL alert number 42"}',
+            "the client's certificate",
+            "ssl.certificate.location",
+        ),
+        (
+            "SslAuthenticationException: Failed to process post-handshake messages\n"
+            "Caused by: javax.net.ssl.SSLHandshakeException: Received fatal alert: bad_certificate",
+            "the client's certificate",
+            "ssl.certificate.location",
+        ),
+        (
+            "TopicAuthorizationException: Not authorized to access topics: [open]",
+            "not authorized",
+            "READ and DESCRIBE",
+        ),
+    ],
+)
+def test_causes(said: str, message: str, remedy: str) -> None:
+    found = explained("shop", "b:1", said)
+    assert found is not None
+    assert message in found.message
+    assert remedy in found.remedy
+    assert not found.retryable
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        # A broker that is being restarted ends handshakes, too.
+        'KafkaError{code=_SSL,val=-181,str="SSL handshake failed: Disconnected: connection reset by peer"}',
+        'KafkaError{code=_TRANSPORT,val=-195,str="Connect to ipv4#127.0.0.1:1 failed: Connection refused"}',
+        "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment",
+    ],
+)
+def test_what_may_pass(said: str) -> None:
+    assert explained("shop", "b:1", said) is None

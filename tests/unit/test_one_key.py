@@ -1,0 +1,40 @@
+"""The conditions that find one key's rows, asked of Spark in `tests/integration/test_erase.py`."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.contract import Column, Contract
+from changeledger.errors import ConfigError
+from changeledger.reconcile.one_key import OneKey
+
+ORDERS = Contract(
+    table="sales.orders",
+    columns=(
+        Column(name="Region", type="nvarchar(10)", ordinal=1, key_position=1),
+        Column(name="order_no", type="int", ordinal=2, key_position=2),
+        Column(name="amount", type="int", ordinal=3),
+    ),
+)
+NUMBERS = Contract(table="t", columns=(Column(name="n", type="binary(2)", ordinal=1, key_position=1),))
+
+
+def test_each_column_by_its_type_and_no_quote_ends_a_value() -> None:
+    key = OneKey.of(ORDERS, {"REGION": "o'ne", "order_no": "7"})
+    assert key.columns("key.") == (
+        r"try_cast(key.`Region` AS string) = CAST('o\'ne' AS string) AND "
+        "try_cast(key.`order_no` AS int) = CAST('7' AS int)"
+    )
+    assert "try_cast(`REGION` AS string)" in key.columns("", {"region": "REGION"})
+    assert r"try_cast(from_json(key, 'map<string,string>')['Region'] AS string)" in key.in_json()
+    assert key.in_ledger().count(" OR ") == 3
+
+
+def test_bytes_are_named_in_hex() -> None:
+    assert OneKey.of(NUMBERS, {"n": "0x0A0B"}).columns() == "try_cast(`n` AS binary) = unhex('0A0B')"
+
+
+@pytest.mark.parametrize("told", [{}, {"Region": "a"}, {"Region": "a", "order_no": "1", "amount": "2"}])
+def test_a_key_is_named_whole(told: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match=r"the key of sales\.orders is Region, order_no"):
+        OneKey.of(ORDERS, told)

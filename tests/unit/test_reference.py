@@ -1,0 +1,38 @@
+"""docs/settings.md is what the models say."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from changeledger import reference
+from changeledger.config import SOURCE_MODELS, Feed
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = reference.PAGE.read_text("utf-8") if reference.PAGE.exists() else ""
+    assert written == reference.page(), "write it again: .venv/bin/python -m changeledger.reference"
+
+
+def rows(section: str) -> dict[str, list[str]]:
+    """By setting: its meaning, values and default, as the page has them."""
+    _, _, rest = reference.page().partition(f"\n## {section}\n")
+    table = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE)
+    return {name: more for name, *more in table}
+
+
+def test_every_setting_has_meaning_values_and_default() -> None:
+    feed = rows("Feed")
+    assert list(feed) == list(Feed.model_fields)
+    assert feed["mask_order"][1:] == ["`big`, `little`, `auto`", "`auto`"]
+    assert feed["pending_limit"][1:] == ["duration", "`P7D`"]
+    assert feed["quarantine_limit"][1:] == ["number from 0 to 1", "`1.0`"]
+    assert feed["tables"][1:] == ["list: see below", "required"]
+    assert rows("Environment")["CHANGELEDGER_HOME"][1:] == ["folder", "`<project>/.changeledger`"]
+    assert "schema" in rows("Connection")
+
+
+@pytest.mark.parametrize("dialect", SOURCE_MODELS)
+def test_each_dialect_has_its_source(dialect: str) -> None:
+    assert list(rows(f"Feed: `source` of `{dialect}`")) == list(SOURCE_MODELS[dialect].model_fields)

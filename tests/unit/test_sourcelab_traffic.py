@@ -1,0 +1,45 @@
+"""What the sources of `make up` tell: in some hours some tables do not change, in one none does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from sourcelab.log import Transaction
+from sourcelab.tables import TABLES
+from sourcelab.traffic import Traffic
+
+NOW = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ALL = {table.full_name for table in TABLES}
+OFTEN = {"dbo.customers", "sales.orders"}
+
+
+def changed(transactions: tuple[Transaction, ...], since: datetime) -> set[str]:
+    """The tables that change in the hour that begins then."""
+    of_hour = [one for one in transactions if since <= one.commit_time < since + HOUR]
+    return {change.table.full_name for one in of_hour for change in one.changes}
+
+
+def test_hours_of_the_past_have_quiet_tables_and_one_is_quiet() -> None:
+    told = Traffic(7, NOW).log.transactions
+    assert told[0].commit_time == datetime(2026, 8, 7, 12, tzinfo=UTC)
+    begin = told[0].commit_time
+    hours = [changed(told[1:], begin + at * HOUR) for at in range(4)]
+    assert hours == [ALL, OFTEN, set(), ALL - OFTEN]
+    assert len(told) == 1 + 3 * 66
+    moments = [one.commit_time for one in told]
+    assert moments == sorted(moments)
+    assert max(moments) < datetime(2026, 8, 7, 16, tzinfo=UTC)
+
+
+def test_it_goes_on_in_the_same_way() -> None:
+    traffic = Traffic(7, NOW)
+    past = len(traffic.log.transactions)
+    moments = [NOW + at * timedelta(minutes=2) for at in range(120)]
+    added = [traffic.add(moment) for moment in moments]
+    told = traffic.log.transactions[past:]
+    assert len(told) == sum(added)
+    begin = NOW.replace(minute=0)
+    assert [changed(told, begin + at * HOUR) for at in range(4)] == [ALL, OFTEN, set(), ALL - OFTEN]
+    lsns = [one.commit_lsn for one in traffic.log.transactions]
+    assert lsns == sorted(set(lsns))
