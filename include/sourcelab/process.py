@@ -41,6 +41,10 @@ class PortTaken(Exception):
     """Somebody took the port between its choice and its use."""
 
 
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -108,7 +112,7 @@ class Service(ABC):
             self._stop()
         finally:
             self.clean()
-            if self._handler is not None:
+            if self._handler is not None and _in_main_thread():
                 signal.signal(signal.SIGTERM, self._handler)
                 self._handler = None
 
@@ -122,8 +126,7 @@ class Service(ABC):
 
     def _end_on_sigterm(self) -> None:
         """Let SIGTERM unwind the `with` blocks, as Ctrl-C does: its default ends Python at once."""
-        in_main = threading.current_thread() is threading.main_thread()
-        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        if _in_main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
 
             def leave(number: int, _frame: FrameType | None) -> None:
                 raise SystemExit(128 + number)

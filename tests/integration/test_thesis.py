@@ -58,7 +58,8 @@ LEGITIMATE = {
     # Old large values are not sent.
     "ces": Differences(NOTES, parts_key_updates=True),
     "qlik_messages": Differences(LARGE, key_only_deletes=True),
-    "qlik_tables": Differences(LARGE, LARGE, key_only_deletes=True),
+    # Where the change tables stand, in PostgreSQL, bytes have no length: `digest` counts as a large value.
+    "qlik_tables": Differences(LARGE | {"digest"}, LARGE | {"digest"}, key_only_deletes=True),
 }
 
 

@@ -1,0 +1,54 @@
+"""The dialect's record of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.kernels.interface import Known, MessageKernel, Written
+from changeledger.kernels.mask_evidence import MaskRules
+from changeledger.kernels.qlik_messages import avro
+from changeledger.kernels.qlik_messages import survey as surveys
+from changeledger.kernels.qlik_messages.decode import decode
+from changeledger.kernels.qlik_messages.others import decode_other
+from changeledger.kernels.qlik_messages.plan import TablePlan
+
+
+def mask_rules(written: Contract) -> MaskRules:
+    """Large objects are never in a mask, whatever the lake holds them as."""
+    return MaskRules("key", excluded=frozenset(c.name for c in written.columns if c.sql_type.is_large))
+
+
+def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
+    return surveys.survey(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
+
+
+def _plan(  # noqa: PLR0913, PLR0917 - as every dialect's
+    survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+) -> TablePlan:
+    schemas = tuple(sorted(survey.avro_schemas.items()))
+    return TablePlan(
+        feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable
+    )
+
+
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, survey: surveys.Survey) -> pa.RecordBatch:
+    return decode_other(raw, survey)
+
+
+QLIK_MESSAGES = MessageKernel(
+    "qlik_messages",
+    surveys.FACTS,
+    surveys.facts,
+    surveys.merged,
+    _survey,
+    surveys.routes,
+    _plan,
+    decode,
+    _decode_other,
+    schemas_in=surveys.schemas_in,
+    mask_rules=mask_rules,
+)

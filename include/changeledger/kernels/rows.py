@@ -1,0 +1,107 @@
+"""Rows on their way through kernels, wherever they are: here as a table, or spread over Spark's partitions.
+
+A stage says once what becomes of its rows; how many they are decides who carries them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import pyarrow as pa
+
+from changeledger.kernels.arrow import empty
+
+# One batch in, one batch out; how rows are cut into batches changes nothing.
+BatchKernel = Callable[[pa.RecordBatch], pa.RecordBatch]
+# Tables by name in, tables by name out; of each bucket.
+BucketKernel = Callable[[Mapping[str, pa.Table]], Mapping[str, pa.Table]]
+
+
+class Rows(Protocol):
+    """Rows of one schema."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    def through(self, kernel: BatchKernel, schema: pa.Schema) -> Rows:
+        """What the kernel makes of each batch."""
+        ...
+
+    def collected(self, most: int | None = None) -> pa.Table:
+        """The rows here; not more than `most`, whichever."""
+        ...
+
+    def bucketed(
+        self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
+    ) -> dict[str, Rows]:
+        """See `bucketed`; these rows are of the first part."""
+        ...
+
+    def and_all(self, others: Sequence[Rows]) -> Rows:
+        """These rows and those, which have the same schema."""
+        ...
+
+
+class Part(NamedTuple):
+    """Rows that go into buckets. `key`: a Spark SQL expression, equal for what must be in one bucket."""
+
+    rows: Rows
+    key: str
+
+
+def bucketed(
+    parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
+) -> dict[str, Rows]:
+    """What the kernel makes of each bucket of all parts; rows of one key are in one bucket, of every part."""
+    first = next(iter(parts.values())).rows
+    return first.bucketed(parts, kernel, outputs)
+
+
+def together(rows: Sequence[Rows]) -> Rows:
+    """The rows of all, which have one schema."""
+    return rows[0].and_all(rows[1:]) if len(rows) > 1 else rows[0]
+
+
+@dataclass(frozen=True)
+class Here:
+    """Rows of this process."""
+
+    table: pa.Table
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Here:
+        return cls(pa.Table.from_batches([batch]))
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """The rows in one piece."""
+        return as_batch(self.table)
+
+    def through(self, kernel: BatchKernel, schema: pa.Schema) -> Here:
+        if not self.table.num_rows:
+            return Here(schema.empty_table())
+        return Here(pa.Table.from_batches([kernel(self.batch)], schema))
+
+    def collected(self, most: int | None = None) -> pa.Table:
+        return self.table if most is None else self.table.slice(0, most)
+
+    def bucketed(
+        self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
+    ) -> dict[str, Rows]:
+        made = kernel({name: part.rows.collected() for name, part in parts.items()})
+        return {name: Here(made[name].cast(schema)) for name, schema in outputs.items()}
+
+    def and_all(self, others: Sequence[Rows]) -> Here:
+        return Here(pa.concat_tables([self.table, *(one.collected() for one in others)]))
+
+
+def as_batch(table: pa.Table) -> pa.RecordBatch:
+    """The table in one piece."""
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else empty(table.schema)

@@ -1,0 +1,141 @@
+"""Rows spread over Spark's partitions, which carry the kernels (`kernels.rows`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from changeledger.change import quoted
+from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
+from changeledger.plans import Keep
+
+# So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
+_BUCKET = 50_000
+# Rows of a batch on their way to Spark.
+_BATCH = 10_000
+_KEY, _PART = "_bucket", "_part"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Rows of a DataFrame. Kernels wait in `steps`, and go over each batch in one pass.
+
+    `size`: how many rows there are, about. `keep`: rows that several ask for are kept at hand by it.
+    """
+
+    base: DataFrame
+    schema: pa.Schema
+    keep: Keep
+    size: int
+    steps: tuple[BatchKernel, ...] = ()
+
+    @classmethod
+    def of(cls, frame: DataFrame, keep: Keep, size: int) -> Spread:
+        return cls(frame, to_arrow_schema(frame.schema), keep, size)
+
+    @property
+    def frame(self) -> DataFrame:
+        if not self.steps:
+            return self.base
+        return self.base.mapInArrow(partial(_stepped, self.steps), spark_schema(self.schema))
+
+    def through(self, kernel: BatchKernel, schema: pa.Schema) -> Spread:
+        return replace(self, schema=schema, steps=(*self.steps, kernel))
+
+    def collected(self, most: int | None = None) -> pa.Table:
+        return as_table(self.frame if most is None else self.frame.limit(most), self.schema)
+
+    def bucketed(
+        self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
+    ) -> dict[str, Rows]:
+        schemas = {name: part.rows.schema for name, part in parts.items()}
+        frames = [_keyed(self._frame_of(part.rows), name, part.key, schemas) for name, part in parts.items()]
+        rows = reduce(DataFrame.union, frames)
+        number = max(2, -(-self.size // _BUCKET))
+        made = self.keep(
+            rows.repartition(number, _KEY)
+            .drop(_KEY)
+            .mapInArrow(partial(_bucket, kernel, schemas, outputs), spark_schema(_parted(outputs)))
+        )
+        return {
+            name: replace(
+                self, base=made.where(F.col(_PART) == name).select(f"{quoted(name)}.*"), schema=schema, steps=()
+            )
+            for name, schema in outputs.items()
+        }
+
+    def and_all(self, others: Sequence[Rows]) -> Spread:
+        frames = [self.frame, *(self._frame_of(one) for one in others)]
+        return replace(self, base=reduce(DataFrame.unionByName, frames), steps=())
+
+    def _frame_of(self, rows: Rows) -> DataFrame:
+        return as_frame(self.base.sparkSession, rows)
+
+
+def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
+    if isinstance(rows, Spread):
+        return rows.frame
+    return spark.createDataFrame(rows.collected(), spark_schema(rows.schema))
+
+
+def as_table(frame: DataFrame, schema: pa.Schema | None = None) -> pa.Table:
+    """The rows of a small DataFrame here, in the types of `schema`."""
+    found = frame.toArrow()
+    return found if schema is None else found.cast(schema)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+def _stepped(steps: Sequence[BatchKernel], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield reduce(lambda rows, step: step(rows), steps, batch)
+
+
+def _parted(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Rows of several schemas in one: each has its columns in the struct named as its part."""
+    return pa.schema([(_PART, pa.string()), *((name, pa.struct(list(s))) for name, s in schemas.items())])
+
+
+def _keyed(frame: DataFrame, part: str, key: str, schemas: Mapping[str, pa.Schema]) -> DataFrame:
+    own = F.struct(*(F.col(quoted(name)) for name in frame.columns))
+    columns = [
+        (own if name == part else F.lit(None).cast(spark_schema(schema))).alias(name)
+        for name, schema in schemas.items()
+    ]
+    return frame.select(F.expr(key).alias(_KEY), F.lit(part).alias(_PART), *columns)
+
+
+def _bucket(
+    kernel: BucketKernel,
+    schemas: Mapping[str, pa.Schema],
+    outputs: Mapping[str, pa.Schema],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    found = list(batches)
+    if not sum(batch.num_rows for batch in found):
+        return
+    made = kernel({name: _table_of(found, name, schema) for name, schema in schemas.items()})
+    whole = _parted(outputs)
+    for name, schema in outputs.items():
+        for batch in made[name].cast(schema).combine_chunks().to_batches(_BATCH):
+            rows = batch.num_rows
+            own = pa.StructArray.from_arrays(batch.columns, fields=list(schema))
+            columns = [own if f.name == name else pa.nulls(rows, f.type) for f in whole]
+            columns[0] = pa.repeat(pa.scalar(name), rows)
+            yield pa.RecordBatch.from_arrays(columns, schema=whole)
+
+
+def _table_of(batches: Sequence[pa.RecordBatch], part: str, schema: pa.Schema) -> pa.Table:
+    own = [batch.filter(pc.equal(batch.column(_PART), part)).column(part) for batch in batches]
+    tables = [pa.Table.from_arrays(cells.flatten(), names=schema.names) for cells in own if len(cells)]
+    return pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
