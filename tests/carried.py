@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import Contract
+from changeledger.kernels.messages import OUTCOME, decoded_schema
+from changeledger.kernels.rows import Here
 from changeledger.stages import normalize, reconcile
+from changeledger.stages.reading import Input
 from changeledger.stages.run import Run
-from changeledger.storage import lake
 from changeledger.storage.releases import complete
 from changeledger.window import Window
+from tests.kernels.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.
 OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
@@ -44,16 +48,12 @@ def carry(
     this.control.open_window(feed.feed, over, None, {})
     this.control.begin_stage(feed.feed, over, "normalize")
     normalize._prepare(this, {contract.table: contract})
-    kinds = change.ledger_columns(contract)
     delivered = [
         {**row, "run_id": over.id, "record": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)
     ]
-    new = spark.createDataFrame(
-        [tuple(row.get(name) for name, _ in kinds) for row in delivered],
-        ", ".join(f"{change.quoted(name)} {kind}" for name, kind in kinds),
-    )
-    lake.append(new, this.names[contract.table].changes, this.branch)
+    one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))
+    normalize._write_dispositions(this, [normalize._write(this, one)])
     this.finish("normalize", this.written, [contract])
     reconcile.run(spark, feed, over)
     built = this.require_done("reconcile")
@@ -63,6 +63,15 @@ def carry(
     assert release is not None
     complete(spark, this.control, release)
     this.control.release_lease(feed.feed, over.holder)
+
+
+def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:
+    """Ledger rows as a dialect's kernel gives them."""
+    size, schema = len(changes), decoded_schema(contract)
+    beside = {name: pa.nulls(size, kind) for name, kind in OUTCOME}
+    beside["disposition"] = pa.repeat(pa.scalar(change.CHANGE), size)
+    columns = {**dict(zip(changes.column_names, changes.columns, strict=True)), **beside}
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def rows_of(spark: SparkSession, feed: Feed, name: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,6 @@ from sourcelab.services import KafkaBroker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SHUFFLES = "spark.sql.shuffle.partitions"
 # A raw message, as the survey of a dialect wants it.
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
@@ -46,7 +44,7 @@ def spark(home: Path) -> Iterator[SparkSession]:
         conf, options = usual(settings), "spark.driver.extraJavaOptions"
         return {
             **conf,
-            # Else preparing queries would take most of the tests' time: see `compiled`.
+            # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
             options: f"{conf[options]} {session.SMALL_DATA_JVM}",
             "spark.master": "local[2]",
@@ -66,18 +64,3 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker for all tests of this process: each has topics of its own."""
     with KafkaBroker(JARS.with_name("kafka"), tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
-
-
-@contextmanager
-def compiled(spark: SparkSession) -> Iterator[None]:
-    """Plans become Java code meanwhile, as users have it by default."""
-    from changeledger.storage.session import SMALL_DATA  # noqa: PLC0415 - see `spark`
-
-    for name in SMALL_DATA:
-        if name != SHUFFLES:
-            spark.conf.unset(name)
-    try:
-        yield
-    finally:
-        for name, value in SMALL_DATA.items():
-            spark.conf.set(name, value)

@@ -1,29 +1,25 @@
-"""The rows of `tests.ledger_rows` as DataFrames."""
+"""The rows of `tests.ledger_rows` as DataFrames, and the tables that stand on a ledger."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger import change
-from changeledger.reconcile import history
+from changeledger.contract import Contract
+from changeledger.kernels.reconcile.current import current
 from changeledger.reconcile.proof import Published
+from changeledger.storage.spread import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table
-from tests.ledger_rows import (
-    PLAIN,
-    Manner,
-    apart,
-    changes,
-    contract_of,
-    joined,
-    operations,
-    rows,
-    unknown_before,
-)
+from tests.kernels.reconcile import tables
+from tests.ledger_rows import PLAIN, Manner, apart, changes, contract_of, joined, rows
 
 __all__ = [
-    "PLAIN", "Manner", "apart", "changes", "contract_of", "joined", "ledger", "operations", "published",
-    "unknown_before",
+    "PLAIN", "Manner", "apart", "changes", "contract_of", "joined", "ledger", "published", "published_of",
 ]  # fmt: skip
 
 
@@ -40,10 +36,17 @@ def ledger(
 def published(
     spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
 ) -> Published:
-    """Current rows and history that stand on the ledger, as reconcile would build them."""
-    contract = contract_of(table)
-    told = history.effects(ledger(spark, log, table, manner, feed), contract)
-    made = history.intervals(told, contract, "run").persist()
-    alive = made.where(made["_valid_to"].isNull() & ~made["_is_deleted"])
-    current = alive.select(*(alive[name] for name, _ in change.current_columns(contract)))
-    return Published(current, made, contract)
+    """Current rows and history that stand on the ledger, as reconcile builds them."""
+    return published_of(spark, rows(log, table, manner, feed), contract_of(table))
+
+
+def published_of(
+    spark: SparkSession, ledger_rows: Iterable[dict[str, Any]], contract: Contract, run: str = "run"
+) -> Published:
+    made = tables.all_at_once(tables.ledger(ledger_rows, contract), contract, run)
+    alive = current(made.opened, contract).alive
+    history = pa.concat_tables([made.closed, made.opened])
+    frames = (
+        spark.createDataFrame(one.combine_chunks(), spark_schema(one.schema)) for one in (alive, history)
+    )
+    return Published(*frames, contract)

@@ -19,10 +19,10 @@ from changeledger import terminal
 from changeledger.arguments import CommandParser
 from changeledger.config import SOURCE_MODELS, Feed, Settings, load_feed, named_feed, readable_feeds
 from changeledger.databases import NEEDED, TAKES, named_database
+from changeledger.decoding.light import load_arrow
 from changeledger.decoding.pretty import drawn, quarantined
 from changeledger.errors import ChangeledgerError, ConfigError
 from changeledger.escaping import escaped, json_line
-from changeledger.pages import failure_noted
 from changeledger.storage import failures
 
 if TYPE_CHECKING:
@@ -291,6 +291,7 @@ def _status(arguments: argparse.Namespace) -> None:
 
 def _compare(arguments: argparse.Namespace) -> None:
     from changeledger.inspection.comparing import compare_and_report, drawn_comparison  # noqa: PLC0415 - as above
+    from changeledger.pages import failure_noted  # noqa: PLC0415 - as above
 
     settings = Settings()
     feeds, _ = _readable()
@@ -307,6 +308,7 @@ def _compare(arguments: argparse.Namespace) -> None:
 
 def _verify(arguments: argparse.Namespace) -> None:
     from changeledger.inspection.verifying import drawn_proofs, verify_and_report  # noqa: PLC0415 - as above
+    from changeledger.pages import failure_noted  # noqa: PLC0415 - as above
 
     settings = Settings()
     feeds, _ = _readable()
@@ -355,32 +357,26 @@ def _quarantine_replay(arguments: argparse.Namespace) -> None:
 
 
 def _decode(arguments: argparse.Namespace) -> None:
-    # Seconds to import: `--help` answers at once.
+    load_arrow()
+    # Long to import: `--help` answers at once.
     from changeledger.decoding import reader, records  # noqa: PLC0415
-    from changeledger.storage.session import session_without_lake  # noqa: PLC0415
 
     lines = _lines(arguments.file)
     contracts = records.contracts(arguments.contract) if arguments.contract else {}
     of_messages = reader.is_on_kafka(arguments.dialect)
-    told = records.messages(lines) if of_messages else records.rows(lines)
-    feed = load_feed(arguments.feed) if arguments.feed else reader.feed_of(arguments.dialect, told)
+    read = records.messages(lines) if of_messages else records.rows(lines)
+    feed = load_feed(arguments.feed) if arguments.feed else reader.feed_of(arguments.dialect, read)
     if feed.dialect != arguments.dialect:
         raise ConfigError(
             f"{arguments.feed} is a feed of the dialect {feed.dialect}", f"say --dialect {feed.dialect}"
         )
     logging.disable()
     console = Console(highlight=False)
-    schemas = reader.schemas_of(feed)
-    with terminal.spark_log("decode"):
-        spark = session_without_lake("changeledger decode")
-    try:
-        for result in reader.results(spark, feed, told, contracts, schemas):
-            if arguments.pretty:
-                console.print(drawn(result))
-            else:
-                print(json_line(result))  # noqa: T201
-    finally:
-        spark.stop()
+    for result in reader.results(feed, read, contracts, reader.schemas_of(feed)):
+        if arguments.pretty:
+            console.print(drawn(result))
+        else:
+            print(json_line(result))  # noqa: T201
 
 
 def _lines(path: Path | None) -> list[bytes]:

@@ -1,6 +1,6 @@
 """The judgement on the byte order of a table's change masks, from counted evidence.
 
-`changeledger.calibration` says which rules are counted and how.
+`changeledger.kernels.mask_evidence` says which rules are counted and how.
 """
 
 from __future__ import annotations

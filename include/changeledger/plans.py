@@ -1,4 +1,4 @@
-"""What Spark is told of a plan: where filters stop, and which rows it keeps at hand."""
+"""Which rows Spark keeps at hand."""
 
 from __future__ import annotations
 
@@ -7,18 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 Keep = Callable[[DataFrame], DataFrame]
 
 
-def sealed(frame: DataFrame) -> DataFrame:
-    """The same rows; no filter on them is moved below.
-
-    A filter on a decoded column, moved into the decoding, takes a copy of all that the column depends on
-    with it: minutes of planning for a wide table. Spark moves no filter past what is observed.
-    """
-    return frame.observe(f"sealed {uuid.uuid4()}", F.count(F.lit(1)).alias("rows"))
+def asked_once(rows: DataFrame) -> DataFrame:
+    """A `Keep` for rows that are asked once: they need not be kept."""
+    return rows
 
 
 class RowCache:

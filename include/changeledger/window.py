@@ -118,7 +118,7 @@ class SourceRead(NamedTuple):
     """One source of a window (`topic[partition]`, a change table): is it in raw as the source has it?"""
 
     source: str
-    # Offsets, or rows that the source counts, once the raw rows are written.
+    # Offsets, or rows that the source counts before they are read.
     asked: int
     # Raw rows.
     received: int

@@ -69,7 +69,7 @@ def test_a_database_that_goes_while_it_is_read(
         postgres = services.enter_context(Postgres(tmp_path))
         sqlserver_cdc.load(postgres.url, simulate(5, 12))
         feed = cdc_feed("gone_database", postgres, monkeypatch, tables=[{"table": TABLE}])
-        gone_before(monkeypatch, "replace_partition", services)
+        gone_before(monkeypatch, "create", services)
         with pytest.raises(
             SourceUnavailable, match="the source's database does not answer any more"
         ) as raised:

@@ -143,7 +143,7 @@ def test_what_nobody_needs_goes(
     run(spark, feed, last)
     before = content(spark, feed)
     history = lake_name(feed, "dbo.customers", "_history")
-    lake.fresh_branch(spark, history, f"{last.branch}_99")
+    lake.fresh_branch(spark, history, f"{last.branch}_99", lake.snapshot_of(spark, history, "main"))
     lake.branch_at(spark, history, "of_a_person", lake.snapshot_of(spark, history, "main") or 0)
     assert not list(docs.rglob("*.gif")), "two moving pictures were most of its size"
 

@@ -5,15 +5,26 @@ Its messages are lines of text, `<commit LSN as 20 hex digits>,<I, U or D>,<id>,
 
 from __future__ import annotations
 
-import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from changeledger import change, config, images
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger import change, config
 from changeledger.config import Feed, KafkaTopics
 from changeledger.contract import Column, Contract
-from changeledger.dialects import base
+from changeledger.dialects.base import MessageDialect
 from changeledger.dialects.registry import DIALECTS
+from changeledger.kernels import changes, images, lsn, messages
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
+from changeledger.kernels.interface import Known, MessageKernel, Written
+from changeledger.kernels.messages import Outcome
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, rows, run, window
@@ -27,75 +38,124 @@ COLUMNS = Contract(
         Column(name="name", type="nvarchar(20)", ordinal=2),
     ),
 )
+OPERATIONS = {"I": change.INSERT, "U": change.UPDATE, "D": change.DELETE}
+FACTS = pa.schema([("lines", pa.int64())])
 
 
 class LinesSource(KafkaTopics):
     """Step 1: what a user states of the connection, in `config.py`."""
 
 
-def survey(raw: DataFrame, feed: Feed, known: base.Known) -> base.Survey:
-    has_value = F.col("value").isNotNull()
-    return base.Survey([base.Told("dbo.t", COLUMNS, raw.where(has_value))], raw.where(~has_value))
+class TableRecords(NamedTuple):
+    table: str
+    writer_schema: Contract | None
 
 
-def decode(raw: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
-    """Step 2: one row of `base.DECODED` per message, bad ones with reason and detail."""
-    parts = F.split(F.col("value").cast("string"), ",")
-    staged = raw.withColumns(
-        {
-            "commit_lsn": F.try_to_binary(F.get(parts, F.lit(0)), F.lit("hex")),
-            "letter": F.get(parts, F.lit(1)),
-            "image": F.struct(
-                F.get(parts, F.lit(2)).try_cast("int").alias("id"), F.get(parts, F.lit(3)).alias("name")
-            ),
-        }
-    ).withColumn("key", images.key_of(images.fields("image", contract), contract))
-    found = base.Problems()
-    found.add(
-        F.coalesce(F.length("commit_lsn"), F.lit(0)) != 10, "malformed_lsn", F.col("value").cast("string")
+class Survey(NamedTuple):
+    tables: Sequence[TableRecords]
+    learnt: Mapping[str, Contract]
+
+
+class Plan(NamedTuple):
+    feed: Feed
+    contract: Contract
+    window_id: str
+
+
+class Line(NamedTuple):
+    position: str
+    letter: str
+    id: int
+    name: str
+
+
+def facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
+    """Step 2, from here on: a kernel. First what a survey needs of each batch, and of all together."""
+    return pa.RecordBatch.from_pylist([{"lines": pc.count(raw.column("value")).as_py()}], FACTS)
+
+
+def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    lines = sum(count for part in parts for count in part.column("lines").to_pylist())
+    return pa.RecordBatch.from_pylist([{"lines": lines}], FACTS)
+
+
+def survey(found: pa.RecordBatch, _feed: Feed, _known: Known) -> Survey:
+    """All lines are of one table, whose columns are always the same."""
+    lines = found.column("lines")[0].as_py()
+    return Survey([TableRecords(COLUMNS.table, COLUMNS)] if lines else [], {})
+
+
+def routes(raw: pa.RecordBatch, _survey: Survey) -> pa.Int32Array:
+    """A message without a value is of no table."""
+    return pc.if_else(raw.column("value").is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
+
+
+def plan(
+    _survey: Survey, _number: int, feed: Feed, _written: Written, contract: Contract, window_id: str
+) -> Plan:
+    return Plan(feed, contract, window_id)
+
+
+def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
+    """One row of `messages.decoded_schema` per message, bad ones with reason and detail."""
+    found = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
+    good = np.array([at for at, one in enumerate(found) if isinstance(one, Line)], np.int64)
+    bad = {at: one for at, one in enumerate(found) if isinstance(one, Outcome)}
+    lines = [one for one in found if isinstance(one, Line)]
+    read = changes_of(lines, raw.take(pa.array(good)), how.contract)
+    ledger = changes.ledger_rows(read, how.contract, how.feed.feed, "lines", how.window_id)
+    columns = messages.spread(ledger.columns, good, raw.num_rows)
+    columns[ledger.schema.get_field_index("record")] = messages.record(raw)
+    columns += messages.outcomes(raw, list(bad), list(bad.values()))
+    return pa.RecordBatch.from_arrays(columns, schema=messages.decoded_schema(how.contract))
+
+
+def line_of(text: str) -> Line | Outcome:
+    position, letter, row_id, name = text.split(",")
+    if lsn.parse(position) is None:
+        return Outcome(change.QUARANTINED, "malformed_lsn", text)
+    if not row_id:
+        return Outcome(change.QUARANTINED, "null_key", text)
+    return Line(position, letter, int(row_id), name)
+
+
+def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -> Changes:
+    size = len(lines)
+    is_delete, is_update = (np.array([one.letter == letter for one in lines], np.bool_) for letter in "DU")
+    cells = [
+        pa.array([one.id for one in lines], pa.int32()),
+        pa.array([one.name for one in lines], pa.string()),
+    ]
+    position = lsn.parse_all(pa.array([one.position for one in lines], pa.string()))
+    return Changes(
+        operation=pa.array([OPERATIONS[one.letter] for one in lines], pa.string()),
+        before=images.fitted(side(cells, is_delete), COLUMNS, contract),
+        after=images.fitted(side(cells, ~is_delete), COLUMNS, contract),
+        key=cells[:1],
+        moved=np.zeros(size, np.bool_),
+        changed=pa.nulls(size, pa.list_(pa.string())),
+        commit_lsn=position,
+        change_lsn=lsn.parse_all(pa.nulls(size, pa.string())),
+        ordinal=pa.nulls(size, pa.int64()),
+        sort_key=position.array(),
+        committed_at=raw.column("timestamp"),
+        transaction_id=pa.nulls(size, pa.string()),
+        flags={change.BEFORE_UNKNOWN: is_update},
+        record=messages.record(raw),
     )
-    found.add(images.key_is_null("key", contract), "null_key", F.col("value").cast("string"))
-    deletes = F.col("letter") == "D"
-    nothing = {
-        "before_gaps": "map<string,string>",
-        "after_gaps": "map<string,string>",
-        "changed": "array<string>",
-    }
-    nothing |= {
-        "mask": "string",
-        "change_lsn": "binary",
-        "transaction_id": "string",
-        "flags": "array<string>",
-    }
-    nothing |= {"pair_key": "binary", "ordinal": "bigint", "previous_key": change.key_type(contract)}
-    words = {"I": change.INSERT, "U": change.UPDATE, "D": change.DELETE}
-    said = F.create_map(*(F.lit(x) for pair in words.items() for x in pair))
-    columns = {
-        **{name: F.lit(None).cast(kind) for name, kind in nothing.items()},
-        "operation": said[F.col("letter")],
-        "key": F.col("key"),
-        "before": F.when(deletes, F.col("image")),
-        "after": F.when(~deletes, F.col("image")),
-        "commit_lsn": F.col("commit_lsn"),
-        "sort_key": F.col("commit_lsn"),
-        "committed_at": F.col("timestamp"),
-        "record": base.message_record(),
-        "disposition": base.quarantined_if(F.col("reason"), F.lit(change.CHANGE)),
-        "reason": F.col("reason"),
-        "detail": F.col("detail"),
-        "flags": base.flags({change.BEFORE_UNKNOWN: F.col("letter") == "U"}),
-        "part": F.lit(base.WHOLE),
-        "raw_key": F.col("key_bytes"),
-        "raw_value": F.col("value"),
-        "raw_headers": F.col("headers"),
-    }
-    judged = found.told(staged.withColumn("key_bytes", F.lit(None).cast("binary")))
-    return judged.select(*(columns[name].alias(name) for name in base.DECODED))
 
 
-def decode_other(raw: DataFrame, feed: Feed) -> DataFrame:
-    nothing = F.lit(None).cast("string")
-    return base.without_change(raw, F.lit(change.TOMBSTONE), nothing, nothing)
+def side(cells: Sequence[pa.Array], present: Bools) -> Image:
+    """The image of the rows that have one."""
+    there = pa.array(present)
+    return Image(present, [pc.if_else(there, cell, pa.scalar(None, cell.type)) for cell in cells], None)
+
+
+def decode_other(raw: pa.RecordBatch, _feed: Feed, _survey: Survey) -> pa.RecordBatch:
+    return messages.unchanged(raw, [Outcome(change.TOMBSTONE)] * raw.num_rows)
+
+
+LINES = MessageKernel("lines", FACTS, facts, merged, survey, routes, plan, decode, decode_other)
 
 
 def test_a_sixth_dialect_goes_through_the_whole_line(
@@ -103,11 +163,11 @@ def test_a_sixth_dialect_goes_through_the_whole_line(
 ) -> None:
     monkeypatch.setitem(config.SOURCE_MODELS, "lines", LinesSource)
     # Step 3: a line in the registry. Step 4, its cases, is this test.
-    monkeypatch.setitem(DIALECTS, "lines", base.MessageDialect("lines", survey, decode, decode_other))
-    told = [f"{n:020X},{rest}".encode() for n, rest in enumerate(("I,1,a", "I,2,b", "U,1,c", "D,2,b"), 1)]
-    values = [*told, b"12,I,3,x", f"{9:020X},I,,x".encode(), None]
-    messages = [Message("lines", b"", value, (), 1_700_000_000_000) for value in values]
-    produce(kafka.bootstrap, messages, partitions=1)
+    monkeypatch.setitem(DIALECTS, "lines", MessageDialect(LINES))
+    lines = [f"{n:020X},{rest}".encode() for n, rest in enumerate(("I,1,a", "I,2,b", "U,1,c", "D,2,b"), 1)]
+    values = [*lines, b"12,I,3,x", f"{9:020X},I,,x".encode(), None]
+    sent = [Message("lines", b"", value, (), 1_700_000_000_000) for value in values]
+    produce(kafka.bootstrap, sent, partitions=1)
     feed = message_feed("lines", "lines", kafka, ["lines"], monkeypatch, tables=[{"table": "dbo.t"}])
     run(spark, feed, window())
     assert [(row["id"], row["name"]) for row in rows(spark, "lake.lines.dbo_t")] == [(1, "c")]

@@ -1,4 +1,19 @@
-"""Golden cases, read by kernels: what `tests/unit/test_cases.py` says of the folders, without Spark."""
+"""Golden cases: each folder below tests/cases/<dialect>/ is one. Adding a case needs no code.
+
+* `input.jsonl`: raw records. Of a message: topic, key, value (text, or `key_hex`, `value_hex`), headers,
+  timestamp. Of a change table: its row; `0x...` in a binary column is hex.
+* `expected.jsonl`: for each of them, in their order, what the specification says that it becomes: the
+  members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
+  Decimals are text without trailing zeros, binary is `0x...`.
+* `contract.json`: the table's contract, where the messages do not have it.
+* `shape.json`: the columns of the change table, where the contract has others.
+* `feed.yaml`: members of the feed that differ from the default ones.
+* `schemas.json`: the Avro schemas that a registry has, by their ids.
+* `types.json`: Spark types of raw columns that differ from the contract's.
+* `order.json`: where the case is about order: the numbers of its changes, from 1, as the source has them.
+
+`<<x*1000>>` in a text stands for a thousand x.
+"""
 
 from __future__ import annotations
 

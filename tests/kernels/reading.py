@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -11,9 +11,14 @@ import pyarrow.compute as pc
 
 from changeledger.config import Feed
 from changeledger.contract import Contract
-from changeledger.kernels.interface import MessageKernel
+from changeledger.kernels.interface import Known, MessageKernel, Written
 
 NONE: Mapping[str, str] = MappingProxyType({})
+
+
+def with_values(raw: pa.RecordBatch, values: Sequence[bytes | None]) -> pa.RecordBatch:
+    at = raw.schema.get_field_index("value")
+    return raw.set_column(at, raw.schema.field(at), pa.array(values, pa.binary()))
 
 
 def records_of(kernel: MessageKernel, number: int, raw: pa.RecordBatch, survey: Any) -> pa.RecordBatch:
@@ -30,12 +35,13 @@ def read(
     surveyed: pa.RecordBatch | None = None,
 ) -> list[pa.RecordBatch]:
     """Decoded batches: of messages of no table, then of each table. `surveyed`: all of the window."""
-    survey = kernel.survey(kernel.facts(raw if surveyed is None else surveyed), feed, contracts, schemas)
+    found = kernel.facts(raw if surveyed is None else surveyed, schemas)
+    survey = kernel.survey(found, feed, Known(contracts, {}, schemas))
     others = raw.filter(kernel.routes(raw, survey).is_null())
     batches = [kernel.decode_other(others, feed, survey)]
     for number, one in enumerate(survey.tables):
         contract = contracts.get(one.table) or one.writer_schema
         assert contract is not None, "neither the messages nor a contract have the columns"
-        plan = kernel.plan(survey, number, feed, contract, "window")
+        plan = kernel.plan(survey, number, feed, Written(one.writer_schema or contract), contract, "window")
         batches.append(kernel.decode(records_of(kernel, number, raw, survey), plan))
     return batches

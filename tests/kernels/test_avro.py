@@ -63,7 +63,53 @@ def test_text_that_is_not_utf8_names_its_member() -> None:
         Schema(json.dumps(SCHEMA)).json(broken)
 
 
-@pytest.mark.parametrize("text", ["", "{}", '"int"', '{"type": "record", "name": "a"}', "[" * 100_000])
-def test_what_is_no_schema_of_a_record_cannot_be_used(text: str) -> None:
-    with pytest.raises(UnusableSchema):
-        Schema(text)
+def record(name: str = "r", **fields: Any) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+
+def nested(depth: int) -> Any:
+    return "int" if depth == 0 else {"type": "array", "items": nested(depth - 1)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ("", "no Avro schema"),
+        ("{", "no Avro schema"),
+        ("{}", "no Avro schema"),
+        ('"string"', "not of a record"),
+        ('{"type": "object"}', "'object' that it does not define"),
+        ('{"type": "record", "name": "a"}', "no Avro schema"),
+        ('syntax = "proto3";', "no Avro schema"),
+        (json.dumps(record(a="other.Type")), "'other.Type' that it does not define"),
+        (json.dumps(record(next=["null", "r"])), "r holds itself"),
+        (json.dumps(record(a={"type": "fixed", "name": "x"})), "no Avro schema"),
+        (json.dumps(record(a=record("x"), b=record("x"))), "x is defined twice"),
+        (json.dumps(record(a=nested(60))), "more than 50 deep"),
+        (json.dumps(record(a={"type": "enum", "name": "e", "symbols": ["a b"]})), "no names"),
+        (json.dumps({**record(), "fields": 1}), "no Avro schema"),
+        ("[" * 100_000, "no Avro schema"),
+    ],
+)
+def test_what_is_no_schema_of_a_record_says_why(schema: str, why: str) -> None:
+    with pytest.raises(UnusableSchema, match=why):
+        Schema(schema)
+
+
+def test_columns_have_the_names_that_they_are_given() -> None:
+    """Though Avro has names of its own, which know neither spaces nor cases."""
+    money = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
+    value = {**record("Value", **{"a b": "int", "A B": ["null", money]}), "namespace": "s.dbo.t"}
+    schema = Schema(json.dumps(record("Envelope", before=["null", value], after=["null", "s.dbo.t.Value"])))
+    after = schema.root.fields["after"]
+    assert list(after.fields) == ["a b", "A B"]
+    assert after.fields["A B"].properties["scale"] == 2
+    # `before` is absent; of `after` 1, and the bytes 04 63 in the second branch.
+    found = json.loads(schema.json(b"\0\2\2\2\4\x04\x63"))
+    assert found == {"before": None, "after": {"a b": 1, "A B": "BGM="}}
+
+
+def test_a_name_without_namespace_is_of_the_one_around_it() -> None:
+    inner = record("Inner", x="int")
+    outer = {**record("Outer", a=inner, b="Inner", c="n.s.Inner"), "namespace": "n.s"}
+    assert [node.name for node in Schema(json.dumps(outer)).root.fields.values()] == ["n.s.Inner"] * 3

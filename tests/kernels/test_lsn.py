@@ -16,6 +16,8 @@ FORMS = {
     "grouped": lambda digits: f"{digits[:8]}:{digits[8:16]}:{digits[16:]}",
     "prefixed": lambda digits: f"0x{digits}",
     "upper": lambda digits: f"{digits[:8]}:{digits[8:16]}:{digits[16:]}".upper(),
+    "bare upper": lambda digits: digits.upper(),
+    "prefixed upper": lambda digits: f"0X{digits.upper()}",
 }
 
 
@@ -34,11 +36,21 @@ def test_every_form_is_read(value: bytes, form: str) -> None:
         "", "80", "NULL", "0000002a-000003b0-0005", "0000002a:000003b0:000005", "0000002a:000003b0:00",
         "000zz02a:000003b0:0005", "0000002a000:03b0:0005", "0000002a000003b00005 ",
         "\u0660000002a000003b00005",
-        "0000002a:00:003b0:005", "00 00 02a000003b00005",
+        "0000002a:00:003b0:005", "00 00 02a000003b00005", "0x", "nothing", "0000:027:00000758:0003",
+        "0000002a:000003b0:00:5", "::::::::000003b0::0005", "0000002a000003b000",
+        "0x0000002a000003b000050", "0000002A000003B0000500",
     ],
 )  # fmt: skip
 def test_what_is_none_is_not_read(text: str) -> None:
     assert lsn.parse(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "absent"),
+    [("NULL", True), ("null", True), (None, True), ("", False), ("nothing", False), ("80", False)],
+)
+def test_what_is_absent_is_not_broken(text: str | None, *, absent: bool) -> None:
+    assert lsn.is_absent(text) is absent
 
 
 @given(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -49,6 +50,30 @@ def test_a_decimal_is_exact_or_none(number: Decimal) -> None:
     assert read("decimal(19,4)", f"{number:E}") == number
     fits = number == number.quantize(Decimal("0.01"))
     assert (read("decimal(19,2)", f"{number:f}") == number) is fits
+
+
+@pytest.mark.parametrize(("precision", "scale"), [(18, 3), (38, 10), (38, 38), (5, 0)])
+def test_a_decimal_in_any_notation_is_exact_or_none(precision: int, scale: int) -> None:
+    digits = ("0", "1", "-1.5", "12.50", "100", "0.001", "1.0005", ".5", "7.", "120.00", "49e0", "9" * 38)
+    exponents = ("", "E0", "E3", "e-3", "E-10", "E+37", "E-38", "E-400", "E-002", "E+005")
+    texts = [d + e for d in digits for e in exponents if not ("e" in d and e)]
+    texts += ["1.00000000000000000049E0", "1E-1000000000", "1E1000000000", "0E-1000000000", "1E-30000000"]
+    texts += ["1" * 2000, "0." + "1" * 2000, "1." + "0" * 300, "x", "1E", "E1", ""]
+    found = {text: read(f"decimal({precision},{scale})", text) for text in texts}
+    assert found == {text: exact(text, precision, scale) for text in texts}
+
+
+def exact(text: str, precision: int, scale: int) -> Decimal | None:
+    if len(text) > 1000 or re.search("[eE][+-]?[1-9][0-9]{2}", text):
+        return None
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return None
+    with localcontext(prec=500):
+        scaled = number.scaleb(scale)
+        fits = scaled == scaled.to_integral_value() and abs(scaled) < 10**precision
+        return number.quantize(Decimal(1).scaleb(-scale)) if fits else None
 
 
 @given(st.integers(-(2**64), 2**64))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from changeledger.dialects.registry import DIALECTS
+
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
 FACTS = "What confirms the wire facts"
@@ -27,6 +29,10 @@ def test_the_index_and_the_folders_agree() -> None:
         listed[dialect] = {n for n in names if not n.startswith("tests/")}
     there = {d.name: {c.name for c in d.iterdir()} for d in CASES.iterdir() if d.is_dir()}
     assert listed == {**there, "all": set()}
+
+
+def test_there_are_cases_of_every_dialect() -> None:
+    assert {folder.name for folder in CASES.iterdir() if folder.is_dir()} == set(DIALECTS)
 
 
 def test_each_wire_fact_says_what_confirms_it() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,15 +19,11 @@ from changeledger.decoding import reader, records
 from changeledger.decoding.pretty import drawn
 from changeledger.errors import ConfigError, ContractError
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 PROJECT = Path(__file__).parents[2]
 LSN = "0x0000002A000003B00005"
 
 
 def decode(
-    spark: SparkSession,
     dialect: str,
     told: Sequence[dict[str, Any] | str],
     *,
@@ -41,7 +37,7 @@ def decode(
     feed = reader.feed_of(dialect, read)
     if tables:
         feed = Feed.model_validate({**feed.model_dump(), "source": feed.source, "tables": tables})
-    return list(reader.results(spark, feed, read, stated))
+    return list(reader.results(feed, read, stated))
 
 
 def cdc_row(operation: int, seqval: int = 1, **cells: Any) -> dict[str, Any]:
@@ -54,13 +50,13 @@ def cdc_row(operation: int, seqval: int = 1, **cells: Any) -> dict[str, Any]:
     return {"table": "cdc.dbo_items_CT", "row": {**header, **cells}}
 
 
-def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first(spark: SparkSession) -> None:
+def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first() -> None:
     rows: list[Any] = [
         cdc_row(3, id=1, name="old", price="1.50"),
         cdc_row(1, 2, id=2, name=None, price="2.00"),
         cdc_row(4, id=1, name="new", price="1.50"),
     ]
-    update, delete = decode(spark, "sqlserver_cdc", rows)
+    update, delete = decode("sqlserver_cdc", rows)
     assert (update["record"], update["records"], update["operation"]) == (1, [1, 3], "update")
     assert update["before"] == {"id": "1", "name": "old", "price": "1.50"}
     assert update["changed"] == ["name"]
@@ -68,13 +64,13 @@ def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first(spark: SparkSess
     assert not {"records", "after"} & delete.keys()
 
 
-def test_a_contract_gives_types_key_and_the_tables_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_contract_gives_types_key_and_the_tables_name(tmp_path: Path) -> None:
     contract = tmp_path / "contract.yaml"
     contract.write_text(
         "table: dbo.items\nkey: [id]\ncolumns:\n- {name: id, type: int}\n"
         "- {name: name, type: nvarchar(20)}\n- {name: price, type: 'decimal(9,2)'}\n"
     )
-    (insert,) = decode(spark, "sqlserver_cdc", [cdc_row(2, id=1, name="a", price="1.5")], contract=contract)
+    (insert,) = decode("sqlserver_cdc", [cdc_row(2, id=1, name="a", price="1.5")], contract=contract)
     assert insert["table"] == "dbo.items"
     assert insert["key"] == {"id": 1}
     assert insert["after"] == {"id": 1, "name": "a", "price": "1.50"}
@@ -93,9 +89,9 @@ def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
     return file
 
 
-def test_a_cell_that_a_row_leaves_out_is_not_null(spark: SparkSession) -> None:
+def test_a_cell_that_a_row_leaves_out_is_not_null() -> None:
     rows = [cdc_row(2, 1, id=1, name=None, price="2"), cdc_row(2, 2, id=2, name="b"), cdc_row(2, 3, ID=3)]
-    whole, part, one = decode(spark, "sqlserver_cdc", rows)
+    whole, part, one = decode("sqlserver_cdc", rows)
     assert (whole["after"], "after_gaps" in whole) == ({"id": "1", "name": None, "price": "2"}, False)
     assert part["after_gaps"] == {"price": "not captured"}
     assert (one["after"]["id"], one["after_gaps"]) == ("3", {"name": "not captured", "price": "not captured"})
@@ -103,9 +99,7 @@ def test_a_cell_that_a_row_leaves_out_is_not_null(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("old", ["first", None])
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
-def test_a_large_value_set_to_null_is_no_contradiction(
-    spark: SparkSession, dialect: str, old: str | None
-) -> None:
+def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | None) -> None:
     """What SQL Server's page says of large objects: their old value is NULL, whatever it was."""
     before, after = {"id": 1, "note": old}, {"id": 1, "note": None}
     if dialect == "sqlserver_cdc":
@@ -113,7 +107,7 @@ def test_a_large_value_set_to_null_is_no_contradiction(
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "10", **after)]
     told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(spark, dialect, rows, tables=[told])
+    (found,) = decode(dialect, rows, tables=[told])
     assert (found["after"], found["changed"]) == ({"id": "1", "note": None}, ["note"])
     assert "after_gaps" not in found
     assert found.get("before_gaps") == (None if old else {"note": "unavailable"})
@@ -122,9 +116,7 @@ def test_a_large_value_set_to_null_is_no_contradiction(
 
 @pytest.mark.parametrize("old", ["first", None])
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
-def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(
-    spark: SparkSession, dialect: str, old: str | None
-) -> None:
+def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str, old: str | None) -> None:
     """A large object that an update leaves alone is NULL in both rows: where the first one has it, the mask
     should have its bit. (SQL Server's page on `cdc.<instance>_CT`, of operation 3 and large objects.)"""
     before, after = {"id": 1, "note": old, "name": "a"}, {"id": 1, "note": None, "name": "b"}
@@ -135,7 +127,7 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
     told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(spark, dialect, rows, tables=[told])
+    (found,) = decode(dialect, rows, tables=[told])
     assert found["after_gaps"] == {"note": "unavailable"}
     assert found["changed"] == ["name"]
     assert ("mask_disagrees" in found.get("flags", [])) is (old is not None)
@@ -146,28 +138,28 @@ def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
     return {"table": "dbo.items__ct", "row": {**{f"header__{n}": v for n, v in header.items()}, **cells}}
 
 
-def test_a_feed_says_which_columns_are_computed(spark: SparkSession) -> None:
+def test_a_feed_says_which_columns_are_computed() -> None:
     told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
-    (found,) = decode(spark, "qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[told])
+    (found,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[told])
     assert (found["after"], found["after_gaps"]) == ({"id": "1", "total": None}, {"total": "not captured"})
 
 
-def test_a_contract_is_of_its_own_table_alone(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:
     contract = stated(tmp_path, "dbo.items", "id int", "line int")
     other = {**cdc_row(2, 2, id=9), "table": "cdc.dbo_others_CT"}
-    insert, of_other = decode(spark, "sqlserver_cdc", [cdc_row(2, 1, id=1, line=2), other], contract=contract)
+    insert, of_other = decode("sqlserver_cdc", [cdc_row(2, 1, id=1, line=2), other], contract=contract)
     assert (insert["key"], insert["after"]) == ({"id": 1}, {"id": 1, "line": 2})
     assert (of_other["table"], of_other["after"]) == ("dbo.others", {"id": "9"})
     assert "key" not in of_other
     # The instance has a name of its own, and nothing else can be meant.
     alone = {**cdc_row(2, 1, id=1, line=2), "table": "cdc.second_try_CT"}
-    (meant,) = decode(spark, "sqlserver_cdc", [alone], contract=contract)
+    (meant,) = decode("sqlserver_cdc", [alone], contract=contract)
     assert meant["table"] == "dbo.items"
 
 
 @pytest.mark.parametrize("ordinals", [(" 1", " 2", " 3"), (" 4", " 5", " 6"), ("", "", "")])
 def test_bits_are_the_contracts_whatever_the_order_of_cells(
-    spark: SparkSession, tmp_path: Path, ordinals: tuple[str, str, str]
+    tmp_path: Path, ordinals: tuple[str, str, str]
 ) -> None:
     """Three header columns come first: `name` is the fifth column, bit 4."""
     names = ("id int", "name nvarchar(9)", "qty int")
@@ -178,19 +170,19 @@ def test_bits_are_the_contracts_whatever_the_order_of_cells(
         "header__change_mask": "10",
     }
     row = {"table": "items__ct", "row": {**header, "qty": 3, "name": "x", "id": 1}}
-    (update,) = decode(spark, "qlik_tables", [row], contract=contract)
+    (update,) = decode("qlik_tables", [row], contract=contract)
     assert (update["table"], update["changed"]) == ("dbo.items", ["name"])
 
 
-def test_a_feeds_tables_give_key_and_types(spark: SparkSession) -> None:
+def test_a_feeds_tables_give_key_and_types() -> None:
     told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "price", "type": "decimal(9,2)"}]}
     rows = [cdc_row(2, id=1, price="1.5"), {**cdc_row(2), "table": "cdc.dbo_others_CT"}]
-    insert, unlisted = decode(spark, "sqlserver_cdc", rows, tables=[told])
+    insert, unlisted = decode("sqlserver_cdc", rows, tables=[told])
     assert (insert["key"], insert["after"]["price"]) == ({"id": "1"}, "1.50")
     assert (unlisted["disposition"], unlisted["reason"]) == ("control", "table_not_in_feed")
 
 
-def test_a_contract_counts_before_what_messages_tell(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_contract_counts_before_what_messages_tell(tmp_path: Path) -> None:
     contract = stated(tmp_path, "dbo.t", "id bigint", "v uniqueidentifier")
     fields = [{"field": "id", "type": "string"}, {"field": "v", "type": "string"}]
     value = {
@@ -204,19 +196,18 @@ def test_a_contract_counts_before_what_messages_tell(spark: SparkSession, tmp_pa
             },
         },
     }  # fmt: skip
-    (insert,) = decode(spark, "debezium", [{"value": json.dumps(value)}], contract=contract)
+    (insert,) = decode("debezium", [{"value": json.dumps(value)}], contract=contract)
     assert insert["key"] == {"id": 1}
     assert insert["after"]["v"] == "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 
-def test_the_words_of_kcat(spark: SparkSession) -> None:
+def test_the_words_of_kcat() -> None:
     source = {"schema": "dbo", "table": "a.b", "ts_ms": 1786119900883}
     source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
     value = json.dumps({"before": None, "after": {"id": 1}, "op": "c", "source": source})
     place = {"topic": "s.dbo.a.b", "partition": 0, "ts": 1786119900883, "key": '{"id":1}'}
     headers = ["__debezium.oldkey", '{"id":0}', "empty", None]
     insert, tombstone = decode(
-        spark,
         "debezium",
         [
             {**place, "offset": 7, "payload": value, "headers": headers},
@@ -239,35 +230,32 @@ NO_MESSAGES = [
 ]
 
 
-def test_messages_that_kafka_cannot_have(spark: SparkSession) -> None:
+def test_messages_that_kafka_cannot_have() -> None:
     good = '{"value": "{}", "timestamp": 99999999999999999999, "value_hex": "0X7B7D"}'
-    *bad, read = decode(spark, "debezium", [*NO_MESSAGES, good])
+    *bad, read = decode("debezium", [*NO_MESSAGES, good])
     assert [one["reason"] for one in bad] == ["not_a_record"] * len(NO_MESSAGES)
     assert read["reason"] != "not_a_record"
 
 
-def test_bits_beyond_the_header_are_those_of_the_columns(spark: SparkSession) -> None:
+def test_bits_beyond_the_header_are_those_of_the_columns() -> None:
     """Three header columns: the mask of an update of the second column has bit 3 + 1."""
     header = {
         "header__change_seq": "20260807162500880000000000000000001",
         "header__change_oper": "U",
         "header__change_mask": "10",
     }
-    (update,) = decode(
-        spark, "qlik_tables", [{"table": "items__ct", "row": {**header, "id": 1, "name": "x"}}]
-    )
+    (update,) = decode("qlik_tables", [{"table": "items__ct", "row": {**header, "id": 1, "name": "x"}}])
     assert update["changed"] == ["name"]
     assert update["table"] == "items"
     assert update["flags"] == ["clock_suspect", "before_unknown"]
 
 
-def test_debezium_without_a_schema_is_text_with_the_key_of_the_message(spark: SparkSession) -> None:
+def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None:
     source = {"connector": "sqlserver", "schema": "dbo", "table": "t", "ts_ms": 1786119900883}
     source |= {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
     value = {"before": None, "after": {"id": 9007199254740993, "v": None}, "op": "c", "source": source}
     tombstone = {"topic": "t", "key": '{"id":9007199254740993}', "value": None}
     insert, control = decode(
-        spark,
         "debezium",
         [{"topic": "t", "key": '{"id":9007199254740993}', "value": json.dumps(value)}, tombstone],
     )
@@ -296,7 +284,7 @@ def ces_event(segments: list[str], operation: str = "INS") -> list[dict[str, Any
     return [{"topic": "ces", "key": "k", "value": json.dumps(event)} for event in events]
 
 
-def test_segments_in_any_order_are_one_change(spark: SparkSession) -> None:
+def test_segments_in_any_order_are_one_change() -> None:
     cols = [{"name": "id", "type": "int", "index": 0}, {"name": "v", "type": "varchar(9)", "index": 1}]
     source = {
         "db": "d",
@@ -307,10 +295,10 @@ def test_segments_in_any_order_are_one_change(spark: SparkSession) -> None:
     }
     data = json.dumps({"eventsource": source, "eventrow": {"old": "{}", "current": '{"id":"1","v":"a"}'}})
     first, second, last = ces_event([data[:50], data[50:90], data[90:]])
-    (insert,) = decode(spark, "ces", [last, first, second])
+    (insert,) = decode("ces", [last, first, second])
     assert (insert["record"], insert["records"]) == (1, [1, 2, 3])
     assert insert["after"] == {"id": 1, "v": "a"}
-    waits = decode(spark, "ces", [last, first])
+    waits = decode("ces", [last, first])
     assert [(w["record"], w["disposition"], w["reason"]) for w in waits] == [
         (1, "pending", "split_incomplete"),
         (2, "pending", "split_incomplete"),
@@ -327,7 +315,7 @@ def qlik_message(**headers: Any) -> dict[str, Any]:
     return {"topic": "dbo.t", "value": json.dumps({**message, "beforeData": None})}
 
 
-def test_a_qlik_message_alone_waits_for_what_tells_its_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_qlik_message_alone_waits_for_what_tells_its_columns(tmp_path: Path) -> None:
     """As docs/decode.md says."""
     with_id, without = qlik_message(externalSchemaId="t-1"), qlik_message()
     columns = {
@@ -337,37 +325,37 @@ def test_a_qlik_message_alone_waits_for_what_tells_its_columns(spark: SparkSessi
     }  # fmt: skip
     lineage = {"server": "s", "task": "t", "schema": "dbo", "table": "t", "tableVersion": 1}
     metadata = {"schemaId": "t-1", "lineage": lineage, "tableStructure": {"tableColumns": columns}}
-    (alone,) = decode(spark, "qlik_messages", [with_id])
+    (alone,) = decode("qlik_messages", [with_id])
     assert (alone["disposition"], alone["reason"]) == ("pending", "metadata_unknown")
-    told, _ = decode(spark, "qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
+    told, _ = decode("qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
     assert told["after"] == {"id": 1, "v": "a"}
     contract = stated(tmp_path, "dbo.t", "id int", "v nvarchar(9)")
-    waits, insert = decode(spark, "qlik_messages", [with_id, without], contract=contract)
+    waits, insert = decode("qlik_messages", [with_id, without], contract=contract)
     assert (waits["disposition"], insert["after"]) == ("pending", {"id": 1, "v": "a"})
 
 
-def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged(spark: SparkSession) -> None:
+def test_masks_of_a_whole_table_that_contradict_their_images_are_flagged() -> None:
     """Inserts of ten columns, whose masks leave some of them out in either byte order: the audit's rule
     `mask_agrees_with_images` stops a run that has one of them."""
     cells = {f"c{at}": "x" for at in range(2, 11)}
     rows: list[Any] = [cdc_row(2, at, id=at, **cells) for at in range(1, 5)]
     for row in rows:
         row["row"]["__$update_mask"] = "0x0101"
-    found = decode(spark, "sqlserver_cdc", rows)
+    found = decode("sqlserver_cdc", rows)
     assert [one["flags"] for one in found] == [["mask_disagrees"]] * 4
 
 
-def test_what_is_delivered_again_is_a_duplicate(spark: SparkSession) -> None:
+def test_what_is_delivered_again_is_a_duplicate() -> None:
     row = cdc_row(2, id=1, name="a")
-    first, again = decode(spark, "sqlserver_cdc", [row, row])
+    first, again = decode("sqlserver_cdc", [row, row])
     assert first["disposition"] == "change"
     assert (again["record"], again["disposition"], again["reason"]) == (2, "duplicate", "delivered_again")
 
 
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages", "qlik_tables", "sqlserver_cdc"])
-def test_lines_that_are_no_records_are_told_in_their_place(spark: SparkSession, dialect: str) -> None:
+def test_lines_that_are_no_records_are_told_in_their_place(dialect: str) -> None:
     lines: list[Any] = ["{", "[]", '"x"', '{"row": 1, "value": 1}', "[" * 5000]
-    found = decode(spark, dialect, lines)
+    found = decode(dialect, lines)
     assert [(f["record"], f["disposition"], f["reason"]) for f in found] == [
         (n, "quarantined", "not_a_record") for n in range(1, 6)
     ]
@@ -407,17 +395,65 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
     assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "ordinal", "1"] in lines
 
 
+def test_a_cell_with_half_of_a_character_is_no_record() -> None:
+    broken, good = decode("sqlserver_cdc", [cdc_row(2, 1, id="\ud800"), cdc_row(2, 2, id="2")])
+    assert (broken["reason"], good["after"]) == ("not_a_record", {"id": "2"})
+    assert "surrogates not allowed" in broken["detail"]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "committed_at"),
+    [
+        (1786119900883, "2026-08-07T16:25:00.883Z"),
+        ("1786119900883", "2026-08-07T16:25:00.883Z"),
+        ("2026-08-07 18:25:00.5+02:00", "2026-08-07T16:25:00.5Z"),
+        ("2026-08-07T16:25:00Z", "2026-08-07T16:25:00Z"),
+        (int("9" * 20), None),
+        ("yesterday", None),
+        ("9999-12-31T23:59:59-01:00", None),
+    ],
+)
+def test_the_time_of_a_message_is_text_or_milliseconds(
+    timestamp: str | int, committed_at: str | None
+) -> None:
+    """That of a message stands in where Debezium has none of the source."""
+    source = {"schema": "dbo", "table": "t", "ts_ms": 0, "commit_lsn": "0000002a:000003b0:0005"}
+    value = json.dumps({"op": "c", "before": None, "after": {"id": 1}, "source": source})
+    (found,) = decode("debezium", [{"value": value, "timestamp": timestamp}])
+    assert found["committed_at"] == (committed_at or "1970-01-01T00:00:00Z")
+
+
+def ran(home: Path, code: str, text: str) -> list[Any]:
+    """What a new process prints, as JSON, which finds no program and no installation."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], input=text, capture_output=True, text=True, check=False, timeout=300,
+        env={"PATH": "", "PYTHONPATH": str(PROJECT / "include"), "HOME": str(home)}, cwd=home,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+DECODE = "from changeledger.cli import main; main(['decode', '--dialect', 'sqlserver_cdc'])"
+
+
 def test_the_command_reads_standard_input_and_needs_nothing_beside(tmp_path: Path) -> None:
     row = json.dumps(cdc_row(2, id=1, name="ä\u0000b"))
-    ran = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "sqlserver_cdc"],
-        input=f"{row}\n\n{row[:-1]}\n", capture_output=True, text=True, check=True, timeout=300,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "include"), "HOME": str(tmp_path)},
-        cwd=tmp_path,
-    )  # fmt: skip
-    insert, broken = map(json.loads, ran.stdout.splitlines())
+    insert, broken = ran(tmp_path, DECODE, f"{row}\n\n{row[:-1]}\n")
     assert insert["after"] == {"id": "1", "name": "ä\u0000b"}
     assert (broken["record"], broken["reason"]) == (2, "not_a_record")
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+def test_the_command_imports_nothing_that_takes_long(tmp_path: Path) -> None:
+    slow = {"pyspark", "sqlalchemy", "pandas", "confluent_kafka", "great_expectations"}
+    code = f"{DECODE}; import json, sys; print(json.dumps(sorted({slow!r} & sys.modules.keys())))"
+    insert, imported = ran(tmp_path, code, json.dumps(cdc_row(2, id=1)))
+    assert (insert["operation"], imported) == ("insert", [])
+
+
+def test_pandas_is_there_for_whoever_needs_it(tmp_path: Path) -> None:
+    code = f"{DECODE}; import pyarrow as pa; print(pa.array([1]).to_pandas().to_json())"
+    assert ran(tmp_path, code, "") == [{"0": 1}]
 
 
 def test_a_feed_of_another_dialect_is_refused(tmp_path: Path) -> None:

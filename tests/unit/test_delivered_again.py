@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pyspark.sql import SparkSession
-
 from changeledger.decoding import reader, records
 
 
@@ -29,29 +27,29 @@ def change(operation: str, sequence: int | None, position: str | None) -> dict[s
     return {"headers": headers, "data": {"id": 1}}
 
 
-def fates(spark: SparkSession, *told: dict[str, Any]) -> list[str]:
+def fates(*told: dict[str, Any]) -> list[str]:
     lines = [json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *told)]
     read = records.messages(lines)
-    found = reader.results(spark, reader.feed_of("qlik_messages", read), read, {})
+    found = reader.results(reader.feed_of("qlik_messages", read), read, {})
     return [result["disposition"] for result in found][1:]
 
 
-def test_at_a_position_of_the_source_the_same_words_are_one_change(spark: SparkSession) -> None:
+def test_at_a_position_of_the_source_the_same_words_are_one_change() -> None:
     for position in (None, "mysql-bin.000001:4", "0000002a:000003b0:0005"):
         again = [change("INSERT", 1, position), change("INSERT", 1, position), change("INSERT", 2, position)]
-        assert fates(spark, *again) == ["change", "duplicate", "change"]
+        assert fates(*again) == ["change", "duplicate", "change"]
 
 
-def test_rows_of_a_full_load_have_none(spark: SparkSession) -> None:
+def test_rows_of_a_full_load_have_none() -> None:
     row = change("REFRESH", None, None)
-    assert fates(spark, row, row) == ["change", "change"]
+    assert fates(row, row) == ["change", "change"]
 
 
-def test_rows_of_a_snapshot_without_a_key_may_be_equal(spark: SparkSession) -> None:
+def test_rows_of_a_snapshot_without_a_key_may_be_equal() -> None:
     """All of them stand at the snapshot's position, and a heap may hold a row twice."""
     source = {"schema": "dbo", "table": "heap", "snapshot": "true", "ts_ms": 1786119900883}
     source["commit_lsn"] = "0000002a:000003b0:0005"
     row = json.dumps({"value": json.dumps({"op": "r", "after": {"a": "x"}, "source": source})})
     read = records.messages([row, row])
-    found = reader.results(spark, reader.feed_of("debezium", read), read, {})
+    found = reader.results(reader.feed_of("debezium", read), read, {})
     assert [result["disposition"] for result in found] == ["change", "change"]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from random import Random
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.corrupting import corrupted
@@ -21,9 +21,6 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import Message as Sent
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.tables import ORDERS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SPOILT = 250
 
@@ -58,11 +55,11 @@ def contract() -> Contract:
 
 
 def results(
-    spark: SparkSession, dialect: str, values: list[Sent], schemas: Mapping[str, str] = MappingProxyType({})
+    dialect: str, values: list[Sent], schemas: Mapping[str, str] = MappingProxyType({})
 ) -> list[dict[str, Any]]:
     messages = [Message(m.topic, 0, at, None, m.key, m.value, []) for at, m in enumerate(values)]
     stated = {} if dialect == "qlik_messages" else {ORDERS.full_name: contract()}
-    return list(reader.results(spark, reader.feed_of(dialect, messages), messages, stated, lambda _: schemas))
+    return list(reader.results(reader.feed_of(dialect, messages), messages, stated, lambda _: schemas))
 
 
 def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
@@ -80,26 +77,24 @@ DIALECTS = pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages
 
 @DIALECTS
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spoilt_messages_are_accounted_for_and_hurt_nobody(
-    spark: SparkSession, dialect: str, seed: int
-) -> None:
+def test_spoilt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     good = told(dialect, simulate(seed, 12))
     # A segment told again in other words spoils its event, by rule: so the good events have none.
     again = told(dialect, simulate(seed, 12), split_at=700)
     data = [m for m in again if is_data(m)]
-    assert len(reasons_among(spark, dialect, f"{dialect} {seed}", good, data)) >= 5
+    assert len(reasons_among(dialect, f"{dialect} {seed}", good, data)) >= 5
 
 
 @DIALECTS
-def test_spoilt_avro_is_accounted_for_and_hurts_nobody(spark: SparkSession, dialect: str) -> None:
+def test_spoilt_avro_is_accounted_for_and_hurts_nobody(dialect: str) -> None:
     registry = SchemaRegistry()
     in_json = told(dialect, simulate(3, 12), schemas=True)
     good = in_avro(dialect, in_json, registry)
     data = [binary for text, binary in zip(in_json, good, strict=True) if is_data(text)]
-    assert len(reasons_among(spark, dialect, f"{dialect} in Avro", good, data, registry.schemas)) >= 3
+    assert len(reasons_among(dialect, f"{dialect} in Avro", good, data, registry.schemas)) >= 3
 
 
-def test_segments_that_are_lost_keep_their_own_event_alone(spark: SparkSession) -> None:
+def test_segments_that_are_lost_keep_their_own_event_alone() -> None:
     whole = told("ces", simulate(4, 12), split_at=700)
     left, torn = lose_segments(whole, 5, Random(4))
     assert len(whole) == len(left) + 5
@@ -108,11 +103,11 @@ def test_segments_that_are_lost_keep_their_own_event_alone(spark: SparkSession) 
         kept = [r for r in results if r["disposition"] == "change"]
         return {values[r["record"] - 1]: {n: r[n] for n in r if n not in {"record", "records"}} for r in kept}
 
-    found = results(spark, "ces", left)
+    found = results("ces", left)
     waits = {left[r["record"] - 1] for r in found if r.get("reason") == "split_incomplete"}
     assert waits == set(torn)
     assert {r["disposition"] for r in found} == {"change", "pending"}
-    of_whole = changes(results(spark, "ces", whole), whole)
+    of_whole = changes(results("ces", whole), whole)
     assert len(of_whole) > 20
     gone = of_whole.keys() - changes(found, left).keys()
     assert len(gone) == 5
@@ -125,7 +120,6 @@ def is_data(message: Sent) -> bool:
 
 
 def reasons_among(
-    spark: SparkSession,
     dialect: str,
     seed: str,
     good: list[Sent],
@@ -135,8 +129,8 @@ def reasons_among(
     """The reasons why some of `data`, spoilt and told behind `good`, could not be read."""
     rng = Random(seed)
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
-    alone = [of_the_table(r) for r in results(spark, dialect, good, schemas)]
-    mixed = results(spark, dialect, [*good, *bad], schemas)
+    alone = [of_the_table(r) for r in results(dialect, good, schemas)]
+    mixed = results(dialect, [*good, *bad], schemas)
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
     beside = [of_the_table(r) for r in mixed if r["record"] <= len(good)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from tests.unit.test_thesis import row_lines
@@ -14,9 +14,6 @@ from changeledger.decoding import reader, records
 from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SPOILT = 250
 Line = dict[str, Any]
@@ -73,20 +70,20 @@ def contract(dialect: str) -> Contract:
     )
 
 
-def results(spark: SparkSession, dialect: str, lines: list[Line]) -> list[dict[str, Any]]:
+def results(dialect: str, lines: list[Line]) -> list[dict[str, Any]]:
     read = records.rows([json.dumps(line) for line in lines])
     stated = {ORDERS.full_name: contract(dialect)}
-    return list(reader.results(spark, reader.feed_of(dialect, read), read, stated))
+    return list(reader.results(reader.feed_of(dialect, read), read, stated))
 
 
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spoilt_rows_are_accounted_for_and_hurt_nobody(spark: SparkSession, dialect: str, seed: int) -> None:
+def test_spoilt_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     rng = Random(f"{dialect} {seed}")
     good = told(dialect, simulate(seed, 40))
     bad = [spoilt(rng, elsewhere(line)) for line in rng.choices(good, k=SPOILT)]
-    alone = results(spark, dialect, good)
-    mixed = results(spark, dialect, [*good, *bad])
+    alone = results(dialect, good)
+    mixed = results(dialect, [*good, *bad])
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
     assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
     assert [r for r in mixed if r["record"] <= len(good)] == alone

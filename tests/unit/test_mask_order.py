@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from changeledger.config import ByteOrder, Feed
 from changeledger.contract import Column, Contract
 from changeledger.dialects.qlik_tables import QLIK_TABLES
+from changeledger.kernels.interface import Written
+from changeledger.kernels.rows import Here
 from changeledger.mask_order import Evidence, Reading, settle
-from changeledger.stages.mask_orders import settled_alone
+from changeledger.stages.mask_reading import settled_alone
+from changeledger.stages.reading import of_change_table
 
 NOTHING = Evidence()
 
@@ -129,7 +132,7 @@ def test_evidence_adds_up() -> None:
 @pytest.mark.parametrize("columns", [0, 1, 8])
 @pytest.mark.parametrize(("setting", "order"), [("auto", "big"), ("big", "big"), ("little", "little")])
 def test_a_table_of_one_byte_is_read_as_stated_without_a_look_at_its_records(
-    spark: SparkSession, columns: int, setting: str, order: str
+    columns: int, setting: str, order: str
 ) -> None:
     feed = Feed.model_validate(
         {
@@ -137,10 +140,8 @@ def test_a_table_of_one_byte_is_read_as_stated_without_a_look_at_its_records(
             "source": {}, "tables": [{"table": "dbo.items"}], "mask_order": setting,
         }
     )  # fmt: skip
-    told = tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, columns + 1))
-    shape = Contract(table="dbo.items", columns=told)
-    nothing = spark.createDataFrame([], "nothing int")
-    assert settled_alone(QLIK_TABLES, feed, shape, nothing) == (
-        shape.model_copy(update={"mask_order": order}),
-        None,
-    )
+    captured = tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, columns + 1))
+    written = Contract(table="dbo.items", columns=captured)
+    unreadable = Here(pa.table({"nothing": pa.array([1])}))
+    records = of_change_table(QLIK_TABLES.kernel, "dbo.items", written, unreadable, feed, "window")
+    assert settled_alone(records, written) == Written(written.model_copy(update={"mask_order": order}))

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -32,9 +32,6 @@ from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.tables import Table
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Lines = list[dict[str, Any]]
 Place = tuple[str, str, str, str]
@@ -174,7 +171,7 @@ def contract(table: Table) -> Contract:
     )
 
 
-def decoded(spark: SparkSession, log: Log, told: Told) -> list[dict[str, Any]]:
+def decoded(log: Log, told: Told) -> list[dict[str, Any]]:
     lines = [json.dumps(line) for line in told.lines]
     on_kafka = reader.is_on_kafka(told.dialect)
     read = records.messages(lines) if on_kafka else records.rows(lines)
@@ -183,7 +180,7 @@ def decoded(spark: SparkSession, log: Log, told: Told) -> list[dict[str, Any]]:
         prefix = next(iter(told.lines[0]["row"])).removesuffix("change_seq")
         feed = feed.model_copy(update={"source": feed.source.model_copy(update={"header_prefix": prefix})})
     stated = {} if on_kafka else {t.full_name: contract(t) for t in log.tables}
-    return list(reader.results(spark, feed, read, stated))
+    return list(reader.results(feed, read, stated))
 
 
 def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
@@ -264,10 +261,10 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
 # A failing log is small as it is: to look for a smaller one would take minutes.
 @settings(max_examples=3, deadline=None, derandomize=True, phases=[Phase.generate])
 @given(how=any_settings)
-def test_any_log_in_any_dialect_is_the_same_changes(spark: SparkSession, how: Settings) -> None:
+def test_any_log_in_any_dialect_is_the_same_changes(how: Settings) -> None:
     log = simulate(how.seed, how.transactions)
     for one in tellings(log, how):
-        found = decoded(spark, log, one)
+        found = decoded(log, one)
         numbers = sorted(n for f in found for n in f.get("records", [f["record"]]))
         assert numbers == list(range(1, len(one.lines) + 1)), "each record has one result"
         others = {f["disposition"] for f in found} - {"change"}
@@ -316,13 +313,13 @@ def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Mess
 
 
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages"])
-def test_a_log_in_avro_is_the_same_changes_as_in_json(spark: SparkSession, dialect: str) -> None:
+def test_a_log_in_avro_is_the_same_changes_as_in_json(dialect: str) -> None:
     log, registry = simulate(11, 3), SchemaRegistry()
 
     def read(told: list[Message]) -> list[dict[str, Any]]:
         lines = records.messages([json.dumps(line) for line in binary_lines(told)])
         feed = reader.feed_of(dialect, lines)
-        return list(reader.results(spark, feed, lines, {}, lambda _: registry.schemas))
+        return list(reader.results(feed, lines, {}, lambda _: registry.schemas))
 
     in_json, in_avro = map(read, in_both(dialect, log, registry))
     assert in_avro == in_json

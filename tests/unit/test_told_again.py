@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from tests.ledgers import published_of
 from tests.released import release
 
 from changeledger import change
@@ -14,7 +15,7 @@ from changeledger.config import Feed, Settings
 from changeledger.contract import Column, Contract, TableNames
 from changeledger.databases import KEPT, NEEDED, Database
 from changeledger.errors import ConfigError, PublishedDrifts
-from changeledger.reconcile import history, told_again
+from changeledger.reconcile import told_again
 from changeledger.stages import proofs, verify
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore
@@ -49,50 +50,53 @@ TOLD: tuple[tuple[int, str, int | None, str | None], ...] = (
 )
 
 
-def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
-    columns = change.ledger_columns(CONTRACT)
-    rows = []
+def rows(run: str = "run") -> list[dict[str, Any]]:
+    """Of the ledger."""
+    found = []
     for at, (key, operation, a, b) in enumerate(TOLD):
         side = "before" if operation == "delete" else "after"
         unknown = b == "?"
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "change_id": f"c{at}", "operation": operation, "key": (key,),
             side: (key, a, None if unknown else b),
             f"{side}_gaps": {"b": change.UNAVAILABLE} if unknown else None,
             "sort_key": at.to_bytes(4), "commit_lsn": at.to_bytes(10),
             "committed_at": AT + timedelta(seconds=at), "record": ("topic", 0, at, None), "run_id": run,
         }  # fmt: skip
-        rows.append(tuple(told.get(name) for name, _ in columns))
-    return spark.createDataFrame(rows, ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns))
+        found.append(row)
+    return found
 
 
-def intervals(spark: SparkSession, run: str = "run") -> DataFrame:
-    return history.intervals(history.effects(ledger(spark), CONTRACT), CONTRACT, run)
+def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
+    columns = change.ledger_columns(CONTRACT)
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name, _ in columns) for row in rows(run)],
+        ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns),
+    )
 
 
 def test_against_the_version_before(spark: SparkSession) -> None:
-    rows = told_again.judged(intervals(spark), ledger(spark), CONTRACT, ["run"]).collect()
-    found = {row["key"]: (row["verdict"], row["change_id"]) for row in rows}
+    history = published_of(spark, rows(), CONTRACT).history
+    judged = told_again.judged(history, ledger(spark), CONTRACT, ["run"]).collect()
+    found = {row["key"]: (row["verdict"], row["change_id"]) for row in judged}
     # 4 is new to the feed: there is nothing to hold it against. What was not known before cannot differ.
     assert found == {
         '{"id":1}': ("equal", "c0"), '{"id":2}': ("differs", "c1"), '{"id":3}': ("missing", "c3"),
         '{"id":5}': ("equal", "c4"), '{"id":6}': ("equal", "c6"),
     }  # fmt: skip
-    (cells,) = [row["cells"] for row in rows if row["cells"] is not None]
+    (cells,) = [row["cells"] for row in judged if row["cells"] is not None]
     assert [tuple(cell) for cell in cells] == [("a", "2", "1"), ("b", "NULL", "x")]
-    assert told_again.judged(intervals(spark), ledger(spark), CONTRACT, ["another run"]).isEmpty()
+    assert told_again.judged(history, ledger(spark), CONTRACT, ["another run"]).isEmpty()
 
 
 def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     """A release as the five stages would leave it."""
     control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
     lake.create_namespace(spark, feed.namespace)
-    made = intervals(spark, window.id).persist()
-    alive = made.where(made["_valid_to"].isNull() & ~made["_is_deleted"])
-    current = alive.select(*(name for name, _ in change.current_columns(CONTRACT)))
+    made = published_of(spark, rows(window.id), CONTRACT, window.id)
     snapshots = {
-        name: lake.put(rows, name)
-        for name, rows in zip(names, (current, made, ledger(spark, window.id)), strict=True)
+        name: lake.put(table, name)
+        for name, table in zip(names, (made.current, made.history, ledger(spark, window.id)), strict=True)
     }
     counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})

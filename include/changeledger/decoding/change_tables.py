@@ -1,7 +1,7 @@
-"""Rows of change tables as they were told, cell by cell: which table's they are, and its columns.
+"""Rows of change tables, cell by cell: which table's they are, and its columns.
 
-A cell that a row does not tell is not NULL. So rows that tell the same columns stand in one frame, as if read
-from a table that has these alone; what the others of the table tell is not captured in them.
+A cell that a row does not have is not NULL. So rows that have the same columns are read together, as if from
+a table that has these alone; what the others of the table have is not captured in them.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import pyarrow as pa
 
-from changeledger.change import RECORD_TYPE, quoted
 from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract
 from changeledger.decoding.records import NO_TABLE, Row, is_bytes
-from changeledger.dialects.base import TableDialect, Told
-from changeledger.dialects.table_rows import stored_names
-from changeledger.stages import mask_orders, reading
+from changeledger.decoding.results import WINDOW
+from changeledger.dialects.base import TableDialect
+from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.interface import Written
+from changeledger.kernels.rows import Here
+from changeledger.kernels.tables.rows import stored_names
+from changeledger.stages import reading
+from changeledger.stages.mask_reading import settled_alone
 
 # Number and cells of a row.
 Numbered = tuple[int, Row]
@@ -31,7 +33,7 @@ class ChangeTable(NamedTuple):
 
     table: str
     rows: Sequence[Numbered]
-    # Lower-case name to name, in the order of the row that tells most.
+    # Lower-case name to name, in the order of the row that has most.
     names: Mapping[str, str]
     # Those of the dialect's own.
     header: frozenset[str]
@@ -39,8 +41,8 @@ class ChangeTable(NamedTuple):
     contract: Contract | None
     config: TableConfig
 
-    def shape(self, told: frozenset[str], *, counts_header: bool) -> Contract:
-        """The columns of rows that tell `told`, and the key's, with their places in a mask."""
+    def columns(self, there: frozenset[str], *, counts_header: bool) -> Contract:
+        """The columns of rows that have `there`, and the key's, with their places in a mask."""
         before = len(self.header) if counts_header else 0
         known = {} if self.contract is None else {c.name.lower(): c for c in self.contract.columns}
         if any(c.ordinal == 1 for c in known.values()):
@@ -48,12 +50,12 @@ class ChangeTable(NamedTuple):
         last = max((c.ordinal for c in known.values()), default=before)
         others = [name for name in self.names if name not in known and name not in self.header]
         found = [
-            *(column for name, column in known.items() if name in told or column.key_position),
-            *(self._told(name, at) for at, name in enumerate(others, last + 1) if name in told),
+            *(column for name, column in known.items() if name in there or column.key_position),
+            *(self._column(name, at) for at, name in enumerate(others, last + 1) if name in there),
         ]
         return Contract(table=self.table, columns=tuple(found))
 
-    def _told(self, name: str, ordinal: int) -> Column:
+    def _column(self, name: str, ordinal: int) -> Column:
         """A column as the feed states it, else as text."""
         types = {c.name.lower(): c.type for c in self.config.stated}
         places = {key.lower(): at for at, key in enumerate(self.config.key, 1)}
@@ -65,7 +67,7 @@ class ChangeTable(NamedTuple):
         )
 
     def groups(self) -> Iterator[tuple[frozenset[str], list[Numbered]]]:
-        """The rows by the columns that they tell, those that tell most first."""
+        """The rows by the columns that they have, those that have most first."""
         by_columns: dict[frozenset[str], list[Numbered]] = {}
         for numbered in self.rows:
             by_columns.setdefault(frozenset(map(str.lower, numbered[1].cells)), []).append(numbered)
@@ -94,7 +96,7 @@ def change_tables(
                 names.setdefault(cell.lower(), cell)
         config = config or TableConfig.model_construct(table=table)
         table = config.table if contract is None else contract.table
-        header = frozenset(n for n, told in names.items() if dialect.is_header(told, feed))
+        header = frozenset(lower for lower, name in names.items() if dialect.is_header(name, feed))
         found.append(ChangeTable(table, of_table, names, header, contract, config))
     return found, others
 
@@ -129,61 +131,53 @@ def _same_but_for_the_schema(one: str, other: str) -> bool:
     return name == other_name and not (schema and other_schema)
 
 
-def inputs(
-    spark: SparkSession, dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]
-) -> list[reading.Input]:
+def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> list[reading.Input]:
     """The tables' rows decoded. The rows of a table prove the byte order of its masks together."""
     counts = dialect.masks_count_header
-    told, settled, stated = [], {}, {}
+    records, settled, stated = [], {}, {}
     for table in tables:
-        everything = table.shape(frozenset(table.names), counts_header=counts)
-        together = _frame(spark, table, table.names, table.rows)
-        settled[table.table] = mask_orders.settled_alone(dialect, feed, everything, together)
+        whole = table.columns(frozenset(table.names), counts_header=counts)
+        together = _records(dialect, feed, table, whole, table.rows)
+        settled[table.table] = settled_alone(together, whole)
         if table.contract is not None:
             stated[table.table] = table.contract
-        for columns, rows in table.groups():
-            names = {name: table.names[name] for name in table.names if name in columns}
-            shape = table.shape(columns, counts_header=counts)
-            told.append(Told(table.table, shape, _frame(spark, table, names, rows)))
-    return reading.inputs(dialect, feed, told, reading.Known(stated, partial(_settled, settled)))
+        for names, rows in table.groups():
+            written = table.columns(names, counts_header=counts)
+            records.append(_records(dialect, feed, table, written, rows, names))
+    return reading.inputs(records, reading.Known(stated, partial(_settled, settled)))
 
 
-def _settled(
-    settled: Mapping[str, tuple[Contract, str | None]], shape: Contract, _records: DataFrame
-) -> tuple[Contract, str | None]:
-    of_table, why_not = settled[shape.table]
-    return shape.model_copy(update={"mask_order": of_table.mask_order}), why_not
+def _settled(settled: Mapping[str, Written], _records: reading.Records, written: Contract) -> Written:
+    of_table = settled[written.table]
+    order = of_table.writer_schema.mask_order
+    return of_table._replace(writer_schema=written.model_copy(update={"mask_order": order}))
 
 
-def _frame(
-    spark: SparkSession, table: ChangeTable, names: Mapping[str, str], rows: Sequence[Numbered]
-) -> DataFrame:
+def _records(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
+    dialect: TableDialect,
+    feed: Feed,
+    table: ChangeTable,
+    written: Contract,
+    rows: Sequence[Numbered],
+    names: frozenset[str] | None = None,
+) -> reading.Records:
+    """Rows read with all columns of their table, or with those of these `names`."""
+    raw = _batch(table, [name for name in table.names if names is None or name in names], rows)
+    return reading.of_change_table(dialect.kernel, table.table, written, Here.of(raw), feed, WINDOW)
+
+
+def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -> pa.RecordBatch:
     """Cells as text, for the contract to read; header columns that hold bytes as those."""
-    cells = [{name.lower(): cell for name, cell in row.cells.items()} for _, row in rows]
+    by_row = [{name.lower(): cell for name, cell in row.cells.items()} for _, row in rows]
+    cells = {table.names[name]: _cells(table, name, [row.get(name) for row in by_row]) for name in names}
+    stored = stored_names(pa.schema([(name, values.type) for name, values in cells.items()]), {})
+    record = [{"source": table.table, "offset": n} for n, _ in rows]
+    columns = [pa.array(record, RECORD), *cells.values()]
+    return pa.RecordBatch.from_arrays(columns, ["record", *stored])
 
-    def is_binary(name: str) -> bool:
-        told = [row[name] for row in cells if row.get(name) is not None]
-        return name in table.header and bool(told) and all(is_bytes(cell or "") for cell in told)
 
-    binary = {name for name in names if is_binary(name)}
-    kinds = [(names[name], "binary" if name in binary else "string") for name in names]
-    kept = stored_names(kinds, {})
-    fields = [
-        T.StructField(name, T.BinaryType() if kind == "binary" else T.StringType())
-        for name, (_, kind) in zip(kept, kinds, strict=True)
-    ]
-
-    def value(name: str, cell: str | None) -> str | bytes | None:
-        return bytes.fromhex(cell[2:]) if cell is not None and name in binary else cell
-
-    data = [
-        (n, *(value(name, row.get(name)) for name in names)) for (n, _), row in zip(rows, cells, strict=True)
-    ]
-    frame = spark.createDataFrame(data, T.StructType([T.StructField("record", T.LongType()), *fields]))
-    place = F.struct(
-        F.lit(table.table).alias("source"),
-        F.lit(None).alias("partition"),
-        F.col("record").alias("offset"),
-        F.lit(None).alias("row"),
-    )
-    return frame.select(place.cast(RECORD_TYPE).alias("record"), *(F.col(quoted(name)) for name in kept))
+def _cells(table: ChangeTable, name: str, cells: Sequence[str | None]) -> pa.Array:
+    known = [cell for cell in cells if cell is not None]
+    if name in table.header and known and all(map(is_bytes, known)):
+        return pa.array([None if cell is None else bytes.fromhex(cell[2:]) for cell in cells], pa.binary())
+    return pa.array(cells, pa.string())

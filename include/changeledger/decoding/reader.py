@@ -1,21 +1,14 @@
-"""Reads raw records with their dialect's decoder and tells what became of each."""
+"""Reads raw records with their dialect's kernels, and says what became of each."""
 
 from __future__ import annotations
 
-import math
 import os
-import struct
-from collections import defaultdict
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
-from pyspark.sql import Row as SparkRow
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import numpy as np
+import pyarrow as pa
 
 from changeledger import change
 from changeledger.config import (
@@ -29,36 +22,29 @@ from changeledger.config import (
 from changeledger.contract import Contract
 from changeledger.decoding import change_tables
 from changeledger.decoding.records import Message, Row, Unreadable
-from changeledger.dialects.avro_frames import schema_ids
-from changeledger.dialects.base import WHOLE, Dialect, Known, MessageDialect, TableDialect, Told, ends
+from changeledger.decoding.results import WINDOW, Numbers, Result, of_input
+from changeledger.dialects.base import MessageDialect, TableDialect
 from changeledger.dialects.registry import DIALECTS
-from changeledger.plans import Keep, at_hand
-from changeledger.reconcile import duplicates
-from changeledger.stages import mask_orders, reading
-from changeledger.storage.schema_registry import SchemaRegistry
+from changeledger.kernels import avro
+from changeledger.kernels import interface as kernels
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.rows import Here, together
+from changeledger.kernels.samples import Sample
+from changeledger.kernels.tables import instants
+from changeledger.stages import reading
+from changeledger.stages.mask_reading import settled_alone
 
-Result = dict[str, Any]
 Schemas = Callable[[Iterable[str]], Mapping[str, str]]
-# What was read, and the number of each record by the place that the decoded rows have of it.
-_Read = tuple[list[reading.Input], Mapping[Any, int]]
+# What was read, and how the number of a record is found.
+_Read = tuple[list[reading.Input], Numbers]
 
-_MESSAGE = (
-    "topic string, partition int, offset bigint, timestamp string, key binary, value binary, "
-    "headers array<struct<key:string,value:binary>>"
-)
 _NO_RECORD = "not_a_record"
-# The end of the year 9999.
-_LAST_MILLIS = 253_402_300_799_999
-# What a result says of a change, in this order.
-_SAID = (
-    "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
-    "commit_lsn", "change_lsn", "ordinal", "sort_key", "committed_at", "transaction_id", "flags",
-)  # fmt: skip
-_COLUMNS = ("record", "disposition", "reason", "detail", "part", "pair_key", "paired_record")
+# Enough for the year 9999.
+_MILLIS = re.compile(r"[0-9]{1,15}\Z")
 
 
 class AnyTable(Feed):
-    """The feed of records whose feed file nobody gave: every table that they tell is one of its own."""
+    """The feed of records whose feed file nobody gave: every table that they name is one of its own."""
 
     tables: tuple[TableConfig, ...] = ()
 
@@ -89,6 +75,9 @@ def schemas_of(feed: Feed) -> Schemas:
     """The registry that the feed's connection names, where that connection is at hand; else no schemas."""
     if connection_variable(feed.connection) not in os.environ:
         return lambda _: {}
+    # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry at hand.
+    from changeledger.storage.schema_registry import SchemaRegistry  # noqa: PLC0415
+
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
 
     def known(ids: Iterable[str]) -> Mapping[str, str]:
@@ -99,7 +88,6 @@ def schemas_of(feed: Feed) -> Schemas:
 
 
 def results(
-    spark: SparkSession,
     feed: Feed,
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
@@ -108,7 +96,7 @@ def results(
     """What became of the records, in their order; `record` is a record's number, from 1.
 
     `schemas` gives the Avro schemas of ids, as far as they are known.
-    A change that several records tell comes once, in the place of the first, with all of them in `records`.
+    A change that several records make comes once, in the place of the first, with all of them in `records`.
     """
     dialect = DIALECTS[feed.dialect]
     found: list[Result] = [
@@ -119,14 +107,13 @@ def results(
     if len(found) < len(records):
         if isinstance(dialect, MessageDialect):
             messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
-            inputs, number = _messages(spark, dialect, stating(feed, contracts), messages, schemas)
+            inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas)
         else:
             rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
-            (inputs, number), unlisted = _rows(spark, dialect, feed, rows, contracts)
+            (inputs, number), unlisted = _rows(dialect, feed, rows, contracts)
             found += unlisted
-        with at_hand() as keep:
-            for one in inputs:
-                found += _of_input(dialect, feed, one, number, keep)
+        for one in inputs:
+            found += of_input(feed, one, number)
     return iter(sorted(found, key=lambda result: result["record"]))
 
 
@@ -149,43 +136,60 @@ def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
 
 
 def _messages(
-    spark: SparkSession,
-    dialect: MessageDialect,
-    feed: Feed,
-    messages: Sequence[tuple[int, Message]],
-    schemas: Schemas,
+    dialect: MessageDialect, feed: Feed, messages: Sequence[tuple[int, Message]], schemas: Schemas
 ) -> _Read:
-    rows: list[tuple[Any, ...]] = []
-    number: dict[Any, int] = {}
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
     # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
-    placed = len(set(places)) == len(places) and all(m.offset is not None for _, m in messages)
-    for n, m in messages:
-        offset = m.offset if placed else n
-        number[m.topic, m.partition, offset] = n
-        rows.append((m.topic, m.partition, offset, m.timestamp, m.key, m.value, m.headers))
-    millis = F.col("timestamp").try_cast("bigint")
-    told_at = F.coalesce(
-        F.col("timestamp").try_cast("timestamp"),
-        F.when(millis.between(0, _LAST_MILLIS), F.timestamp_millis(millis)),
+    if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
+        messages = [(n, m._replace(offset=n)) for n, m in messages]
+    numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
+    ids = avro.schema_ids(raw for _, m in messages for raw in (m.key, m.value))
+    known = kernels.Known({}, {}, schemas(ids))
+    raw = Here.of(_batch([m for _, m in messages]))
+    found = reading.surveyed(dialect.kernel, raw, feed, known, WINDOW)
+    records = [_with_named_columns(dialect, one) for one in found.records]
+    inputs = reading.inputs(records, reading.Known({}, settled_alone))
+    others = reading.Input(None, None, together(found.others))
+    return [*inputs, others], lambda at: numbers[at["source"], at["partition"], at["offset"]]
+
+
+def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """The messages as `arrow.MESSAGE`."""
+    columns = dict(zip(Message._fields, zip(*messages, strict=True), strict=True))
+    columns["headers"] = tuple([{"key": k, "value": v} for k, v in one.headers] for one in messages)
+    return pa.RecordBatch.from_arrays(
+        [
+            _times(columns[field.name])
+            if field.name == "timestamp"
+            else pa.array(columns[field.name], field.type)
+            for field in MESSAGE
+        ],
+        schema=MESSAGE,
     )
-    raw = spark.createDataFrame(rows, _MESSAGE).withColumn("timestamp", told_at)
-    survey = dialect.survey(raw, feed, Known({}, {}, schemas(schema_ids(raw))))
-    told = [_with_named_columns(dialect, one) for one in survey.told]
-    settled = partial(mask_orders.settled_alone, dialect, feed)
-    inputs = reading.inputs(dialect, feed, told, reading.Known({}, settled))
-    others = reading.Input(None, None, dialect.decode_other(survey.others, feed))
-    return [*inputs, others], number
 
 
-def _with_named_columns(dialect: MessageDialect, told: Told) -> Told:
-    if told.shape is not None or dialect.named_columns is None:
-        return told
-    return told._replace(shape=dialect.named_columns(ends(told.records, 1_000).samples, told.table))
+def _times(timestamps: Sequence[str | None]) -> pa.TimestampArray:
+    found = [None if one is None else _micros(one.strip()) for one in timestamps]
+    micros = np.array([one or 0 for one in found], np.int64)
+    return instants.known(micros, np.array([one is not None for one in found], np.bool_))
+
+
+def _micros(timestamp: str) -> int | None:
+    """A time as text, or in milliseconds from 1970, as Kafka has it; None where it is neither."""
+    found = instants.of_text(timestamp, in_zone=True)
+    return int(timestamp) * 1000 if found is None and _MILLIS.match(timestamp) else found
+
+
+def _with_named_columns(dialect: MessageDialect, records: reading.Records) -> reading.Records:
+    """Records whose columns have no types, read by the names that their messages have."""
+    if records.writer_schema is not None or dialect.named_columns is None:
+        return records
+    raws = [raw.collected().select(Sample._fields) for raw in records.raw]
+    samples = [Sample(**row) for raw in raws for row in raw.to_pylist()]
+    return replace(records, writer_schema=dialect.named_columns(samples, records.table))
 
 
 def _rows(
-    spark: SparkSession,
     dialect: TableDialect,
     feed: Feed,
     rows: Sequence[tuple[int, Row]],
@@ -196,105 +200,4 @@ def _rows(
         {"record": n, "disposition": change.CONTROL, "reason": "table_not_in_feed", "detail": row.table}
         for n, row in others
     ]
-    return (change_tables.inputs(spark, dialect, feed, tables), {n: n for n, _ in rows}), unlisted
-
-
-def _of_input(
-    dialect: Dialect, feed: Feed, one: reading.Input, number: Mapping[Any, int], keep: Keep
-) -> list[Result]:
-    if one.contract is None:
-        kept = [c for c in _COLUMNS if c in one.decoded.columns]
-        return [_no_change(row, one.table, number) for row in one.decoded.select(*kept).collect()]
-    paired = reading.settled_pairs(one.decoded, dialect)
-    in_utc = F.concat(F.replace(F.col("committed_at").cast("string"), F.lit(" "), F.lit("T")), F.lit("Z"))
-    rows = reading.ledger_columns(paired, one.contract, feed).withColumns(
-        {"committed_at": in_utc, "run_id": F.lit("decode")}
-    )
-    told = keep(rows.select(*_COLUMNS, "operation", *_SAID, "change_id", "run_id"))
-    changes = told.where(F.col("disposition") == change.CHANGE)
-    again = {row["record"] for row in duplicates.repeated(changes, None).collect()}
-    collected = told.collect()
-    return _results_of(collected, told.schema, one.table, again, number)
-
-
-def _results_of(
-    rows: Sequence[SparkRow],
-    schema: T.StructType,
-    table: str | None,
-    again: set[SparkRow],
-    number: Mapping[Any, int],
-) -> list[Result]:
-    parts: dict[bytes, list[int]] = defaultdict(list)
-    for row in rows:
-        if row["disposition"] == change.PAIRED and row["part"] == WHOLE:
-            parts[bytes(row["pair_key"])].append(_number(row, number))
-    found = []
-    for row in rows:
-        if row["disposition"] == change.PAIRED:
-            continue
-        if row["disposition"] != change.CHANGE:
-            found.append(_no_change(row, table, number))
-            continue
-        told_by = [_number(row, number)]
-        if row["paired_record"] is not None:
-            told_by.append(number[row["paired_record"]["offset"]])
-        elif row["part"] == WHOLE and row["pair_key"] is not None:
-            told_by += parts[bytes(row["pair_key"])]
-        told_by.sort()
-        if row["record"] in again:
-            said = {"disposition": change.DUPLICATE, "table": table, "reason": change.DELIVERED_AGAIN}
-            found += [{"record": n, **said} for n in told_by]
-            continue
-        records = {"records": told_by} if len(told_by) > 1 else {}
-        place = {"record": told_by[0], "disposition": change.CHANGE, **records}
-        found.append({**place, "operation": row["operation"], "table": table, **_said(row, schema)})
-    return found
-
-
-def _said(row: SparkRow, schema: T.StructType) -> Result:
-    # A table without a key has an empty one.
-    told = {name: row[name] for name in _SAID if row[name] is not None and row[name] != SparkRow()}
-    return {name: _plain(value, schema[name].dataType) for name, value in told.items()}
-
-
-def _no_change(row: SparkRow, table: str | None, number: Mapping[Any, int]) -> Result:
-    said = {"record": _number(row, number), "disposition": row["disposition"], "table": table}
-    said |= {"reason": row["reason"], "detail": row["detail"]}
-    return {name: value for name, value in said.items() if value is not None}
-
-
-def _number(row: SparkRow, number: Mapping[Any, int]) -> int:
-    record = row["record"]
-    place = (record["source"], record["partition"], record["offset"])
-    return number[place] if record["partition"] is not None else number[record["offset"]]
-
-
-def _plain(value: Any, kind: T.DataType) -> Any:
-    """A Spark value as JSON: exact numbers and times as text, bytes as 0x and hex."""
-    if value is not None and isinstance(kind, T.StructType):
-        return {field.name: _plain(value[field.name], field.dataType) for field in kind.fields}
-    if value is not None and isinstance(kind, T.ArrayType):
-        return [_plain(one, kind.elementType) for one in value]
-    return dict(sorted(value.items())) if isinstance(value, dict) else _cell(value, kind)
-
-
-def _cell(value: Any, kind: T.DataType) -> Any:
-    if isinstance(value, bytes | bytearray):
-        return f"0x{value.hex().upper()}"
-    if isinstance(value, float):
-        return _number_text(value, isinstance(kind, T.FloatType))
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, datetime):
-        return value.isoformat(" ")
-    return value.isoformat() if isinstance(value, date) else value
-
-
-def _number_text(value: float, of_32_bits: bool) -> float | str:
-    """The number in as few digits as tell it; JSON has no words for infinity and NaN."""
-    if not math.isfinite(value):
-        return str(value)
-    if not of_32_bits:
-        return value
-    shortened = (float(f"{value:.{digits}g}") for digits in range(6, 10))
-    return next(number for number in shortened if struct.pack("f", number) == struct.pack("f", value))
+    return (change_tables.inputs(dialect, feed, tables), lambda at: at["offset"]), unlisted

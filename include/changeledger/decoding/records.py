@@ -95,7 +95,7 @@ def _message(told: Mapping[str, Any]) -> Message:
 
 
 def _name(told: Any) -> str:
-    """A name as text. Raises ValueError where it has half of a surrogate pair."""
+    """A name as text. Raises ValueError where it has half of a surrogate pair, which is no character."""
     str(told).encode("utf-8")
     return str(told)
 
@@ -146,9 +146,10 @@ def _row(told: Mapping[str, Any]) -> Row:
 
 
 def _cell(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
-    return json.dumps(value)
+    """A cell as text. Raises ValueError as `_name` does."""
+    if value is None:
+        return None
+    return _name(value) if isinstance(value, str) else json.dumps(value)
 
 
 def is_bytes(text: str) -> bool:

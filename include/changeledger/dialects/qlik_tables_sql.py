@@ -37,31 +37,16 @@ from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.dialects.qlik_tables_types import type_text
 from changeledger.dialects.table_sql import as_read, key_positions, literal_time
 from changeledger.errors import ConfigError, ContractError, GapError
+from changeledger.kernels.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP, is_header
 from changeledger.looks import SourceLook
 from changeledger.window import Window
 
 SUFFIX = "__ct"
-CHANGE_SEQ = "change_seq"
-CHANGE_OPER = "change_oper"
-CHANGE_MASK = "change_mask"
-STREAM_POSITION = "stream_position"
-OPERATION = "operation"
-TRANSACTION_ID = "transaction_id"
-TIMESTAMP = "timestamp"
-HEADER = (
-    CHANGE_SEQ, CHANGE_OPER, CHANGE_MASK, STREAM_POSITION, OPERATION, TRANSACTION_ID, TIMESTAMP,
-    "partition_name",
-)  # fmt: skip
 SEQ_DIGITS = 35
 _MINUTE_DIGITS = 12
 # Down to hundredths of a second.
 _CLOCK_DIGITS = 16
 _HIGHEST = "9" * SEQ_DIGITS
-
-
-def is_header(name: str, prefix: str) -> bool:
-    """Is it a column of Qlik's own? Without a prefix only the names that the page lists are."""
-    return name.lower().startswith(prefix.lower()) if prefix else name.lower() in HEADER
 
 
 class _Found(NamedTuple):

@@ -17,11 +17,11 @@ from zoneinfo import ZoneInfo
 
 from sqlalchemy import Select
 
-from changeledger import lsn
 from changeledger.config import CdcTablesSource, Feed
 from changeledger.dialects import sqlserver_cdc_sql as sql
 from changeledger.dialects.base import ChangeTable, Database, TablePositions
 from changeledger.errors import ConfigError, GapError
+from changeledger.kernels.lsn import WIDTH
 from changeledger.looks import SourceLook, look_at_capture
 from changeledger.window import Window
 
@@ -117,7 +117,7 @@ class CaptureTables:
                 f"{self._feed.feed}: the window ends before anything that the change tables still keep",
                 "choose a later end; what earlier runs have read is in the feed's raw tables",
             )
-        first = {table: min(at, _text(before or bytes(lsn.WIDTH))) for table, at in released.items()}
+        first = {table: min(at, _text(before or bytes(WIDTH))) for table, at in released.items()}
         if last is None:
             return first, first
         return first, first | {table: max(first.get(table, ""), _text(last)) for table in told}
@@ -125,7 +125,7 @@ class CaptureTables:
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
         instance, begin, end = self._parts[table.instance]
         low = _highest(begin, None if after is None else bytes.fromhex(after))
-        high = bytes.fromhex(to) if to else bytes(lsn.WIDTH)
+        high = bytes.fromhex(to) if to else bytes(WIDTH)
         high = high if end is None else min(high, end)
         there = set(self._database.columns(self._catalog.header(instance)))
         names = [name for name in _HEADER if name in there]

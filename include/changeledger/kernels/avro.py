@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from io import BytesIO
@@ -258,6 +258,11 @@ def schema_id(value: bytes) -> str:
 
 def is_framed(value: bytes | None) -> bool:
     return value is not None and len(value) >= FRAME_BYTES and value[0] == 0
+
+
+def schema_ids(raws: Iterable[bytes | None]) -> set[str]:
+    """The ids in the frames of messages' keys and values."""
+    return {schema_id(raw) for raw in raws if raw is not None and is_framed(raw)}
 
 
 def beginning(value: bytes) -> str:

@@ -97,7 +97,11 @@ class Here:
         made = kernel({name: part.rows.collected() for name, part in parts.items()})
         return {name: Here(made[name].cast(schema)) for name, schema in outputs.items()}
 
-    def and_all(self, others: Sequence[Rows]) -> Here:
+    def and_all(self, others: Sequence[Rows]) -> Rows:
+        spread = [one for one in others if not isinstance(one, Here)]
+        if spread:
+            here = [self, *(one for one in others if isinstance(one, Here))]
+            return spread[0].and_all([*spread[1:], *here])
         return Here(pa.concat_tables([self.table, *(one.collected() for one in others)]))
 
 

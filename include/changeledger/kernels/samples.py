@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,14 @@ FACTS = pa.schema(
         ("group", pa.string()),
     ]
 )
+
+
+class Sample(NamedTuple):
+    """A raw message looked at to learn which table its topic has, and its columns."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
 
 
 def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBatch:

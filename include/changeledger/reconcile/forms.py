@@ -63,11 +63,3 @@ def _without_zeros(text: str) -> str:
 def _wide(one: Column, other: Column) -> str:
     scales = [SqlType.parse(c.spark_type).scale or 0 for c in (one, other) if c.spark_type.startswith("dec")]
     return f"DECIMAL(38,{max(scales, default=0)})"
-
-
-def differs(one: str, other: str, column: Column) -> str:
-    """SQL text: are two cells of one column different values?"""
-    same, form = f"{one} <=> {other}", form_of(column, column)
-    if form.text is not None:
-        same = f"{same} OR {form.value.format(one)} <=> {form.value.format(other)}"
-    return f"NOT ({same})"

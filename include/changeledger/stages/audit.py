@@ -9,7 +9,6 @@ from changeledger import change
 from changeledger.audit import conservation, gate, rules
 from changeledger.contract import Contract
 from changeledger.reconcile import pairs
-from changeledger.stages.reading import union
 from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
 from changeledger.storage.control import Verdict
@@ -100,7 +99,7 @@ def _accounted(this: Run, contracts: dict[str, Contract], dispositions: DataFram
     frames = [dispositions.select("record", "disposition")]
     for table in contracts:
         frames += _told_by_ledger(this, table)
-    return union(frames)
+    return lake.union(frames)
 
 
 def _told_by_ledger(this: Run, table: str) -> list[DataFrame]:

@@ -18,12 +18,14 @@ from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 
 
-def begin(this: Run, table: str, contract: Contract) -> DataFrame:
+def begin(this: Run, table: str, contract: Contract, published: int | None) -> DataFrame:
     """A fresh branch of the ledger, the history or the current rows of the contract's table.
+
+    `published`: the snapshot that main is at; None where nothing is published.
 
     Returns the rows that are published, as the branch has them: whatever is written on it then, they stay.
     """
-    published = lake.fresh_branch(this.spark, table, this.branch)
+    lake.fresh_branch(this.spark, table, this.branch, published)
     if published is None:
         return lake.read(this.spark, table)
     added = lake.added_since(this.spark, table, published)

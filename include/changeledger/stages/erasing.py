@@ -20,15 +20,14 @@ from pyspark.sql import functions as F
 from changeledger.change import literal
 from changeledger.config import Feed, Settings
 from changeledger.contract import TableNames, distinct_names
-from changeledger.dialects.base import message_record
 from changeledger.errors import ConfigError
 from changeledger.reconcile.one_key import OneKey
 from changeledger.stages.compare_tables import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
-from changeledger.stages.reading import union
 from changeledger.stages.run import control_store, log
 from changeledger.storage import lake, upkeep
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, ErasureRow, kept
+from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
 from changeledger.window import branch_of
 
@@ -88,7 +87,7 @@ class Erasing:
             changes.where(self.key.columns(f"{one}.")).select(F.to_json(other).alias("key"))
             for one, other in (("key", "previous_key"), ("previous_key", "key"))
         ]
-        return sorted(row["key"] for row in union(moved).distinct().collect())
+        return sorted(row["key"] for row in lake.union(moved).distinct().collect())
 
     def erase(self, by: str) -> dict[str, int]:
         """Returns the rows that were erased, by table. Raises LeaseHeld while a run of the feed works."""
@@ -163,7 +162,7 @@ class Erasing:
         paired = ledger.where("paired_record IS NOT NULL").select(F.col("paired_record").alias("record"))
         own = ledger.select("record").union(paired)
         found = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
-        rows = union(found).distinct().collect()
+        rows = lake.union(found).distinct().collect()
         view = self.spark.createDataFrame(rows, changes.select("record").schema)
         view.createOrReplaceTempView(_RECORDS)
 
@@ -189,7 +188,7 @@ class Erasing:
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = [names.changes for names in self._of_feed().values()]
         changes = [lake.read(self.spark, t).select("record") for t in ledgers if lake.exists(self.spark, t)]
-        others = candidates.join(union(changes), "record", "left_semi").join(own, "record", "left_anti")
+        others = candidates.join(lake.union(changes), "record", "left_semi").join(own, "record", "left_anti")
         return [candidates.join(others.select(place).distinct(), place, "left_anti").select("record")]
 
     def _of_rows(self) -> list[DataFrame]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.config import Connection, KafkaTopics
-from changeledger.dialects.avro_frames import schema_ids
 from changeledger.errors import ConfigError
+from changeledger.kernels.avro import FRAME_BYTES, schema_id
 from changeledger.stages import completeness
-from changeledger.stages.run import Run, log
+from changeledger.stages.run import MOST_ROWS, Run, log
 from changeledger.storage import lake
 from changeledger.storage.kafka import Kafka, Offsets
 from changeledger.storage.kafka_gaps import check_continuity, check_retention
 from changeledger.storage.schema_registry import SchemaRegistry
+from changeledger.storage.session import for_small_data
 
 RAW_COLUMNS = (
     ("run_id", "string"),
@@ -33,6 +35,8 @@ def extract_messages(this: Run) -> None:
     stored = this.open(lambda: _resolve(this, kafka, source))
     start, end = stored.from_position or {}, stored.to_position
     lake.create(this.spark, this.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
+    wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    for_small_data(this.spark, small=wanted <= MOST_ROWS)
     messages = kafka.read(this.spark, start, end).withColumn("run_id", F.lit(this.id))
     with kafka.explained():
         lake.replace_partition(
@@ -42,7 +46,6 @@ def extract_messages(this: Run) -> None:
             this.id,
         )
     completeness.note_messages(this, kafka, start, end, this.control.position(feed.feed) or {})
-    wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
     _fetch_schemas(this)
     log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
 
@@ -58,13 +61,24 @@ def _fetch_schemas(this: Run) -> None:
     if registry is None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
-    wanted = schema_ids(this.raw(this.raw_messages)) - this.control.writer_schemas(feed.feed).keys()
-    for schema_id in sorted(wanted):
-        schema = registry.schema(int(schema_id))
+    wanted = _schema_ids(this.raw(this.raw_messages)) - this.control.writer_schemas(feed.feed).keys()
+    for wanted_id in sorted(wanted):
+        schema = registry.schema(int(wanted_id))
         if schema is None:
-            log.warning("%s: the schema registry does not know the schema %s", feed.feed, schema_id)
+            log.warning("%s: the schema registry does not know the schema %s", feed.feed, wanted_id)
         else:
-            this.control.save_writer_schema(feed.feed, schema_id, schema, this.id)
+            this.control.save_writer_schema(feed.feed, wanted_id, schema, this.id)
+
+
+def _schema_ids(raw: DataFrame) -> set[str]:
+    """The schemas that frames of values and keys name. No JSON begins with a zero byte: the lake's own
+    statistics answer for whole files of it."""
+    found: set[str] = set()
+    for column in ("value", "key"):
+        framed = (F.col(column) < F.lit(b"\1")) & (F.octet_length(column) >= FRAME_BYTES)
+        frames = raw.where(framed).select(F.substring(column, 1, FRAME_BYTES).alias("frame")).distinct()
+        found |= {schema_id(bytes(row["frame"])) for row in frames.collect()}
+    return found
 
 
 def _resolve(this: Run, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:

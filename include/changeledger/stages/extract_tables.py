@@ -1,29 +1,32 @@
 """Rows of change tables into `lake.<feed>.raw_<table>`, one partition per window.
 
-Several change tables may tell one source table, each in a shape of its own: `_instance` names the one
-that a raw row is from, and the control store has its shape.
+Several change tables may be of one source table, each with columns of its own: `_instance` names the one
+that a raw row is from, and the control store has its writer schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
-from changeledger.change import quoted
 from changeledger.config import Connection
 from changeledger.dialects.base import ChangeTable, TableDialect, TablePositions, TableReader
-from changeledger.dialects.table_rows import are_crowded, numbered, stored_names
+from changeledger.kernels.rows import Here, Rows, together
+from changeledger.kernels.tables.raw import AsRaw, RawTable, numbered
+from changeledger.plans import asked_once
 from changeledger.stages import completeness, looking
+from changeledger.stages.carried import Carrier
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
 from changeledger.storage.control import SourceMark
 from changeledger.storage.jdbc import Database
+from changeledger.storage.spread import as_frame
 from changeledger.window import SourceRead
 
 
@@ -31,7 +34,7 @@ def extract_tables(this: Run) -> None:
     feed, dialect = this.feed, this.dialect
     assert isinstance(dialect, TableDialect), "the feed's dialect reads change tables"
     database = Database(feed.connection, Connection.named(feed.connection))
-    reader = dialect.reader(feed, _Asked(this, database))
+    reader = dialect.reader(feed, _Connected(this, database))
     released = this.control.position(feed.feed) or {}
     reader.check(released)
     completeness.require_landmarks(this, reader.landmarks(released), released)
@@ -62,7 +65,7 @@ def _resolve(
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Connected:
     """The database as a `base.Database`."""
 
     this: Run
@@ -73,6 +76,23 @@ class _Asked:
 
     def columns(self, query: Select[Any]) -> Sequence[str]:
         return self.database.columns(self.this.spark, query)
+
+
+_LARGE = 20
+
+
+class _Asked(NamedTuple):
+    """The window's rows of one change table, and how many of them the source counts."""
+
+    instance: str
+    rows: DataFrame
+    expected: int
+    has_large: bool
+
+    @property
+    def weight(self) -> int:
+        """As how many usual rows they count: one large value can be as long as a thousand others."""
+        return self.expected * (_LARGE if self.has_large else 1)
 
 
 @dataclass(frozen=True)
@@ -87,50 +107,48 @@ class _Reading:
     def extract(self, table: str) -> list[SourceRead]:
         """The window's rows of the table into raw; of each of its change tables what was asked and came."""
         this, name = self.this, self.this.raw_table(table)
+        asked = [self._asked(one) for one in self.reader.tables if one.table == table]
         there = dict(lake.read(this.spark, name).dtypes) if lake.exists(this.spark, name) else {}
-        kinds = {column.lower(): kind for column, kind in there.items()}
-        frames = []
-        for told in self.reader.tables:
-            if told.table == table:
-                frames.append(self._rows(told, kinds))
-                kinds.update((column.lower(), kind) for column, kind in frames[-1].dtypes)
-        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-        fresh = [(column, kind) for column, kind in rows.dtypes if column not in there]
+        raw = RawTable.of({one.instance: to_arrow_schema(one.rows.schema) for one in asked}, there)
+        new = [(column, kind) for column, kind in raw.columns if column not in there]
         if not there:
-            lake.create(this.spark, name, fresh, ("run_id",))
-        elif fresh:
-            lake.widen(this.spark, name, fresh)
-        lake.replace_partition(rows, name, "run_id", this.id)
-        written = lake.read(this.spark, name).where(F.col("run_id") == this.id)
-        if are_crowded(written):
-            lake.replace_partition(numbered(written), name, "run_id", this.id)
+            lake.create(this.spark, name, new, ("run_id",))
+        elif new:
+            lake.widen(this.spark, name, new)
+        rows = self._rows(asked, raw)
+        lake.replace_partition(as_frame(this.spark, rows), name, "run_id", this.id)
         log.info("%s: read the window's rows of %s into %s", this.feed.feed, table, name)
-        return self._reads(table, name)
+        received = self._received(rows, name)
+        return [_read(one, received.get(one.instance, 0)) for one in asked]
 
-    def _reads(self, table: str, raw: str) -> list[SourceRead]:
-        """Counted in the source once more, now that the raw rows are written."""
+    def _asked(self, one: ChangeTable) -> _Asked:
+        spark, bounds = self.this.spark, (self.start.get(one.table), self.end.get(one.table))
+        queries = self.reader.queries(one, *bounds)
+        expected = self.database.count(spark, queries)
+        has_large = any(column.sql_type.is_large for column in one.shape.columns)
+        return _Asked(one.instance, self.database.read(spark, queries), expected, has_large)
+
+    def _rows(self, asked: Sequence[_Asked], raw: RawTable) -> Rows:
+        this, carrier = self.this, Carrier.for_rows(sum(one.weight for one in asked), asked_once)
+        kernel = self.dialect.kernel
+        found = [
+            carrier.carried(one.rows).through(
+                AsRaw(kernel, this.feed, one.instance, this.id, raw), raw.schema
+            )
+            for one in asked
+        ]
+        return numbered(together(found))
+
+    def _received(self, rows: Rows, raw: str) -> dict[str, int]:
+        """Raw rows by change table."""
+        if isinstance(rows, Here):
+            counts = rows.table.group_by("_instance").aggregate([([], "count_all")]).to_pylist()
+            return {row["_instance"]: row["count_all"] for row in counts}
         mine = lake.read(self.this.spark, raw).where(F.col("run_id") == self.this.id)
-        came: dict[str, int] = dict(mine.groupBy("_instance").count().collect())
-        found = []
-        for told in self.reader.tables:
-            if told.table == table:
-                bounds = self.start.get(table), self.end.get(table)
-                asked = self.database.count(self.this.spark, self.reader.queries(told, *bounds))
-                received = came.get(told.instance, 0)
-                differ = f"the source has {asked} rows, {received} were read"
-                found.append(
-                    SourceRead(told.instance, asked, received, problem=None if asked == received else differ)
-                )
-        return found
+        return dict(mine.groupBy("_instance").count().collect())
 
-    def _rows(self, told: ChangeTable, kinds: Mapping[str, str]) -> DataFrame:
-        """The window's rows of one change table, as they came, for a raw table of columns of these types."""
-        bounds = self.start.get(told.table), self.end.get(told.table)
-        raw = self.database.read(self.this.spark, self.reader.queries(told, *bounds))
-        names = stored_names(raw.dtypes, kinds)
-        return raw.select(
-            F.lit(self.this.id).alias("run_id"),
-            self.dialect.record(raw, told.instance, self.this.feed).alias("record"),
-            F.lit(told.instance).alias("_instance"),
-            *(F.col(quoted(read)).alias(name) for read, name in zip(raw.columns, names, strict=True)),
-        )
+
+def _read(asked: _Asked, received: int) -> SourceRead:
+    differ = f"the source has {asked.expected} rows, {received} were read"
+    problem = None if asked.expected == received else differ
+    return SourceRead(asked.instance, asked.expected, received, problem=problem)

@@ -15,10 +15,10 @@ from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
 from changeledger.contract import distinct_names
-from changeledger.dialects.base import message_record
 from changeledger.stages.run import control_store, log
 from changeledger.storage import lake, upkeep
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, kept
+from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
 from changeledger.window import branch_of
 

@@ -1,26 +1,36 @@
 """Normalize: raw records into canonical changes, on the run's branch.
 
-Each record is parsed once, on its way into the ledger; the dispositions of all records are counted as
-they pass. Only when there are others than changes is the input read again, for those.
+Records are decoded, and what belongs together is joined, before anything is written: the two rows of an
+update, the two halves of an update of a key, deliveries that repeat one another. So the ledger is written
+once, and so are the dispositions of the records that became no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.contract import Contract
-from changeledger.dialects.base import Known, MessageDialect, Told, message_record
-from changeledger.plans import Keep, at_hand, sealed
-from changeledger.stages import branches, mask_orders, other_feeds, reading, repairing
-from changeledger.stages.reading import Input, union
+from changeledger.dialects.base import MessageDialect, TableDialect
+from changeledger.kernels import interface as kernels
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.reconcile import settle
+from changeledger.kernels.reconcile.expired import expired
+from changeledger.kernels.rows import Here, Part, Rows, bucketed, together
+from changeledger.kernels.tables.plan import TablePlan
+from changeledger.plans import at_hand
+from changeledger.stages import branches, mask_orders, near, other_feeds, reading, repairing
+from changeledger.stages.carried import Carrier
+from changeledger.stages.reading import Input, Records
 from changeledger.stages.run import Run, log, stage
 from changeledger.storage import lake
+from changeledger.storage.records import message_record
+from changeledger.storage.spread import Spread, as_frame
 
 
 @stage
@@ -28,46 +38,48 @@ def run(this: Run) -> None:
     """Raises ContractError where a table's columns cannot be published."""
     this.opened("normalize")
     this.control.begin_stage(this.feed.feed, this.window, "normalize")
-    is_told_by_messages = isinstance(this.dialect, MessageDialect)
+    dialect = this.dialect
     with at_hand() as keep:
-        inputs = _message_inputs(this, keep) if is_told_by_messages else _table_inputs(this)
-        inputs += repairing.inputs(this)
+        carrier = Carrier.of_raw(this, keep)
+        if isinstance(dialect, MessageDialect):
+            inputs = _message_inputs(this, dialect, carrier)
+        else:
+            inputs = _table_inputs(this, dialect, carrier)
+        inputs += repairing.inputs(this, carrier)
         of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
         # A table without a record in the window has its branch, too: the later stages expect it.
         _prepare(this, {**this.contracts(), **of_window})
-        left = [left for left in lake.each(lambda one: _write(this, one), inputs) if left is not None]
-        if left:
-            _write_dispositions(this, left)
-    if is_told_by_messages:
-        _write_pending(this)
+        left = lake.each(partial(_write, this), inputs)
+        _write_dispositions(this, left)
+        if isinstance(dialect, MessageDialect):
+            _write_pending(this, any(one.counts.get(change.PENDING) for one in left))
     _forget_replayed(this)
     this.finish("normalize", this.written, of_window.values())
 
 
-def _table_inputs(this: Run) -> list[Input]:
+def _table_inputs(this: Run, dialect: TableDialect, carrier: Carrier) -> list[Input]:
     shapes = this.control.shapes(this.feed.feed)
-    told = []
+    records: list[Records] = []
     for table in this.names:
         raw = this.raw(this.raw_table(table))
         of_table = {instance: shape for instance, shape in shapes.items() if shape.table == table}
         for instance, shape in of_table.items():
-            records = raw.where(F.col("_instance") == instance) if len(of_table) > 1 else raw
-            told.append(Told(table, shape, records))
-    return _decoded(this, told)
+            rows = raw.where(F.col("_instance") == instance) if len(of_table) > 1 else raw
+            carried = carrier.carried(rows)
+            records.append(reading.of_change_table(dialect.kernel, table, shape, carried, this.feed, this.id))
+    return _inputs(this, records)
 
 
-def _message_inputs(this: Run, keep: Keep) -> list[Input]:
-    dialect, control = this.dialect, this.control
-    assert isinstance(dialect, MessageDialect)
-    name = this.feed.feed
-    known = Known(control.contracts(name), control.shapes(name), control.writer_schemas(name), keep)
-    survey = dialect.survey(_messages(this), this.feed, known)
-    for shape_id, shape in survey.shapes.items():
-        control.save_shape(name, shape_id, shape, this.id)
-    for schema_id, schema in survey.schemas.items():
-        control.save_writer_schema(name, schema_id, schema, this.id)
-    others = dialect.decode_other(survey.others, this.feed)
-    return [*_decoded(this, survey.told), Input(None, None, others)]
+def _message_inputs(this: Run, dialect: MessageDialect, carrier: Carrier) -> list[Input]:
+    control, name = this.control, this.feed.feed
+    known = kernels.Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
+    raw = carrier.carried(_messages(this).select(*MESSAGE.names))
+    found = reading.surveyed(dialect.kernel, raw, this.feed, known, this.id)
+    for schema_name, schema in found.writer_schemas.items():
+        control.save_shape(name, schema_name, schema, this.id)
+    for schema_id, avro_schema in found.avro_schemas.items():
+        control.save_writer_schema(name, schema_id, avro_schema, this.id)
+    return [*_inputs(this, found.records), Input(None, None, together(found.others))]
 
 
 def _messages(this: Run) -> DataFrame:
@@ -80,102 +92,120 @@ def _messages(this: Run) -> DataFrame:
     return new.unionByName(waiting.select(*new.columns)).drop("record")
 
 
-def _decoded(this: Run, told: Sequence[Told]) -> list[Input]:
+def _inputs(this: Run, records: Sequence[Records]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
-    contracts = this.control.contracts(this.feed.feed)
     known = reading.Known(
-        contracts,
+        this.control.contracts(this.feed.feed),
         partial(mask_orders.settled, this),
         partial(other_feeds.borrowed, this),
         partial(other_feeds.computed, this),
     )
-    return reading.inputs(this.dialect, this.feed, told, known)
+    return reading.inputs(records, known)
 
 
 def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
     """Tables in their newest shape; what this stage writes gets a branch as main is now."""
-    lake.create(this.spark, this.dispositions, change.DISPOSITION_COLUMNS)
-    lake.create(this.spark, this.quarantine, change.QUARANTINE_COLUMNS)
-    for table in (this.dispositions, this.quarantine):
-        lake.fresh_branch(this.spark, table, this.branch)
+    own = {this.dispositions: change.DISPOSITION_COLUMNS, this.quarantine: change.QUARANTINE_COLUMNS}
     shapes: dict[str, tuple[Contract, lake.Columns]] = {}
     for contract in contracts.values():
         names = this.names[contract.table]
         shapes[names.changes] = contract, change.ledger_columns(contract)
         shapes[names.history] = contract, change.history_columns(contract)
         shapes[names.current] = contract, change.current_columns(contract)
+    there = set(lake.tables(this.spark, this.feed.namespace))
+    published = lake.heads(this.spark, there & {*own, *shapes}, "main")
+    for table, columns in own.items():
+        if table not in there:
+            lake.create(this.spark, table, columns)
+        lake.fresh_branch(this.spark, table, this.branch, published.get(table))
 
-    if any(lake.each(lambda table: lake.narrow(this.spark, table, shapes[table][1]), shapes)):
+    known = [table for table in shapes if table in there]
+    if any(lake.each(lambda table: lake.narrow(this.spark, table, shapes[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         this.control.forget_stages_of_others(this.feed.feed, this.window)
 
     def prepare(table: str) -> None:
         contract, columns = shapes[table]
-        lake.create(this.spark, table, columns)
-        lake.widen(this.spark, table, columns)
+        if table in there:
+            lake.widen(this.spark, table, columns)
+        else:
+            lake.create(this.spark, table, columns)
         if table == this.names[contract.table].changes:
-            branches.begin(this, table, contract)
+            branches.begin(this, table, contract, published.get(table))
 
     lake.each(prepare, shapes)
 
 
-@dataclass(frozen=True)
-class Left:
-    """Records that became no change, and whether some of them may be bad."""
+class Left(NamedTuple):
+    """Records that became no row of the ledger (`settle.LEFT_COLUMNS`), and how many by disposition."""
 
-    records: DataFrame
-    quarantined: bool
+    rows: Rows
+    counts: Mapping[str, int]
 
 
-def _write(this: Run, one: Input) -> Left | None:
-    """Append the input's changes; return its other records, where there are any."""
+def _write(this: Run, one: Input) -> Left:
+    """Append the input's changes; return its other records."""
     if one.table is None or one.contract is None:
-        return Left(_told(this, one.table, one.decoded), quarantined=True)
-    records = reading.settled_pairs(one.decoded, this.dialect)
-    # The ledger itself tells of a before record that it holds in a change.
-    kept = (change.CHANGE, change.PAIRED) if this.dialect.images_apart else (change.CHANGE,)
-    seen = Observation(f"dispositions of {one.table}")
-    counted = records.observe(
-        seen,
-        F.count(F.lit(1)).alias("records"),
-        *(F.count_if(F.col("disposition") == d).alias(d) for d in (change.CHANGE, change.QUARANTINED)),
-        F.count_if(F.col("disposition").isin(*kept)).alias("kept"),
-    )
-    changes = counted.where(F.col("disposition") == change.CHANGE)
-    lake.append(_ledger_rows(this, changes, one.contract), this.names[one.table].changes, this.branch)
-    found = seen.get
-    log.info("%s: %s: %d records, %d changes", this.feed.feed, one.table, found["records"], found["change"])
-    if found["records"] == found["kept"]:
-        return None
-    others_only = sealed(records).where(~F.col("disposition").isin(*kept))
-    return Left(_told(this, one.table, others_only), quarantined=found[change.QUARANTINED] > 0)
+        rows = one.decoded.through(
+            partial(settle.left, table=one.table, window_id=this.id), settle.LEFT_COLUMNS
+        )
+        return _left(rows)
+    contract, names = one.contract, this.names[one.table]
+    made = _settled(this, one.decoded, contract, near.nothing(contract))
+    published = near.published(this, contract, made[settle.CHANGES])
+    if published is not None:
+        # What stands at the positions of the window's changes is published already, or half of it.
+        made = _settled(this, one.decoded, contract, published)
+        replaced = made[settle.REPLACED].collected()
+        if len(replaced):
+            gone = as_frame(this.spark, Here(replaced))
+            lake.delete_changes(gone, names.changes, this.branch)
+    changes = made[settle.CHANGES]
+    if not isinstance(changes, Here) or len(changes.table):
+        lake.append(_as_columns(this, changes, contract), names.changes, this.branch)
+    left = _left(made[settle.LEFT])
+    others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
+    log.info("%s: %s: changes are written; beside them %s", this.feed.feed, one.table, others or "nothing")
+    return left
 
 
-def _ledger_rows(this: Run, changes: DataFrame, contract: Contract) -> DataFrame:
-    rows = reading.ledger_columns(changes, contract, this.feed).withColumn("run_id", F.lit(this.id))
+def _settled(this: Run, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
+    of_pairs = "pair_key" in decoded.schema.names
+    plan = TablePlan(this.feed, contract, contract, this.id) if of_pairs else None
+    parts = {
+        settle.NEW: Part(decoded, settle.KEY_OF_PAIRS if of_pairs else settle.KEY),
+        settle.NEAR: Part(published, settle.KEY),
+    }
+    return bucketed(parts, settle.Settle(contract, this.id, plan), settle.outputs(contract))
+
+
+def _as_columns(this: Run, changes: Rows, contract: Contract) -> DataFrame:
+    rows = as_frame(this.spark, changes)
     return rows.select(*(F.col(name).cast(kind) for name, kind in change.ledger_columns(contract)))
 
 
-def _told(this: Run, table: str | None, records: DataFrame) -> DataFrame:
-    """What the tables of dispositions and of quarantine hold of a record."""
-    return records.select(
-        F.lit(this.id).alias("run_id"),
-        F.lit(table).cast("string").alias("table"),
-        "record", "disposition", "reason", "detail", "raw_key", "raw_value", "raw_headers",
-    )  # fmt: skip
+def _left(rows: Rows) -> Left:
+    if isinstance(rows, Here):
+        counted = rows.table.group_by("disposition").aggregate([([], "count_all")]).to_pylist()
+        return Left(rows, {row["disposition"]: row["count_all"] for row in counted})
+    assert isinstance(rows, Spread), "rows are here or spread"
+    found = rows.frame.groupBy("disposition").count().collect()
+    return Left(rows, {row["disposition"]: row["count"] for row in found})
 
 
-def _write_dispositions(this: Run, left: Sequence[Left]) -> None:
+def _write_dispositions(this: Run, left: Iterable[Left]) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
-    told = [one.records for one in left]
-    bad = [one.records for one in left if one.quarantined]
-    late = _late(this)
-    if late is not None:
-        told = bad = [_without_the_late(records, late) for records in told]
-    rows = union(told).select(*(n for n, _ in change.DISPOSITION_COLUMNS))
-    lake.append(rows, this.dispositions, this.branch)
-    if bad:
-        kept = union(bad).where(F.col("disposition") == change.QUARANTINED)
+    found = [one for one in left if one.counts]
+    if not found:
+        return
+    rows, counts = together([one.rows for one in found]), {what for one in found for what in one.counts}
+    late = _late(this) if change.PENDING in counts else ()
+    if late:
+        rows = rows.through(partial(expired, late=late), settle.LEFT_COLUMNS)
+    frame = as_frame(this.spark, rows)
+    lake.append(frame.select(*(n for n, _ in change.DISPOSITION_COLUMNS)), this.dispositions, this.branch)
+    if late or change.QUARANTINED in counts:
+        kept = frame.where(F.col("disposition") == change.QUARANTINED)
         lake.append(kept.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)
 
 
@@ -189,40 +219,36 @@ def _forget_replayed(this: Run) -> None:
         lake.delete_records(asked, this.quarantine, this.branch)
 
 
-def _late(this: Run) -> DataFrame | None:
-    """`record` of what has waited for longer than the feed allows; None where nothing has."""
+def _late(this: Run) -> frozenset[tuple[str, int, int]]:
+    """Topic, partition and offset of what has waited for longer than the feed allows."""
     if this.window.request.partial or not lake.exists(this.spark, this.pending):
-        return None
+        return frozenset()
     limit = this.window.end - this.feed.pending_limit
     late = lake.read(this.spark, this.pending).where(F.col("since") < F.lit(limit))
-    records = late.select(message_record().alias("record"))
-    return None if records.isEmpty() else records
+    return frozenset(tuple(row) for row in late.select("topic", "partition", "offset").collect())
 
 
-def _without_the_late(records: DataFrame, late: DataFrame) -> DataFrame:
-    """Records that have waited for too long are quarantined with the reason for which they waited."""
-    marked = records.join(late.withColumn("late", F.lit(True)), "record", "left")
-    expired = F.col("late") & (F.col("disposition") == change.PENDING)
-    return marked.withColumn(
-        "disposition", F.when(expired, F.lit(change.QUARANTINED)).otherwise(F.col("disposition"))
-    ).select(*records.columns)
-
-
-def _write_pending(this: Run) -> None:
+def _write_pending(this: Run, some: bool) -> None:
     """What waits after this window, in place of what waited before it.
 
-    A run over some tables has not looked at what waited: it adds its own.
+    A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
     """
-    told = lake.read(this.spark, this.dispositions, this.branch).where(
-        (F.col("run_id") == this.id) & (F.col("disposition") == change.PENDING)
-    )
     if not lake.exists(this.spark, this.pending):
-        if told.isEmpty():
+        if not some:
             return
         lake.create(this.spark, this.pending, change.PENDING_COLUMNS)
-    lake.fresh_branch(this.spark, this.pending, this.branch)
-    waiting = told.select("record", "table", "reason")
-    earlier = lake.read(this.spark, this.pending).withColumn("record", message_record())
+    lake.fresh_branch(
+        this.spark, this.pending, this.branch, lake.snapshot_of(this.spark, this.pending, "main")
+    )
+    earlier = lake.read(this.spark, this.pending)
+    if not some and earlier.isEmpty():
+        return
+    waiting = (
+        lake.read(this.spark, this.dispositions, this.branch)
+        .where((F.col("run_id") == this.id) & (F.col("disposition") == change.PENDING))
+        .select("record", "table", "reason")
+    )
+    earlier = earlier.withColumn("record", message_record())
     before = earlier.select("record", "since")
     since = F.coalesce("since", F.lit(this.window.start))
     messages = _messages(this).withColumn("record", message_record())

@@ -1,33 +1,40 @@
-"""How the records of a window are read: by the shape that their writer tells, into their table's contract.
+"""How the records of a window are read: as their writer has written them, into their table's contract.
 
-It touches no lake and no control store: normalize and the `decode` command read alike.
+It touches no lake, no control store and no Spark: normalize and the `decode` command read alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from changeledger import change, images
-from changeledger.change import quoted
+from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import Contract
-from changeledger.dialects.base import (
-    HEADERS_TYPE,
-    Dialect,
-    TableDialect,
-    Told,
-    message_record,
-    without_change,
-)
 from changeledger.errors import ContractError
-from changeledger.reconcile import pairs
+from changeledger.kernels import interface as kernels
+from changeledger.kernels import mask_evidence, messages
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.interface import MessageKernel, Written
+from changeledger.kernels.messages import UNCHANGED, Outcome
+from changeledger.kernels.rows import Here, Part, Rows, as_batch, bucketed, together
+from changeledger.kernels.tables import pairs
+from changeledger.kernels.tables.interface import TableKernel
+from changeledger.kernels.tables.outcomes import decoded_schema, refused
+from changeledger.kernels.tables.plan import TablePlan
+from changeledger.mask_order import Evidence
+
+MaskRules = Callable[[Contract], mask_evidence.MaskRules]
+# Records of a window that are looked at: a proof needs ten, a source that turned shows within hundreds.
+_LOOKED_AT = 20_000
+_LONGEST = 500
+# The column that the two rows of an update share.
+_PAIRED = "pair_key"
 
 
 class Known(NamedTuple):
@@ -35,12 +42,44 @@ class Known(NamedTuple):
 
     # What each table has so far.
     contracts: Mapping[str, Contract]
-    # A shape with the byte order of its masks, and why the masks must not be read, where they must not.
-    settled: Callable[[Contract, DataFrame], tuple[Contract, str | None]]
-    # What others know of a table of which nothing is told, and nothing known.
+    # How records are written, with the byte order of their masks, by what a few of them say of it.
+    settled: Callable[[Records, Contract], Written]
+    # What others know of a table of which nothing is written, and nothing known.
     borrowed: Callable[[str], Contract | None] = lambda _: None
     # Columns of a table, in lower case, that others know to be computed.
     computed: Callable[[str], frozenset[str]] = lambda _: frozenset()
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one table that share one writer schema; None: it is that of the contract."""
+
+    feed: Feed
+    table: str
+    writer_schema: Contract | None
+    raw: Sequence[Rows]
+    # One row per record: a change, or what else became of it.
+    decode: Callable[[Rows, Written, Contract], Rows]
+    # The same of records that the contract rules out, with the reason (`UNCHANGED`).
+    refuse: Callable[[Rows, str], Rows]
+    mask_rules: MaskRules | None = None
+
+    def decoded(self, written: Written, contract: Contract) -> Rows:
+        return together([self.decode(raw, written, contract) for raw in self.raw])
+
+    def refused(self, why: str) -> Rows:
+        return together([self.refuse(raw, why) for raw in self.raw])
+
+    def evidence(self, written: Contract) -> Evidence:
+        """What the masks of some of the records say of their byte order; read as `written` says."""
+        assert self.mask_rules is not None, "asked only of records with masks"
+        rules = self.mask_rules(written)
+        few = Here(self.raw[0].collected(_LOOKED_AT))
+        found = as_batch(self.decode(few, Written(written), written).collected())
+        if _PAIRED in found.schema.names:
+            found = pairs.joined(found, TablePlan(self.feed, written, written, "look"))
+        facts = mask_evidence.facts(found, written, rules)
+        return mask_evidence.counted(facts, written, rules).evidence(written)
 
 
 @dataclass(frozen=True)
@@ -49,41 +88,172 @@ class Input:
 
     table: str | None
     contract: Contract | None
-    decoded: DataFrame
+    decoded: Rows
 
 
-def inputs(dialect: Dialect, feed: Feed, told: Sequence[Told], known: Known) -> list[Input]:
-    """One input for each table, its records of all shapes decoded and fitted to its contract.
+@dataclass(frozen=True)
+class Surveyed:
+    """The messages of a window. Every one is of one of `records`, or in `others` (`UNCHANGED`)."""
 
-    Records of a shape that the contract rules out are an input of their own, as are those of a table whose
-    columns nothing tells: they became no change, and the audit fails for them.
+    records: Sequence[Records]
+    others: Sequence[Rows]
+    # What the window has learnt for later ones: writer schemas, and Avro schemas, by name.
+    writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
+    avro_schemas: Mapping[str, str] = field(default_factory=dict)
+
+
+def surveyed(kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known, window_id: str) -> Surveyed:
+    """What the messages of a window are about. `raw`: `arrow.MESSAGE`."""
+    facts, schemas = _facts(kernel, raw, known.avro_schemas)
+    sources, others = [raw], []
+    segments = kernel.segments
+    if segments is not None and segments.there(facts):
+        parts = raw.through(segments.of, segments.keyed_schema)
+        outputs = {"events": segments.joined_schema, "left": UNCHANGED}
+        made = bucketed({"parts": Part(parts, "event")}, partial(_joined, segments), outputs)
+        sources.append(made["events"])
+        others.append(made["left"])
+        facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])
+    survey = kernel.survey(facts, feed, known._replace(avro_schemas=schemas))
+    of_feed = _OfMessages(kernel, survey, feed, window_id)
+    records = [
+        of_feed.records(number, one.table, one.writer_schema, sources)
+        for number, one in enumerate(survey.tables)
+    ]
+    others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
+    new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
+    return Surveyed(records, others, survey.learnt, new)
+
+
+def _facts(
+    kernel: MessageKernel, raw: Rows, schemas: Mapping[str, str]
+) -> tuple[pa.RecordBatch, Mapping[str, str]]:
+    """The facts of all messages, and the Avro schemas that are known then: messages may bring some."""
+    while True:
+        looked = raw.through(partial(_facts_of, kernel, schemas), kernel.facts_schema).collected()
+        facts = kernel.merged(looked.to_batches() or [as_batch(looked)])
+        new = kernel.schemas_in(facts)
+        if new.keys() <= schemas.keys():
+            return facts, schemas
+        schemas = {**new, **schemas}
+
+
+def _facts_of(kernel: MessageKernel, schemas: Mapping[str, str], raw: pa.RecordBatch) -> pa.RecordBatch:
+    return kernel.facts(_as_messages(raw), schemas)
+
+
+def _as_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages as the kernels have them; joined events are so already."""
+    return messages.as_messages(raw) if raw.num_columns == len(MESSAGE) else raw
+
+
+def _joined(segments: kernels.Segments, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    found = segments.joined(as_batch(tables["parts"].select(MESSAGE.names)))
+    return {name: pa.Table.from_batches([batch]) for name, batch in found._asdict().items()}
+
+
+@dataclass(frozen=True)
+class _OfMessages:
+    """The functions of a dialect, bound to a window's survey."""
+
+    kernel: MessageKernel
+    survey: Any
+    feed: Feed
+    window_id: str
+
+    def records(
+        self, number: int, table: str, writer_schema: Contract | None, sources: Sequence[Rows]
+    ) -> Records:
+        raws = [source.through(partial(self.of_table, number), source.schema) for source in sources]
+
+        def decode(raw: Rows, written: Written, contract: Contract) -> Rows:
+            plan = self.kernel.plan(self.survey, number, self.feed, written, contract, self.window_id)
+            return raw.through(partial(self.decode, plan), messages.decoded_schema(contract))
+
+        rules = self.kernel.mask_rules
+        return Records(self.feed, table, writer_schema, raws, decode, _refuse_messages, rules)
+
+    def of_table(self, number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
+        raw = _as_messages(raw)
+        is_one = pc.equal(self.kernel.routes(raw, self.survey), number)
+        return raw.filter(is_one.fill_null(fill_value=False))
+
+    def decode(self, plan: Any, raw: pa.RecordBatch) -> pa.RecordBatch:
+        if not raw.num_rows:
+            return pa.RecordBatch.from_pylist([], messages.decoded_schema(plan.contract))
+        return self.kernel.decode(raw, plan)
+
+    def decode_other(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        raw = _as_messages(raw)
+        others = raw.filter(self.kernel.routes(raw, self.survey).is_null())
+        return self.kernel.decode_other(others, self.feed, self.survey)
+
+
+def _refuse_messages(raw: Rows, why: str) -> Rows:
+    return raw.through(partial(_refused_batch, why), UNCHANGED)
+
+
+def _refused_batch(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
+    found = Outcome(change.QUARANTINED, change.INCOMPATIBLE_SHAPE, why)
+    return messages.unchanged(raw.select(MESSAGE.names), [found] * raw.num_rows)
+
+
+def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
+    kernel: TableKernel, table: str, writer_schema: Contract, raw: Rows, feed: Feed, window_id: str
+) -> Records:
+    """The rows of a change table. `raw`: with their `record`, and its columns as they were read."""
+
+    def decode(rows: Rows, written: Written, contract: Contract) -> Rows:
+        plan = TablePlan(feed, written.writer_schema, contract, window_id, written.masks_unreadable)
+        return rows.through(partial(_decoded_rows, kernel, plan), decoded_schema(contract))
+
+    def refuse(rows: Rows, why: str) -> Rows:
+        return rows.through(partial(_refused_rows, why), UNCHANGED)
+
+    return Records(feed, table, writer_schema, [raw], decode, refuse, kernel.mask_rules)
+
+
+def _decoded_rows(kernel: TableKernel, plan: TablePlan, raw: pa.RecordBatch) -> pa.RecordBatch:
+    return kernel.decode(raw, plan)
+
+
+def _refused_rows(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
+    return refused(raw, why)
+
+
+def inputs(records: Sequence[Records], known: Known) -> list[Input]:
+    """One input for each table, its records of all writer schemas decoded into its contract.
+
+    Records of a writer schema that the contract rules out are an input of their own, as are those of a table
+    whose columns are not known: they became no change, and the audit fails for them.
     """
-    by_table: dict[str, list[Told]] = {}
-    for one in told:
+    by_table: dict[str, list[Records]] = {}
+    for one in records:
         by_table.setdefault(one.table, []).append(one)
-    found = []
-    for table, parts in by_table.items():
-        contract = known.contracts.get(table)
-        computed = known.computed(table) | _stated_computed(feed, table)
-        frames, refused = [], []
-        for part in parts:
-            try:
-                if contract is None and part.shape is None:
-                    contract = known.borrowed(table)
-                told_shape = part.shape and part.shape.with_computed(computed)
-                contract = _agreed(table, contract, told_shape).with_computed(computed)
-            except ContractError as error:
-                refused.append(_refused(dialect, part.records, error))
-                continue
-            shape, why_not = known.settled(told_shape or contract, part.records)
-            decoded = dialect.decode(part.records, shape, feed)
-            frames.append((shape, decoded if why_not is None else _closed(decoded, why_not)))
-        if contract is not None and frames:
-            decoded_parts = [images.fitted(decoded, shape, contract) for shape, decoded in frames]
-            found.append(Input(table, contract, union(decoded_parts)))
-        if refused:
-            found.append(Input(table, None, union(refused)))
-    return found
+    return [found for table, parts in by_table.items() for found in _inputs_of(table, parts, known)]
+
+
+def _inputs_of(table: str, parts: Sequence[Records], known: Known) -> Iterator[Input]:
+    contract = known.contracts.get(table)
+    computed = known.computed(table) | _stated_computed(parts[0].feed, table)
+    fitting: list[tuple[Records, Contract | None]] = []
+    refused_rows: list[Rows] = []
+    for part in parts:
+        try:
+            if contract is None and part.writer_schema is None:
+                contract = known.borrowed(table)
+            written = part.writer_schema and part.writer_schema.with_computed(computed)
+            contract = _agreed(table, contract, written).with_computed(computed)
+            fitting.append((part, written))
+        except ContractError as error:
+            refused_rows.append(part.refused(f"{error.message}; {error.remedy}"[:_LONGEST]))
+    if contract is not None and fitting:
+        decoded = [
+            part.decoded(known.settled(part, written or contract), contract) for part, written in fitting
+        ]
+        yield Input(table, contract, together(decoded))
+    if refused_rows:
+        yield Input(table, None, together(refused_rows))
 
 
 def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
@@ -91,101 +261,14 @@ def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
     return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
 
 
-def settled_pairs(decoded: DataFrame, dialect: Dialect) -> DataFrame:
-    """The records with `paired_record`: the two images of an update joined, where the dialect parts them."""
-    if dialect.images_apart:
-        return pairs.join_images(decoded)
-    return decoded.withColumn("paired_record", F.lit(None).cast(change.RECORD_TYPE))
-
-
-def ledger_columns(changes: DataFrame, contract: Contract, feed: Feed) -> DataFrame:
-    """Changes with what the ledger says of them beside: their id, and whether their mask agrees."""
-    position = [F.col(c) for c in ("operation", "sort_key")]
-    # Where no source tells a position, the same words elsewhere are another change; so are the rows of a
-    # snapshot, which share theirs, where no key tells them apart.
-    no_position = F.array(F.lit(change.POSITION_UNKNOWN), F.lit(change.REPAIRED))
-    is_unplaced = F.arrays_overlap(F.col("flags"), no_position)
-    if not contract.key:
-        is_unplaced |= F.col("operation") == change.SNAPSHOT
-    # A number among equal rows of a table is no place.
-    row = F.col("record")["row"]
-    place = F.col("record").withField("offset", F.when(row.isNull(), F.col("record")["offset"]))
-    unplaced = F.when(is_unplaced, place)
-    change_id = images.fingerprint(
-        [F.lit(contract.table), *position, unplaced], ["before", "after"], contract
-    )
-    before, after = (images.fields(side, contract) for side in ("before", "after"))
-    gaps = F.col("before_gaps"), F.col("after_gaps")
-    shown = images.without_gaps(images.differing(before, after, contract.names), *gaps)
-    masked = F.col("mask").isNotNull() & F.col("changed").isNotNull() & F.col("before").isNotNull()
-    disagrees = masked & ((shown != images.without_gaps(F.col("changed"), *gaps)) | _lost_alone(contract))
-    flags = F.when(disagrees, pairs.with_flag(F.col("flags"), change.MASK_DISAGREES)).otherwise(
-        F.col("flags")
-    )
-    return changes.withColumns(
-        {
-            "change_id": change_id,
-            "flags": flags,
-            "feed": F.lit(feed.feed),
-            "dialect": F.lit(feed.dialect),
-            "paired_change_id": F.lit(None).cast("string"),
-        }
-    )
-
-
-def _lost_alone(contract: Contract) -> Column:
-    """Has an update's row of old values a large value that its row of new values, by its mask, did not change
-    and does not have? Change tables leave a large value that did not change out of both rows."""
-    kept = [
-        F.col("before")[c.name].isNotNull() & (F.col("after_gaps")[c.name] == change.UNAVAILABLE)
-        for c in contract.columns
-        if c.sql_type.is_large
-    ]
-    lost = reduce(or_, (F.coalesce(one, F.lit(False)) for one in kept), F.lit(False))
-    return F.col("paired_record").isNotNull() & lost
-
-
-def union(frames: Sequence[DataFrame]) -> DataFrame:
-    together = frames[0]
-    for frame in frames[1:]:
-        together = together.unionByName(frame)
-    return together
-
-
-def _agreed(table: str, known: Contract | None, told: Contract | None) -> Contract:
-    """The table's contract with what a writer tells of its columns."""
-    if told is None and known is None:
+def _agreed(table: str, known: Contract | None, written: Contract | None) -> Contract:
+    """The table's contract with what a writer says of its columns."""
+    if written is None and known is None:
         raise ContractError(
-            f"the messages of {table} do not tell its columns: they have no schema block that can be read",
+            f"the messages of {table} do not name its columns: they have no schema block that can be read",
             f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
             "another feed of the same `database:` first, whose columns are then taken",
         )
-    agreed = told if known is None else known if told is None else known.evolved_to(told)
+    agreed = written if known is None else known if written is None else known.evolved_to(written)
     assert agreed is not None, "one of both is there"
     return agreed
-
-
-def _refused(dialect: Dialect, records: DataFrame, error: ContractError) -> DataFrame:
-    """Records of a shape that the table's contract rules out. The audit fails for them."""
-    if isinstance(dialect, TableDialect):
-        row = F.struct(*(F.col(quoted(n)) for n in records.columns if n not in {"run_id", "record"}))
-        records = records.select("record", F.encode(F.to_json(row), "UTF-8").alias("value")).withColumns(
-            {"key": F.lit(None).cast("binary"), "headers": F.lit(None).cast(HEADERS_TYPE)}
-        )
-    else:
-        records = records.withColumn("record", message_record())
-    said = F.lit(f"{error.message}; {error.remedy}"[:500])
-    told = F.lit(change.QUARANTINED), F.lit(change.INCOMPATIBLE_SHAPE), said
-    return without_change(records, *told)
-
-
-def _closed(decoded: DataFrame, why: str) -> DataFrame:
-    """Changes whose masks cannot be read are quarantined: what they changed is not known."""
-    unread = (F.col("disposition") == change.CHANGE) & F.col("mask").isNotNull()
-    return decoded.withColumns(
-        {
-            "disposition": F.when(unread, F.lit(change.QUARANTINED)).otherwise(F.col("disposition")),
-            "reason": F.when(unread, F.lit("mask_order_contradicted")).otherwise(F.col("reason")),
-            "detail": F.when(unread, F.lit(why[:500])).otherwise(F.col("detail")),
-        }
-    )

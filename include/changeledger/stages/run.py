@@ -13,11 +13,10 @@ from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames, distinct_names
-from changeledger.dialects.base import Dialect, message_record
+from changeledger.dialects.base import Dialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.errors import ConfigError, StageOrderError
 from changeledger.folders import private_home
-from changeledger.stages.reading import union
 from changeledger.storage import failures, lake
 from changeledger.storage.control import (
     IN_ORDER,
@@ -29,12 +28,17 @@ from changeledger.storage.control import (
     furthest,
     kept,
 )
+from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases
+from changeledger.storage.session import for_small_data
 from changeledger.window import Window
 
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
 
+# So many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
+# more than the work (ADR 0018).
+MOST_ROWS = 20_000
 # The lake's namespace of what belongs to no feed.
 NAMESPACE = "changeledger"
 
@@ -143,6 +147,12 @@ class Run:
         """The raw rows of one source table of a feed that reads change tables."""
         return f"lake.{self.feed.namespace}.raw_{self.names[table].current.rsplit('.', 1)[1]}"
 
+    @property
+    def raws(self) -> list[str]:
+        """The raw tables that are there."""
+        raws = [self.raw_messages, *map(self.raw_table, self.names)]
+        return [raw for raw in raws if lake.exists(self.spark, raw)]
+
     def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
         """The window, stored with the positions that `resolve` gives where it is not stored yet.
 
@@ -227,10 +237,9 @@ class Run:
 
     def raw_records(self) -> DataFrame:
         """`record` of everything that the run accounts for: new, asked for again, pending, and repairs."""
-        raws = [self.raw_messages, *map(self.raw_table, self.names)]
-        found = [self.raw(raw) for raw in raws if lake.exists(self.spark, raw)]
+        found = [self.raw(raw) for raw in self.raws]
         found += [more for more in (self.waiting(), self.planned()) if more is not None]
-        return union([rows.select("record") for rows in found])
+        return lake.union([rows.select("record") for rows in found])
 
     def raw(self, table: str) -> DataFrame:
         """The raw records that the run reads, with `record`: of its window, and those asked for again."""
@@ -258,7 +267,7 @@ class Run:
             for raw, name in sources.items()
             if lake.exists(self.spark, raw)
         ]
-        return dict(union(counts).collect())
+        return dict(lake.union(counts).collect())
 
     def waiting(self) -> DataFrame | None:
         """Messages that earlier windows have left to wait, with their `record`; None where there are none.
@@ -303,8 +312,7 @@ class Run:
             return False
         if self.planned() is not None:
             return False
-        raws = [self.raw_messages, *map(self.raw_table, self.names)]
-        there = [lake.read(self.spark, raw) for raw in raws if lake.exists(self.spark, raw)]
+        there = [lake.read(self.spark, raw) for raw in self.raws]
         return all(rows.where(F.col("run_id") == self.id).isEmpty() for rows in there)
 
 
@@ -320,6 +328,8 @@ def stage(work: Callable[[Run], Result]) -> Callable[[SparkSession, Feed, Window
             this = Run.begin(spark, feed, window)
         if this is None:
             return None
+        received = sum(read.received for read in this.control.reads(feed.feed, window))
+        for_small_data(spark, small=received <= MOST_ROWS)
         with kept(this.control, feed.feed, window.holder), failures.named(feed.connection):
             return work(this)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -12,14 +13,16 @@ from changeledger.config import Connection
 from changeledger.contract import Contract, TableNames
 from changeledger.databases import Verify
 from changeledger.dialects import source_sql as sql
-from changeledger.dialects import table_rows
 from changeledger.dialects.sqlserver_cdc_sql import CdcCatalog
-from changeledger.dialects.table_rows import Rows
 from changeledger.errors import ConfigError
+from changeledger.kernels.tables import values
+from changeledger.plans import asked_once
+from changeledger.stages.carried import Carrier
 from changeledger.stages.run import NAMESPACE, log
 from changeledger.storage import lake
 from changeledger.storage.control import SnapshotRow
 from changeledger.storage.jdbc import Database as Jdbc
+from changeledger.storage.spread import as_frame
 
 
 class _Moment(NamedTuple):
@@ -74,22 +77,23 @@ class _Reading(NamedTuple):
         there = self.database.columns(self.spark, sql.header(sql.source_table(*place)))
         contract = _present(contract, there)
         source = sql.source_table(*place, contract.names)
-        raw = self.database.read(self.spark, sql.parts(source, contract, self._cuts(source, contract)))
-        rows = Rows.of(raw)
-        typed = table_rows.image(table_rows.cells(rows, contract), contract).alias("row")
+        (counted,) = self.database.rows(self.spark, sql.row_count(source))
+        cuts = self._cuts(source, contract, counted["rows"])
+        raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
+        carried = Carrier.for_rows(counted["rows"], asked_once).carried(raw)
+        rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
         kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
         is_old = lake.exists(self.spark, kept)
-        snapshot = lake.put(rows.frame.select(typed).select("row.*"), kept)
+        snapshot = lake.put(as_frame(self.spark, rows), kept)
         if is_old:
             lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
         told = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
         return contract.table, told
 
-    def _cuts(self, source: Any, contract: Contract) -> list[Any]:
+    def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
         rows = self.source.partition_rows
-        (counted,) = self.database.rows(self.spark, sql.row_count(source))
-        if counted["rows"] <= rows:
+        if count <= rows:
             return []
         cuts = self.database.rows(self.spark, sql.cuts(source, contract, rows))
         return [row["cut"] for row in sorted(cuts, key=lambda row: row["place"])]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 
     A branch has no schema of its own in Iceberg: they show on main at once, empty.
     """
-    wanted = no_rows(spark, columns).schema
+    wanted = schema_of(tuple(columns))
     for path, kind, is_new in _different(spark.table(table).schema, wanted):
         name = ".".join(map(quoted, path))
         what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
@@ -83,9 +83,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
     another type: a run has added them that was never released. True where there were some."""
-    if not exists(spark, table):
-        return False
-    there, wanted = spark.table(table).schema, no_rows(spark, columns).schema
+    there, wanted = spark.table(table).schema, schema_of(tuple(columns))
     other = [path for path, _, is_new in _different(wanted, there) if is_new]
     other += [path for path, _, is_new in _different(there, wanted) if not is_new]
     if not other:
@@ -98,6 +96,14 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     for path in gone:
         spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
     return bool(gone)
+
+
+@lru_cache(maxsize=1024)
+def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
+    """The columns as Spark has them."""
+    found = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
+    assert isinstance(found, StructType), "the DDL of columns is that of a struct"
+    return found
 
 
 def _different(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
@@ -147,18 +153,45 @@ def _alone(rows: DataFrame, table: str, snapshot: int) -> DataFrame:
     return rows.sparkSession.table(name)
 
 
+def weight(spark: SparkSession, tables: Iterable[str], run: str) -> tuple[int, int]:
+    """How many rows the run's partitions of the tables have, and bytes in their files. One query for all."""
+    found = [
+        spark.table(f"{table}.files").where(F.col("partition.run_id") == run)
+        .select("record_count", "file_size_in_bytes")
+        for table in tables
+    ]  # fmt: skip
+    if not found:
+        return 0, 0
+    sums = union(found).agg(F.sum("record_count"), F.sum("file_size_in_bytes")).collect()[0]
+    return sums[0] or 0, sums[1] or 0
+
+
+def appended(spark: SparkSession, snapshots: Mapping[str, int], run: str) -> dict[str, int]:
+    """How many rows the run has written by which each table got its snapshot. One query for all."""
+    counts = [
+        read(spark, table, snapshot=snapshot)
+        .where(F.col("run_id") == run)
+        .agg(F.lit(table).alias("table"), F.count(F.lit(1)).alias("rows"))
+        for table, snapshot in snapshots.items()
+    ]
+    return dict(union(counts).collect()) if counts else {}
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all."""
+    return reduce(DataFrame.unionByName, frames)
+
+
 def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
     return spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns))
 
 
-def fresh_branch(spark: SparkSession, table: str, branch: str) -> int | None:
-    """The branch as main is now, whatever an earlier attempt left on it; returns main's snapshot."""
-    published = snapshot_of(spark, table, "main")
+def fresh_branch(spark: SparkSession, table: str, branch: str, published: int | None) -> None:
+    """The branch as main is now, at the snapshot `published`, whatever an earlier attempt left on it."""
     if published is None:
         # Nothing is published yet: Iceberg makes a branch beside an empty main, but replaces none.
         spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")
     spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)}")
-    return published
 
 
 def added_since(spark: SparkSession, table: str, snapshot: int) -> list[tuple[str, ...]]:

@@ -38,7 +38,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return conf
 
 
-# What the decoders expect of a session, with a lake or without.
+# What the jobs expect of a session, whatever its catalog.
 _SQL = {
     "spark.sql.session.timeZone": "UTC",
     # Bad casts must surface; where a value may be bad, the code says try_cast and quarantines.
@@ -79,6 +79,17 @@ SMALL_DATA = {
     # Drawing plans for Spark's UI in full took a fifth of all processor time.
     "spark.sql.ui.explainMode": "simple",
 }
+
+
+def for_small_data(spark: SparkSession, *, small: bool = True) -> None:
+    """Prepare the session's queries for small data; or as the application is configured, for much."""
+    for name, value in SMALL_DATA.items():
+        if small:
+            spark.conf.set(name, value)
+        else:
+            spark.conf.unset(name)
+
+
 # And for its JVM. The plans of a day fill more than the usual room for compiled code. Half of the memory is
 # for what is young, as all is that plans leave. Iceberg's pool for reading manifests is polled every 10 ms,
 # which is longer than reading those of small tables.
@@ -162,29 +173,6 @@ def spark_session(app_name: str) -> SparkSession:
     for name, value in secrets.items():
         spark.conf.set(name, value)
     return spark
-
-
-def session_without_lake(app_name: str) -> SparkSession:
-    """A session of this process alone that reads and writes nothing: for decoding what is at hand."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - seconds to import
-
-    _check_versions()
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # That of a shell which is to use a lake's server.
-    os.environ.pop("SPARK_REMOTE", None)
-    builder = SparkSession.builder.appName(app_name).master("local[*]")
-    conf = {
-        **_SQL,
-        **_LOCAL,
-        **SMALL_DATA,
-        "spark.log.level": "ERROR",
-        "spark.driver.extraJavaOptions": f"{_AVRO_LIMITS} {SMALL_DATA_JVM}",
-        # Spark reads Avro by a jar beside its own.
-        "spark.jars": ",".join(str(jar) for jar in Settings().jars.glob("spark-avro_*.jar")),
-    }
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def _allow_deep_plans() -> None:

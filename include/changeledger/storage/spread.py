@@ -38,8 +38,11 @@ class Spread:
     steps: tuple[BatchKernel, ...] = ()
 
     @classmethod
-    def of(cls, frame: DataFrame, keep: Keep, size: int) -> Spread:
-        return cls(frame, to_arrow_schema(frame.schema), keep, size)
+    def of(cls, frame: DataFrame, keep: Keep, size: int, schema: pa.Schema | None = None) -> Spread:
+        """The frame's rows, in the types of `schema`."""
+        if schema is None:
+            return cls(frame, to_arrow_schema(frame.schema), keep, size)
+        return cls(frame, schema, keep, size, (partial(_typed, schema),))
 
     @property
     def frame(self) -> DataFrame:
@@ -67,7 +70,10 @@ class Spread:
         )
         return {
             name: replace(
-                self, base=made.where(F.col(_PART) == name).select(f"{quoted(name)}.*"), schema=schema, steps=()
+                self,
+                base=made.where(F.col(_PART) == name).select(f"{quoted(name)}.*"),
+                schema=schema,
+                steps=(),
             )
             for name, schema in outputs.items()
         }
@@ -83,7 +89,9 @@ class Spread:
 def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
     if isinstance(rows, Spread):
         return rows.frame
-    return spark.createDataFrame(rows.collected(), spark_schema(rows.schema))
+    # In one piece: a chunk without rows would end what Spark reads, and what follows it would be lost.
+    whole = rows.collected().combine_chunks()
+    return spark.createDataFrame(whole, spark_schema(rows.schema))
 
 
 def as_table(frame: DataFrame, schema: pa.Schema | None = None) -> pa.Table:
@@ -96,9 +104,16 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
+def _typed(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, in the lake's types: Iceberg has no narrow numbers, and Spark names the parts of lists."""
+    return pa.RecordBatch.from_arrays([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
+
+
 def _stepped(steps: Sequence[BatchKernel], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield reduce(lambda rows, step: step(rows), steps, batch)
+        made = reduce(lambda rows, step: step(rows), steps, batch)
+        if made.num_rows:
+            yield made
 
 
 def _parted(schemas: Mapping[str, pa.Schema]) -> pa.Schema:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +13,11 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from changeledger.config import Feed
 from changeledger.kernels.arrow import MESSAGE
+from sourcelab.ces import messages
+from sourcelab.log import simulate
+from sourcelab.messages import Message
 from tests.kernels.ces.decoding import decoded
 from tests.kernels.ces.test_cases import ALL
 
@@ -77,3 +83,50 @@ def test_all_wait_while_one_lacks(cuts: list[int], first: int, rng: Any) -> None
     assert {(row["disposition"], row["reason"]) for row in found.values()} == {
         ("pending", "split_incomplete")
     }
+
+
+LOG = simulate(7, 3)
+FEED = Feed.model_validate(
+    {
+        "feed": "golden", "dialect": "ces", "database": "shop", "connection": "shop",
+        "source": {"topics": ["shop.changes"]}, "tables": [{"table": t.full_name} for t in LOG.tables],
+    }
+)  # fmt: skip
+COMPARED = ("disposition", "reason", "operation", "key", "before", "after", "sort_key")
+
+
+def results(sent: Iterable[tuple[int, Message]]) -> dict[int, dict[str, Any]]:
+    """What messages became, by their place in the stream; they are spread over three partitions."""
+    rows = [
+        {"topic": m.topic, "partition": at % 3, "offset": at, "timestamp": None, "headers": []}
+        | {"key": m.key, "value": m.value}
+        for at, m in sent
+    ]
+    found: dict[int, dict[str, Any]] = {}
+    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {}):
+        for row in batch.to_pylist():
+            at = row["record"]["offset"]
+            assert at not in found, "a record has one outcome"
+            found[at] = {name: row.get(name) for name in COMPARED}
+    return found
+
+
+def test_a_split_event_is_joined_over_partitions_and_windows() -> None:
+    whole = results(enumerate(messages(LOG, from_tx=1)))
+    parts = list(enumerate(messages(LOG, from_tx=1, generation="captured", split_at=700)))
+    assert len(parts) > 2 * len(whole)
+    # The first window ends in the midst of the stream; every other segment comes late.
+    early = [one for one in parts if one[0] % 2]
+    late = [one for one in parts if not one[0] % 2]
+    first = results(early)
+    assert len(first) == len(early)
+    waiting = {at for at, row in first.items() if row["disposition"] == "pending"}
+    assert {first[at]["reason"] for at in waiting} == {"split_incomplete"}
+    second = results([*late, *(one for one in early if one[0] in waiting)])
+    assert len(second) == len(late) + len(waiting)
+    rows = [*first.values(), *second.values()]
+    joined = [row for row in rows if row["disposition"] == "change"]
+    by_position = sorted(joined, key=lambda row: bytes(row["sort_key"]))
+    assert by_position == sorted(whole.values(), key=lambda row: bytes(row["sort_key"]))
+    rest = Counter(row["disposition"] for row in rows)
+    assert rest["paired"] + rest["change"] == len(parts)

@@ -16,6 +16,7 @@ from changeledger.kernels.debezium.events import schema
 from changeledger.kernels.debezium.kernel import DEBEZIUM
 from changeledger.kernels.debezium.plan import TablePlan, table_plan
 from changeledger.kernels.debezium.survey import facts, survey
+from changeledger.kernels.interface import Written
 from changeledger.kernels.messages import decoded_schema
 from tests.kernels.debezium.test_cases import ALL, decoded
 from tests.kernels.golden import Case
@@ -60,7 +61,9 @@ def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
     found = survey(facts(case.messages), case.feed, {case.stated.table: case.stated}, case.schemas)
-    plan = table_plan(found, 0, case.feed, case.stated, "window")
+    plan = table_plan(
+        found, 0, case.feed, Written(found.tables[0].writer_schema or case.stated), case.stated, "window"
+    )
     return records_of(DEBEZIUM, 0, case.messages, found), plan
 
 

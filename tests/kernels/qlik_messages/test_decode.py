@@ -74,3 +74,21 @@ def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
     assert whole.schema.equals(decoded_schema(one.contract))
     whole.validate(full=True)
     assert decode(one.messages.slice(0, 0), plan).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("mask", "contradicts"),
+    # `name`, ordinal 2, is all that differs; ordinals 4 and 5 are large objects, which no mask has to name.
+    [("02", False), ("04", True), ("06", True), ("00", True), ("42", True), ("", False)],
+)
+def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -> None:
+    (case,) = [case for case in ALL if case.folder.name == "operations"]
+    values = case.messages.column("value").to_pylist()
+    update = next(at for at, one in enumerate(values) if one and b'"changeMask":"02"' in one)
+    assert b'"operation":"UPDATE"' in values[update]
+    values[update] = values[update].replace(b'"changeMask":"02"', f'"changeMask":"{mask}"'.encode())
+    at = case.messages.schema.get_field_index("value")
+    changed = case.messages.set_column(at, "value", pa.array(values, pa.binary()))
+    batches = decoded(changed, case.feed, {}, None, {})
+    (row,) = [row for batch in batches for row in batch.to_pylist() if row["record"]["offset"] == update]
+    assert ("mask_disagrees" in (row["flags"] or ())) == contradicts

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from changeledger import change
 from changeledger.contract import Contract
 from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type, valid
-from changeledger.kernels.reconcile import history, truncates
+from changeledger.kernels.reconcile import history
 from changeledger.kernels.reconcile.current import current
 from changeledger.kernels.reconcile.effects import exploded, keys_of
 from changeledger.kernels.reconcile.effects import truncates as truncates_of
@@ -94,10 +94,7 @@ class Lake:
 
     def _build(self, resolved: Resolved, published: pa.Table, window: str) -> None:
         emptied, came = truncates_of(self.changes), truncates_of(resolved.changes)
-        ended = truncates.alive_at(self.history, came, self.contract)
-        again = pa.concat_arrays(
-            [column(resolved.replaced, "key"), ended.keys.filter(pa.array(~ended.is_open))]
-        )
+        again = pa.concat_arrays([column(resolved.replaced, "key"), self._ended_before(came)])
         found = Published(
             opened=self.history.filter(pc.invert(self.history.column("_valid_to").is_valid())),
             shown=published.filter(pc.equal(published.column("operation"), change.SNAPSHOT)),
@@ -111,6 +108,17 @@ class Lake:
             is_one = [tuple(key.values()) in keys for key in keys_of(rows).to_pylist()]
             rebuilt = history.rebuilt(rows.filter(pa.array(is_one)), emptied, self.contract, window)
             self._merge(rebuilt, list(keys))
+
+    def _ended_before(self, came: pa.Table) -> pa.StructArray:
+        """Keys whose row was alive at one of these truncates, in an interval that is closed."""
+        rows = self.history.filter(self.history.column("_valid_to").is_valid()).to_pylist()
+        keys = [
+            {c.name: row[c.name] for c in self.contract.key}
+            for row in rows
+            for at in came.column("sort_key").to_pylist()
+            if row["_sort_key"] < at < row["_next_sort_key"] and not row["_is_deleted"]
+        ]
+        return pa.array(keys, row_type(self.contract.key))
 
     def _merge(self, made: History, again: list[tuple[Any, ...]]) -> None:
         key = [c.name for c in self.contract.key]

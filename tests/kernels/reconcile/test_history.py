@@ -6,13 +6,11 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
 
-import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changeledger import change
-from changeledger.kernels.reconcile import truncates
-from tests.kernels.reconcile.tables import Lake, LedgerRow, all_at_once, intervals, ledger, rows_of
+from tests.kernels.reconcile.tables import Lake, LedgerRow, intervals, rows_of
 from tests.key_moves import CONTRACT
 
 AT = datetime(2026, 8, 7, 16)
@@ -169,12 +167,13 @@ def test_what_a_truncate_ends() -> None:
         Step(0, "truncate", None, None, frozenset(), 5),
         Step(3, "insert", 4, "z", frozenset(), 6), Step(4, "insert", 5, "x", frozenset(), 7),
     ]  # fmt: skip
-    rows = rows_for(sequence)
-    emptied = ledger([rows.pop(4)], CONTRACT)
-    made = all_at_once(ledger(rows, CONTRACT), CONTRACT)
-    found = truncates.alive_at(pa.concat_tables([made.closed, made.opened]), emptied, CONTRACT)
-    keys = [key["id"] for key in found.keys.to_pylist()]
-    assert dict(zip(keys, found.is_open.tolist(), strict=True)) == {2: True, 3: False}
+    rows, lake = rows_for(sequence), Lake(CONTRACT)
+    lake.carry(rows[:4] + rows[5:], 0)
+    lake.carry(rows[4:5], 1)
+    found = shown(lake.shown("history"))
+    assert found == reference(sequence)
+    assert {key for name, key in found if name == "c4"} == {2, 3}
+    assert sorted(key for (key,) in lake.current) == [3, 4]
 
 
 def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.contract import Column, SqlType
+from changeledger.contract import Column, Contract, SqlType
 from changeledger.kernels.tables import usual, values
 from changeledger.kernels.tables.rows import RawRows
 
@@ -72,6 +72,52 @@ def test_usual_texts_are_read_at_once(kind: str) -> None:
     assert found.equals(values._one_by_one(column, SqlType.parse(kind)))
 
 
+GUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
+
+# The canonical form of each type that is published as text, by hand from docs/types.md.
+# By type: what is written, and what is published; None where it is no value of the type.
+GOLDEN: dict[str, list[tuple[str, str | None]]] = {
+    "datetimeoffset(7)": [
+        ("2026-08-07T16:25:06.863899+01:00", "2026-08-07T16:25:06.8638990+01:00"),
+        ("2026-08-07 16:25:06.8638990 +01:00", "2026-08-07T16:25:06.8638990+01:00"),
+        # As PostgreSQL prints whole hours.
+        ("2026-08-07 16:25:06.863899+01", "2026-08-07T16:25:06.8638990+01:00"),
+        # Four ways to write UTC.
+        ("2026-08-07T00:00:00Z", "2026-08-07T00:00:00.0000000+00:00"),
+        ("2026-08-07T00:00:00.0000000+00:00", "2026-08-07T00:00:00.0000000+00:00"),
+        ("2026-08-07T00:00:00-00:00", "2026-08-07T00:00:00.0000000+00:00"),
+        ("2026-08-07 00:00:00+00", "2026-08-07T00:00:00.0000000+00:00"),
+        ("2026-08-07T00:00:00-00:30", "2026-08-07T00:00:00.0000000-00:30"),
+        ("2026-08-07T00:00:00", None),
+    ],
+    "datetimeoffset(0)": [
+        ("2026-08-07T16:25:06Z", "2026-08-07T16:25:06+00:00"),
+        ("2026-08-07T16:25:06.000Z", "2026-08-07T16:25:06+00:00"),
+        ("2026-08-07T16:25:06.1Z", None),
+    ],
+    "time(7)": [("16:25:00.88", "16:25:00.8800000"), ("16:25:00", "16:25:00.0000000")],
+    "time(3)": [("16:25:00.8800000", "16:25:00.880"), ("16:25:00.8801", None)],
+    "datetime2(7)": [
+        ("2026-08-07T16:25:00.88", "2026-08-07 16:25:00.8800000"),
+        ("2026-08-07 16:25:00", "2026-08-07 16:25:00.0000000"),
+    ],
+    "uniqueidentifier": [(GUID.lower(), GUID), (GUID, GUID), (f"{{{GUID}}}", None)],
+    # Of nchar the length counts UTF-16's units, of char the bytes of a code page: known of ASCII alone.
+    "nchar(5)": [("ab", "ab   "), ("ab   ", "ab   "), ("", "     "), ("é", "é    "), ("😀", "😀   ")],
+    "char(5)": [("ab", "ab   "), ("", "     "), ("a b c", "a b c"), ("é   ", "é   ")],
+    "char": [("", " "), ("a", "a")],
+}
+
+
+@pytest.mark.parametrize("kind", GOLDEN)
+def test_each_type_has_one_text(kind: str) -> None:
+    written, published = zip(*GOLDEN[kind], strict=True)
+    sql = SqlType.parse(kind)
+    assert values.of_texts(pa.array(written), sql).to_pylist() == list(published)
+    for text, wanted in GOLDEN[kind]:
+        assert values.of_texts(pa.array([text]), sql).to_pylist() == [wanted]
+
+
 NONE = None
 CASTS: list[tuple[Any, pa.DataType, str, Any]] = [
     # Numbers become numbers, not by way of their text: whole ones without a fraction, decimals half up.
@@ -128,3 +174,27 @@ def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
         assert (found.values.to_pylist(), found.unfit) == ([None, expected], None)
     found = values.cells_of(rows, Column(name="a", type="nvarchar(9)", ordinal=1), empty_is_null=False)
     assert found.values.to_pylist() == ["", "1"]
+
+
+def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
+    """Whatever its columns are called: a raw table has a `record` of its own, a table may have a `record`."""
+    contract = Contract(
+        table="dbo.t",
+        columns=(
+            Column(name="record", type="int", ordinal=1, key_position=1),
+            Column(name="at::string", type="datetime2(3)", ordinal=2),
+            Column(name="lost", type="bit", ordinal=3),
+        ),
+    )
+    read = pa.RecordBatch.from_pydict(
+        {
+            "At::string": pa.array(["2026-08-07 16:25", "soon", None]),
+            "other": pa.array([1, 2, 3]),
+            "RECORD": pa.array([1, 2, 3], pa.int64()),
+        }
+    )
+    found = values.typed(read, contract)
+    assert found.schema == values.typed_schema(contract)
+    assert found.to_pydict() == {
+        "record": [1, 2, 3], "at::string": [datetime(2026, 8, 7, 16, 25), None, None], "lost": [None] * 3,
+    }  # fmt: skip

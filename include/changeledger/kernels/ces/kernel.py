@@ -25,7 +25,7 @@ def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
     return surveys.survey(found, feed, known.contracts)
 
 
-def _plan(  # noqa: PLR0913, PLR0917 - as every dialect's
+def _plan(
     _survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
 ) -> TablePlan:
     return TablePlan(feed, written.writer_schema, contract, window_id)
@@ -51,7 +51,5 @@ CES = MessageKernel(
     _plan,
     decode,
     _decode_other,
-    segments=Segments(
-        surveys.has_segments, _parts, split.KEYED, split.joined, split.JOINED, surveys.SEGMENT
-    ),
+    segments=Segments(surveys.has_segments, _parts, split.KEYED, split.joined, split.JOINED, surveys.SEGMENT),
 )

@@ -22,12 +22,15 @@ from changeledger.kernels import binary_text, json_text, messages
 from changeledger.kernels.arrow import MESSAGE, Rows, empty
 from changeledger.kernels.ces import avro, envelope
 from changeledger.kernels.ces.envelope import Envelope
+from changeledger.kernels.interface import Joined
 from changeledger.kernels.json_text import NotJson
 from changeledger.kernels.messages import Outcome
 
 _PARTS = "parts"
 # `parts`: the messages of the segments, in their order.
 JOINED = MESSAGE.append(pa.field(_PARTS, pa.list_(pa.struct(list(MESSAGE)))))
+# `event`: equal for the segments of one event.
+KEYED = MESSAGE.append(pa.field("event", pa.string()))
 _ATTRIBUTES = ("type", "source", "logicalid", "time", "operation", "data")
 
 
@@ -42,11 +45,15 @@ class Segment(NamedTuple):
     message: Mapping[str, Any]
 
 
-class Joined(NamedTuple):
-    """`events`: `JOINED`. `left`: the segments of no whole event, with what becomes of them."""
+def keyed(segments: pa.RecordBatch) -> pa.RecordBatch:
+    """The segments with what their event is known by (`KEYED`)."""
+    events = [repr(_event_of(envelope.look(value))) for value in segments.column("value").to_pylist()]
+    return pa.RecordBatch.from_arrays([*segments.columns, pa.array(events, pa.string())], schema=KEYED)
 
-    events: pa.RecordBatch
-    left: pa.RecordBatch
+
+def _event_of(said: Envelope) -> tuple[str | None, ...]:
+    """What is equal for all segments of an event."""
+    return said.source, said.logicalid, None if said.operation is None else said.operation.upper()
 
 
 def joined(raw: pa.RecordBatch) -> Joined:
@@ -55,9 +62,8 @@ def joined(raw: pa.RecordBatch) -> Joined:
     for message in raw.to_pylist():
         said = envelope.look(message["value"])
         place = (message["topic"], message["partition"], message["offset"])
-        what = None if said.operation is None else said.operation.upper()
         one = Segment(said.segment or 0, *place, said, message)
-        groups.setdefault((said.source, said.logicalid, what), []).append(one)
+        groups.setdefault(_event_of(said), []).append(one)
     events: list[dict[str, Any]] = []
     left: list[tuple[Segment, Outcome]] = []
     for segments in groups.values():

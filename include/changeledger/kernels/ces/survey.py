@@ -72,6 +72,8 @@ class Survey:
 
     tables: Sequence[TableRecords]
     missing: Mapping[Way, str] = field(default_factory=dict)
+    # Each message has its columns with it.
+    learnt: Mapping[str, Contract] = field(default_factory=dict)
 
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:

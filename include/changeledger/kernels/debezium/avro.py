@@ -6,7 +6,7 @@ Connect's Avro schema says what its JSON schema block says: `connect.name` is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger import change
@@ -14,8 +14,9 @@ from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.kernels import avro
 from changeledger.kernels.avro import BrokenRecord, Node, Schema, UnusableSchema
-from changeledger.kernels.debezium.schema_block import Sample, contract_of, json_object, table_of
+from changeledger.kernels.debezium.schema_block import contract_of, json_object, table_of
 from changeledger.kernels.messages import Outcome
+from changeledger.kernels.samples import Sample
 
 _KINDS = {"int": "int32", "long": "int64", "record": "struct", "enum": "string", "fixed": "bytes"}
 _LOGICAL = {
@@ -34,12 +35,6 @@ class Written(NamedTuple):
     database: str | None = None
     # Why they cannot be read.
     fault: Outcome | None = None
-
-
-def schema_ids(samples: Iterable[Sample]) -> set[str]:
-    """The schemas that messages name, and those that their keys do."""
-    both = (raw for sample in samples for raw in (sample.key, sample.value))
-    return {avro.schema_id(raw) for raw in both if raw is not None and avro.is_framed(raw)}
 
 
 def written(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str]) -> Written:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from changeledger.config import Feed, KafkaSource
 from changeledger.contract import Contract
 from changeledger.kernels.debezium.survey import Survey
+from changeledger.kernels.interface import Written
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,15 @@ class TablePlan:
         return self.feed.source
 
 
-def table_plan(survey: Survey, number: int, feed: Feed, contract: Contract, window_id: str) -> TablePlan:
+def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
+    survey: Survey, number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+) -> TablePlan:
     """The plan for one of a survey's tables."""
     one = survey.tables[number]
     is_avro = one.schema_id is not None
     return TablePlan(
         feed=feed,
-        writer_schema=one.writer_schema or contract,
+        writer_schema=written.writer_schema,
         contract=contract,
         database=survey.avro_database if is_avro else survey.database,
         window_id=window_id,

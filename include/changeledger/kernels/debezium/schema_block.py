@@ -11,6 +11,7 @@ from changeledger.config import Feed, TableConfig
 from changeledger.contract import Column, Contract, SqlType
 from changeledger.errors import ContractError
 from changeledger.kernels.debezium.unions import is_wrapped, row_of
+from changeledger.kernels.samples import Sample
 from changeledger.names import alike
 
 # Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can say.
@@ -54,14 +55,6 @@ _PLAIN = {
 }
 # Of a schema block that is none of Connect's.
 _BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
-
-
-class Sample(NamedTuple):
-    """A raw message looked at to learn which table its topic has, and its columns."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
 
 
 class TableFacts(NamedTuple):

@@ -21,7 +21,6 @@ from changeledger.contract import Contract
 from changeledger.kernels import avro, samples
 from changeledger.kernels.debezium import avro as avro_tables
 from changeledger.kernels.debezium.schema_block import (
-    Sample,
     TableFacts,
     database_of,
     discover,
@@ -31,6 +30,7 @@ from changeledger.kernels.debezium.schema_block import (
     union_topics,
 )
 from changeledger.kernels.messages import Outcome
+from changeledger.kernels.samples import Sample
 
 # What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
 _PAYLOAD = b'"payload":'
@@ -93,6 +93,8 @@ class Survey:
     schemas: Mapping[str, str] = field(default_factory=dict)
     # Why messages cannot be read, by topic and schema id.
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
+    # Each message has its schema with it, or names one of a registry.
+    learnt: Mapping[str, Contract] = field(default_factory=dict)
 
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -213,11 +215,6 @@ def _in_avro(
     for row in found.filter(found.column("framed")).to_pylist():
         alike.setdefault((row["topic"], avro.schema_id(row["value"])), []).append(_sample(row))
     return {place: avro_tables.written(alike[place], feed, schemas) for place in sorted(alike)}
-
-
-def schema_ids(found: pa.RecordBatch) -> set[str]:
-    """The Avro schemas that a survey and the decoding ask a registry for."""
-    return avro_tables.schema_ids(map(_sample, found.filter(found.column("framed")).to_pylist()))
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:

@@ -66,6 +66,10 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     read = _read(found, of_events, plan)
     bad = _problems(read, values, plan.writer_schema)
+    if plan.masks_unreadable is not None:
+        closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
+        masked = [number for number, one in enumerate(found) if one.change_mask]
+        bad = dict.fromkeys(masked, closed) | bad
     others |= {found[number].at: outcome for number, outcome in bad.items()}
     canonical = changes.ledger_rows(
         _changes(read, of_events, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.kernels.interface import Known, MessageKernel, Written
 from changeledger.kernels.mask_evidence import MaskRules
-from changeledger.kernels.qlik_messages import avro
 from changeledger.kernels.qlik_messages import survey as surveys
 from changeledger.kernels.qlik_messages.decode import decode
 from changeledger.kernels.qlik_messages.others import decode_other
@@ -26,13 +23,11 @@ def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
     return surveys.survey(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
 
 
-def _plan(  # noqa: PLR0913, PLR0917 - as every dialect's
+def _plan(
     survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
 ) -> TablePlan:
     schemas = tuple(sorted(survey.avro_schemas.items()))
-    return TablePlan(
-        feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable
-    )
+    return TablePlan(feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable)
 
 
 def _decode_other(raw: pa.RecordBatch, _feed: Feed, survey: surveys.Survey) -> pa.RecordBatch:

@@ -20,3 +20,5 @@ class TablePlan:
     window_id: str
     # The Avro schemas that messages name (`avro.Schemas`).
     avro_schemas: tuple[tuple[str, str], ...] = ()
+    # Why the masks must not be read: changes with a mask are quarantined for it. None: they may be read.
+    masks_unreadable: str | None = None

@@ -150,6 +150,12 @@ def facts(raw: pa.RecordBatch, schemas: Schemas) -> pa.RecordBatch:
     return _facts(found, said)
 
 
+def schemas_in(found: pa.RecordBatch) -> dict[str, str]:
+    """The Avro schemas that the metadata among merged facts has, by name: data is read by them."""
+    texts = found.column("metadata").drop_null().to_pylist()
+    return avro.schemas_in([text.encode() for text in texts])
+
+
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The facts of all parts of a window together; they do not depend on how it was cut."""
     rows = pa.Table.from_batches(parts, FACTS).to_pylist()

@@ -26,6 +26,10 @@ STREAM_POSITION = "stream_position"
 OPERATION = "operation"
 TRANSACTION_ID = "transaction_id"
 TIMESTAMP = "timestamp"
+_NAMES = frozenset({
+    CHANGE_SEQ, CHANGE_OPER, CHANGE_MASK, STREAM_POSITION, OPERATION, TRANSACTION_ID, TIMESTAMP,
+    "partition_name",
+})  # fmt: skip
 
 _WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
 _LETTERS = pa.array(["I", "U", "D", "B", "T"])
@@ -33,6 +37,11 @@ _LETTERS = pa.array(["I", "U", "D", "B", "T"])
 _BEGINS_WITH_LSN = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
 _LSN_LENGTH = 22
 _NO_TEXT = pa.scalar(None, pa.string())
+
+
+def is_header(name: str, prefix: str) -> bool:
+    """Is it a column of Qlik's own? Without a prefix only the names that the page lists are."""
+    return name.lower().startswith(prefix.lower()) if prefix else name.lower() in _NAMES
 
 
 def source_of(feed: Feed) -> QlikTablesSource:

@@ -58,8 +58,8 @@ class Published:
     # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie behind the
     # first effect: history has no trace of one that showed what was known till then. More do no harm.
     shown: pa.Table
-    # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those that
-    # `truncates.alive_at` finds in an interval that is closed.
+    # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those whose row was
+    # alive at one of the window's truncates in an interval that is closed.
     again: pa.StructArray
 
 

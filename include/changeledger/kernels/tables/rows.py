@@ -54,7 +54,7 @@ def stored_names(read: pa.Schema, there: Mapping[str, str]) -> list[str]:
         # Iceberg has no whole number narrower than int.
         in_lake = "int" if kind in {"tinyint", "smallint"} else kind
         is_free = kinds.get(field.name.lower(), kind) in {kind, in_lake}
-        found.append(field.name if is_free else f"{field.name}::{kind}")
+        found.append(field.name if is_free else f"{field.name}::{in_lake}")
     return found
 
 

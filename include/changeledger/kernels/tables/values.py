@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import Column, SqlType
+from changeledger.contract import Column, Contract, SqlType
 from changeledger.kernels import cells, masks, sql_text
-from changeledger.kernels.arrow import Bools, arrow_type, numbers, valid
+from changeledger.kernels.arrow import Bools, arrow_type, numbers, row_type, valid
 from changeledger.kernels.tables import usual
-from changeledger.kernels.tables.rows import RawRows, Read
+from changeledger.kernels.tables.rows import RawRows, Read, kind_of
 from changeledger.kernels.tables.texts import as_text
 
 _NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
@@ -47,6 +47,22 @@ def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cel
             unfit |= one.unfit
     values = found[0] if len(found) == 1 else pc.coalesce(*found)
     return cells.Cells(values, unfit if unfit.any() else None)
+
+
+def typed_schema(contract: Contract) -> pa.Schema:
+    return pa.schema(row_type(contract.columns))
+
+
+def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """`typed_schema` of rows of a source's table itself; NULL where a value is not one of the type.
+
+    A column may have any name here, that of a raw table's own column as well.
+    """
+    columns = zip(read.schema.names, read.columns, strict=True)
+    found = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
+    rows = RawRows(read.num_rows, {}, found)
+    cells = [cells_of(rows, column, empty_is_null=False).values for column in contract.columns]
+    return pa.RecordBatch.from_arrays(cells, schema=typed_schema(contract))
 
 
 def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:

@@ -1,0 +1,129 @@
+"""History and current rows of one table, built on the run's branch from what is published and what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger import change
+from changeledger.change import quoted
+from changeledger.contract import Contract, TableNames
+from changeledger.kernels.arrow import history_schema, ledger_schema
+from changeledger.kernels.reconcile import buckets
+from changeledger.kernels.reconcile.current import current
+from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, bucketed
+from changeledger.plans import Keep
+from changeledger.stages.breaks import Breaks
+from changeledger.stages.carried import Carrier
+from changeledger.stages.keys import Keys
+from changeledger.stages.run import Run, log
+from changeledger.storage import lake
+from changeledger.storage.spread import as_frame, as_table
+
+
+@dataclass(frozen=True)
+class Building:
+    """`published`: the history that is published; None where none is."""
+
+    this: Run
+    contract: Contract
+    published: DataFrame | None
+    keep: Keep
+
+    def build(self, changes: int) -> Breaks:
+        """`changes`: how many the run has. Returns what breaks the image chain."""
+        this, contract = self.this, self.contract
+        new = this.new_changes(contract.table)
+        truncates = self._truncates()
+        came = truncates.filter(pc.equal(truncates.column("run_id"), this.id))
+        keys = Keys(this, contract, self.published, came)
+        # A truncate ends whatever was there.
+        carrier = Carrier.for_rows(changes + keys.ended(), self.keep)
+        rows = carrier.carried(new.select(*ledger_schema(contract).names), ledger_schema(contract))
+        exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
+        opened = keys.opened(rows, carrier)
+        parts = {
+            buckets.CHANGES: Part(exploded, keys.of_changes),
+            buckets.OPENED: Part(opened, keys.of_rows),
+            buckets.SHOWN: Part(keys.shown(rows, opened, carrier), keys.of_keys),
+            buckets.AGAIN: Part(keys.again(rows, carrier), keys.of_keys),
+        }
+        made = bucketed(parts, buckets.Continue(contract, truncates, this.id), buckets.outputs(contract))
+        again = made[buckets.AGAIN].collected().combine_chunks()
+        self._write(made, keys, opened)
+        rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
+        log.info("%s: %s: history of %d late keys is built again", this.feed.feed, contract.table, len(again))
+        return Breaks(contract, made[buckets.BREAKS], again, rebuilt)
+
+    def _truncates(self) -> pa.Table:
+        """All times that the table was emptied: a change may come after the truncate that ended its row."""
+        schema = ledger_schema(self.contract)
+        ledger = lake.read(self.this.spark, self._names.changes, self.this.branch)
+        return as_table(ledger.where(F.col("operation") == change.TRUNCATE).select(*schema.names), schema)
+
+    @property
+    def _names(self) -> TableNames:
+        return self.this.names[self.contract.table]
+
+    def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
+        """What the run has found takes the place of the open intervals that it goes on from."""
+        found = made[buckets.OPENED]
+        if not keys.are_none(opened):
+            touched = as_frame(self.this.spark, found).select(*keys.names)
+            self._delete(touched, self._names.history, "t.`_valid_to` IS NULL")
+            self._delete(touched, self._names.current)
+        self._append(made)
+
+    def _append(self, made: Mapping[str, Rows]) -> None:
+        rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
+        spark, contract, branch = self.this.spark, self.contract, self.this.branch
+        if not isinstance(rows, Here) or len(rows.table):
+            columns = (F.col(quoted(n)).cast(k) for n, k in change.history_columns(contract))
+            lake.append(as_frame(spark, rows).select(*columns), self._names.history, branch)
+        alive = made[buckets.OPENED].through(partial(_alive, contract), _current_schema(contract))
+        if not isinstance(alive, Here) or len(alive.table):
+            columns = (F.col(quoted(n)).cast(k) for n, k in change.current_columns(contract))
+            lake.append(as_frame(spark, alive).select(*columns), self._names.current, branch)
+
+    def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
+        """History of these keys from all of their changes; returns its breaks."""
+        this, contract = self.this, self.contract
+        ledger = lake.read(this.spark, self._names.changes, this.branch)
+        rows = keys.changes_of(ledger, again)
+        carrier = Carrier.for_rows(rows.count(), self.keep)
+        changes = carrier.carried(rows, ledger_schema(contract))
+        exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
+        parts = {
+            buckets.CHANGES: Part(exploded, keys.of_changes),
+            buckets.AGAIN: Part(Here(again), keys.of_keys),
+        }
+        kernel: BucketKernel = buckets.Rebuild(contract, truncates, this.id)
+        made = bucketed(parts, kernel, buckets.outputs(contract))
+        gone = as_frame(this.spark, Here(again)).select("key.*")
+        for table in (self._names.history, self._names.current):
+            self._delete(gone, table)
+        self._append(made)
+        return made[buckets.BREAKS]
+
+    def _delete(self, keys: DataFrame, table: str, condition: str = "true") -> None:
+        same = " AND ".join(f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in self.contract.key)
+        on = f"{same} AND {condition}"
+        lake.merge(keys, table, self.this.branch, on, "WHEN MATCHED THEN DELETE")
+
+
+def _current_schema(contract: Contract) -> pa.Schema:
+    schema = history_schema(contract)
+    return pa.schema([schema.field(name) for name, _ in change.current_columns(contract)])
+
+
+def _alive(contract: Contract, opened: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows for current of open intervals."""
+    rows = current(pa.Table.from_batches([opened]), contract).alive.combine_chunks()
+    batches = rows.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)

@@ -1,0 +1,47 @@
+"""Who carries a window's rows through the kernels: this process, or Spark's workers where there are many."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from changeledger.kernels.rows import Here, Rows
+from changeledger.plans import Keep
+from changeledger.stages.run import MOST_ROWS, Run
+from changeledger.storage import lake
+from changeledger.storage.session import for_small_data
+from changeledger.storage.spread import Spread, as_table
+
+# Of files, which are packed.
+_MOST_BYTES = 64 << 20
+
+
+class Carrier(NamedTuple):
+    """`size`: how many rows there are; None: few."""
+
+    size: int | None
+    keep: Keep
+
+    @classmethod
+    def of_raw(cls, this: Run, keep: Keep) -> Carrier:
+        """For the raw records of a run."""
+        rows, packed = lake.weight(this.spark, this.raws, this.id)
+        others = this.waiting()
+        if others is not None:
+            rows += others.count()
+        if this.replayed() is not None:
+            rows += sum(this.raw(raw).count() for raw in this.raws)
+        return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, keep)
+
+    @classmethod
+    def for_rows(cls, rows: int, keep: Keep) -> Carrier:
+        return cls(rows if rows > MOST_ROWS else None, keep)
+
+    def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
+        """The rows, in the types of `schema`."""
+        if self.size is None:
+            return Here(as_table(frame, schema))
+        for_small_data(frame.sparkSession, small=False)
+        return Spread.of(frame, self.keep, self.size, schema)

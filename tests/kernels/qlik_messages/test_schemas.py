@@ -1,0 +1,195 @@
+"""Which writer schema a Qlik message has, and what its metadata makes of a column."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from changeledger.config import Feed
+from changeledger.contract import Contract
+from changeledger.decoding.reader import feed_of
+from changeledger.kernels.qlik_messages.metadata import sql_type
+from changeledger.kernels.qlik_messages.schemas import Label, WriterSchemas
+
+ORDERS = {"table": "sales.orders", "columns": [{"name": "no", "type": "int"}], "key": ["no"]}
+
+
+def feed(*tables: dict[str, Any]) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "golden", "dialect": "qlik_messages", "database": "shop", "connection": "shop",
+            "source": {"topics": ["qlik.*"]}, "tables": tables or [{"table": "dbo.items"}],
+        }
+    )  # fmt: skip
+
+
+def metadata(schema_id: str | None, *columns: str, table: str = "items") -> str:
+    described = {
+        name: {"ordinal": at, "type": "INT4", "primaryKeyPosition": int(at == 1)}
+        for at, name in enumerate(columns, 1)
+    }
+    lineage = {"schema": "dbo", "table": table}
+    return json.dumps(
+        {"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": described}}
+    )
+
+
+def label(schema_id: str | None = None, table: str | None = "items", topic: str = "any") -> Label:
+    return Label(topic, None if table is None else "dbo", table, schema_id)
+
+
+def found(schemas: WriterSchemas, asked: Label) -> list[tuple[tuple[str, ...], int, int | None]]:
+    routes = schemas.routes(asked)
+    assert not isinstance(routes, str), routes
+    return [(route.writer_schema.names, route.since, route.until) for route in routes]
+
+
+def test_the_schema_id_decides_whatever_was_said_last() -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    schemas.learn(metadata("one", "id"), 100)
+    schemas.learn(metadata("two", "id", "name"), 200)
+    assert found(schemas, label("one")) == [(("id",), 0, None)]
+    assert found(schemas, label("two", table=None)) == [(("id", "name"), 0, None)]
+
+
+def test_without_a_schema_id_each_version_holds_from_when_it_was_written() -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    for schema_id, columns, at in (
+        ("one", ("id",), 100),
+        ("one", ("id",), 150),
+        ("two", ("id", "name"), 200),
+    ):
+        assert schemas.learn(metadata(schema_id, *columns), at) == ("metadata", None)
+    # The first one also for what was written before it.
+    assert found(schemas, label()) == [(("id",), 0, 200), (("id", "name"), 200, None)]
+
+
+def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
+    first = WriterSchemas(feed(), {}, {})
+    first.learn(metadata("one", "id"), 100)
+    stored = {name: Contract.model_validate_json(s.model_dump_json()) for name, s in first.learnt.items()}
+    second = WriterSchemas(feed(), {}, stored)
+    second.learn(metadata("two", "id", "name"), 200)
+    assert found(second, label("one")) == [(("id",), 0, None)]
+    assert found(second, label()) == [(("id",), 0, 200), (("id", "name"), 200, None)]
+    # Only what is new is to be stored.
+    assert all(writer_schema.names == ("id", "name") for writer_schema in second.learnt.values())
+    third = WriterSchemas(feed(), {}, {**stored, **second.learnt})
+    third.learn(metadata("two", "id", "name"), 200)
+    assert third.learnt == {}
+
+
+def test_a_schema_id_keeps_its_meaning() -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    schemas.learn(metadata("one", "id"), 100)
+    fate, detail = schemas.learn(metadata("one", "id", "name"), 200)
+    assert (fate, detail) == ("schema_contradicts", "one of dbo.items was told before with other columns")
+    assert found(schemas, label("one")) == [(("id",), 0, None)]
+    assert found(schemas, label()) == [(("id",), 0, None)]
+
+
+def test_what_is_stored_is_what_was_written_though_the_feed_states_types() -> None:
+    schemas = WriterSchemas(
+        feed({"table": "dbo.items", "columns": [{"name": "id", "type": "bigint"}]}), {}, {}
+    )
+    schemas.learn(metadata("one", "id"), 100)
+    (route,) = schemas.routes(label("one"))
+    assert not isinstance(route, str)
+    assert route.writer_schema.columns[0].type == "bigint"
+    assert schemas.learnt["one"].columns[0].type == "int"
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        (label("never"), "metadata_unknown"),
+        (label("never", table=None), "metadata_unknown"),
+        (label("never", table="others"), "table_not_in_feed"),
+        (label("foreign", table=None), "table_not_in_feed"),
+        (label(table="others"), "table_not_in_feed"),
+        (label(table=None), "metadata_unknown"),
+    ],
+)
+def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    schemas.learn(metadata("foreign", "id", table="elsewhere"), 100)
+    assert schemas.routes(asked) == why
+
+
+def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None:
+    contract = Contract.model_validate(
+        {"table": "dbo.items", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
+    )
+    known = {"dbo.items": contract}
+    assert found(WriterSchemas(feed(), known, {}), label()) == [(("id",), 0, None)]
+    assert WriterSchemas(feed(), known, {}).routes(label("never")) == "metadata_unknown"
+    stated = WriterSchemas(feed(ORDERS), {}, {})
+    assert found(stated, Label("any", "SALES", "Orders", None)) == [(("no",), 0, None)]
+
+
+def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
+    contract = Contract.model_validate(
+        {"table": "hr.People", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
+    )
+    schemas = WriterSchemas(feed_of("qlik_messages", []), {"hr.People": contract}, {})
+    schemas.learn(metadata(None, "no", table="orders"), 100)
+    assert found(schemas, Label("any", None, "Orders", None)) == [(("no",), 0, None)]
+    assert found(schemas, Label("qlik.dbo.orders", None, None, None)) == [(("no",), 0, None)]
+    assert found(schemas, Label("qlik.people", None, None, None)) == [(("id",), 0, None)]
+    assert found(schemas, Label("any", "HR", "people", None)) == [(("id",), 0, None)]
+    assert schemas.routes(Label("any", None, "elsewhere", None)) == "metadata_unknown"
+    # Two tables have the name.
+    schemas.learn(metadata(None, "no", table="people"), 100)
+    assert schemas.routes(Label("any", None, "people", None)) == "metadata_unknown"
+
+
+def test_columns_that_differ_in_their_case_only_are_reported() -> None:
+    fate, why = WriterSchemas(feed(), {}, {}).learn(metadata("one", "id", "Name", "NAME"), 100)
+    assert (fate, why) == ("malformed_metadata", "columns differ in their case only: Name, NAME")
+
+
+@pytest.mark.parametrize(
+    ("topic", "table"),
+    [
+        ("sales.orders", "sales.orders"),
+        ("qlik.Sales.Orders", "sales.orders"),
+        ("orders", "sales.orders"),
+        ("qlik.orders", "sales.orders"),
+        ("qlik.items", None),
+        ("qlik.hr.items", "hr.items"),
+        ("preorders", None),
+    ],
+)
+def test_the_topic_names_the_table_where_it_names_one(topic: str, table: str | None) -> None:
+    two = [
+        {"table": name, "columns": [{"name": "id", "type": "int"}], "key": ["id"]}
+        for name in ("dbo.items", "hr.items")
+    ]
+    routes = WriterSchemas(feed(ORDERS, *two), {}, {}).routes(label(table=None, topic=topic))
+    named = None if isinstance(routes, str) else routes[0].table
+    assert named == table
+
+
+@pytest.mark.parametrize(
+    ("described", "kind"),
+    [
+        (("NUMERIC", 0, 38, 10), "decimal(38,10)"),
+        (("NUMERIC", 0, 0, 0), "decimal(38,0)"),
+        (("NUMERIC", 0, 5, 9), "decimal(5,5)"),
+        (("numeric (19,4)", 0, 19, 4), "decimal(19,4)"),
+        (("DATETIME", 0, 0, 3), "datetime2(3)"),
+        (("DATETIME", 0, 0, 0), "datetime2(6)"),
+        (("TIMESTAMP", 0, 0, 9), "datetime2(6)"),
+        (("STRING", 36, 0, 0), "varchar(36)"),
+        (("WSTRING", 0, 0, 0), "nvarchar(8000)"),
+        (("BYTES", 8, 0, 0), "varbinary(8)"),
+        (("UINT8", 0, 0, 0), "decimal(20,0)"),
+        (("UINT1", 0, 0, 0), "tinyint"),
+        (("NCLOB", 0, 0, 0), "nvarchar(max)"),
+        (("JSONB", 0, 0, 0), "nvarchar(8000)"),
+    ],
+)
+def test_a_type_of_qliks_as_sql_server_would_say_it(described: tuple[str, int, int, int], kind: str) -> None:
+    assert sql_type(*described) == kind

@@ -1,0 +1,115 @@
+"""Rows of change tables in the columns of their raw table, each with a place of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.change import RECORD_TYPE
+from changeledger.config import Feed
+from changeledger.kernels.qlik_tables.kernel import QLIK_TABLES
+from changeledger.kernels.rows import Here, together
+from changeledger.kernels.tables.raw import AsRaw, RawTable, numbered
+
+FEED = Feed.model_validate(
+    {
+        "feed": "qlik", "dialect": "qlik_tables", "database": "shop", "connection": "shop",
+        "source": {"header_prefix": "header__"}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+OWN = [("run_id", "string"), ("record", RECORD_TYPE), ("_instance", "string")]
+
+
+def read(change_seq: list[str | None], **columns: pa.Array) -> pa.RecordBatch:
+    size = len(change_seq)
+    header = {
+        "header__change_seq": pa.array(change_seq, pa.string()),
+        "header__change_oper": pa.array([seq and "I" for seq in change_seq], pa.string()),
+    }
+    assert {len(values) for values in columns.values()} <= {size}
+    return pa.RecordBatch.from_pydict(header | columns)
+
+
+def raw(tables: dict[str, pa.RecordBatch], there: dict[str, str]) -> list[dict[str, Any]]:
+    """The rows as they are stored."""
+    table = RawTable.of({name: batch.schema for name, batch in tables.items()}, there)
+    rows = [
+        Here.of(batch).through(AsRaw(QLIK_TABLES, FEED, name, "window", table), table.schema)
+        for name, batch in tables.items()
+    ]
+    found = numbered(together(rows)).collected()
+    assert found.schema == table.schema
+    found.validate(full=True)
+    rows_found: list[dict[str, Any]] = found.to_pylist()
+    return rows_found
+
+
+def test_rows_are_stored_as_they_were_read_with_their_place() -> None:
+    (row,) = raw({"t__ct": read(["1" * 35], id=pa.array([7], pa.int16()))}, {})
+    assert row == {
+        "run_id": "window",
+        "record": {"source": "t__ct", "partition": None, "offset": None, "row": b"1" * 35 + b"I"},
+        "_instance": "t__ct",
+        "header__change_seq": "1" * 35,
+        "header__change_oper": "I",
+        "id": 7,
+    }
+
+
+def test_the_columns_of_a_raw_table_have_types_that_iceberg_has() -> None:
+    batch = read(
+        ["1"],
+        small=pa.array([1], pa.int16()),
+        tiny=pa.array([1], pa.int8()),
+        at=pa.array([1], pa.timestamp("us")),
+        moment=pa.array([1], pa.timestamp("us", tz="UTC")),
+        price=pa.array([1], pa.decimal128(9, 2)),
+    )
+    table = RawTable.of({"t__ct": batch.schema}, {})
+    assert table.columns == [
+        *OWN,
+        ("header__change_seq", "string"), ("header__change_oper", "string"),
+        ("small", "int"), ("tiny", "int"),
+        ("at", "timestamp_ntz"), ("moment", "timestamp"), ("price", "decimal(9,2)"),
+    ]  # fmt: skip
+
+
+def test_a_column_whose_type_changed_is_stored_beside_itself() -> None:
+    """A raw table's own columns have their types, too; whole numbers are ints in the lake, however narrow."""
+    batch = read(
+        ["1"],
+        Qty=pa.array([1], pa.int16()),
+        note=pa.array(["x"]),
+        same=pa.array([2], pa.int16()),
+        record=pa.array(["y"]),
+    )
+    (row,) = raw({"t__ct": batch}, {"qty": "decimal(9,2)", "Note": "int", "same": "int", "gone": "string"})
+    assert {name: row.get(name) for name in ("Qty::int", "note::string", "same", "record::string")} == {
+        "Qty::int": 1, "note::string": "x", "same": 2, "record::string": "y",
+    }  # fmt: skip
+    assert row["record"]["source"] == "t__ct"
+    assert "gone" not in row
+
+
+def test_change_tables_of_one_table_share_the_columns_they_both_have() -> None:
+    tables = {
+        "old__ct": read(["1"], ID=pa.array([1], pa.int16()), lost=pa.array(["a"]), at=pa.array(["now"])),
+        "new__ct": read(["1"], id=pa.array([2], pa.int32()), at=pa.array([5], pa.int64())),
+    }
+    old, new = raw(tables, {})
+    names = ["ID", "lost", "at", "at::bigint"]
+    assert [old[name] for name in names] == [1, "a", "now", None]
+    assert [new[name] for name in names] == [2, None, None, 5]
+    assert [row["_instance"] for row in (old, new)] == ["old__ct", "new__ct"]
+    assert [row["record"]["offset"] for row in (old, new)] == [None, None], "they stand at two places"
+
+
+def test_rows_that_stand_twice_are_numbered() -> None:
+    found = raw({"t__ct": read(["1", "2", "1", None, None], id=pa.array([1, 2, 1, 4, 4]))}, {})
+    assert [row["record"]["offset"] for row in found] == [None, None, 1, None, 1]
+    assert found[3]["record"]["row"] == found[4]["record"]["row"], "the rows of a full load have no position"
+
+
+def test_a_window_may_have_no_rows() -> None:
+    assert raw({"t__ct": read([], id=pa.array([], pa.int16()))}, {}) == []

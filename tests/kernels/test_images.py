@@ -1,0 +1,88 @@
+"""Row images: what is not known is a gap, never a NULL, and is compared with nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+from changeledger.kernels import images
+from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels.images import Image
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, nullable=False, key_position=2),
+        Column(name="a.b", type="nvarchar(50)", ordinal=2, key_position=1),
+        Column(name="select", type="nvarchar(50)", ordinal=3),
+        Column(name="doc", type="varbinary(max)", ordinal=4),
+    ),
+)
+NAMES = CONTRACT.names
+WORDS = {UNAVAILABLE: change.UNAVAILABLE, NOT_CAPTURED: change.NOT_CAPTURED}
+STATES = st.lists(st.lists(st.sampled_from([KNOWN, KNOWN, *WORDS]), min_size=4, max_size=4), min_size=1)
+
+
+def image(rows: list[tuple[Any, ...] | None], gaps: list[dict[str, int] | None] | None = None) -> Image:
+    """`gaps`: by row the states of columns that are not known."""
+    none = (None,) * len(NAMES)
+    columns = zip(*(row or none for row in rows), strict=True)
+    cells = [
+        pa.array(list(values), arrow_type(c.spark_type))
+        for c, values in zip(CONTRACT.columns, columns, strict=True)
+    ]
+    states = [[(one or {}).get(name, KNOWN) for name in NAMES] for one in gaps or []]
+    present = np.array([row is not None for row in rows])
+    return Image(present, cells, np.array(states, np.uint8) if gaps else None)
+
+
+def test_what_differs_where_both_sides_are_known() -> None:
+    gap = {"select": UNAVAILABLE}
+    rows = [
+        ((1, "x", "y", b"z"), (1, "x", "y", b"z"), None, None),
+        ((1, "x", "y", None), (2, None, "Y", b"z"), None, None),
+        ((1, "x", None, None), (1, "X", "y", None), gap, None),
+        ((1, None, "y", None), (1, None, None, None), None, gap),
+        ((1, "x", None, None), (1, "x", None, b""), gap, gap),
+        (None, (1, "x", "y", b"z"), None, None),
+        ((1, "x", "y", b"z"), None, None, None),
+    ]
+    before, after, before_gaps, after_gaps = map(list, zip(*rows, strict=True))
+    found = images.changed(image(before, before_gaps), image(after, after_gaps), NAMES)
+    assert found.to_pylist() == [[], ["id", "a.b", "select", "doc"], ["a.b"], [], ["doc"], None, None]
+
+
+@given(STATES)
+def test_gaps_are_read_as_they_are_written(states: list[list[int]]) -> None:
+    one = Image(np.ones(len(states), np.bool_), [], np.array(states, np.uint8))
+    gaps = images.gaps(one, NAMES)
+    expected = [
+        [(name, WORDS[state]) for name, state in zip(NAMES, row, strict=True) if state != KNOWN]
+        for row in states
+    ]
+    assert gaps.to_pylist() == [row or None for row in expected]
+    found = images.states(gaps, NAMES)
+    assert (states if found is None else found.tolist()) == states
+    assert (found is None) == (not any(map(any, states)))
+
+
+def test_an_image_that_is_not_there_has_no_gaps() -> None:
+    gaps: list[dict[str, int] | None] = [{"doc": UNAVAILABLE}, {"doc": UNAVAILABLE}]
+    one = image([None, (1, "x", "y", None)], gaps)
+    assert images.gaps(one, NAMES).to_pylist() == [None, [("doc", change.UNAVAILABLE)]]
+    assert images.struct(one, CONTRACT.columns).to_pylist() == [
+        None,
+        {"id": 1, "a.b": "x", "select": "y", "doc": None},
+    ]
+
+
+def test_the_key_is_in_its_own_order() -> None:
+    cells = images.key(image([(1, "x", "y", None)]), CONTRACT)
+    assert [cell.to_pylist() for cell in cells] == [["x"], [1]]
