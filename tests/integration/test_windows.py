@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed
+from changeledger.stages import carried
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message
@@ -75,11 +76,14 @@ def equal(spark: SparkSession, one: Feed, other: Feed) -> bool:
     )
 
 
+@pytest.mark.parametrize("carrier", ["here", "spread"])
 def test_segments_of_one_event_in_two_windows(
-    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, carrier: str
 ) -> None:
     """Both windows begin at the same time: the second one reads again what waits from the first."""
     tables = [{"table": TABLE}]
+    if carrier == "spread":
+        monkeypatch.setattr(carried, "MOST_ROWS", -1)
 
     def events(topic: str) -> list[Message]:
         streamed = ces.messages(simulate(5, 12), split_at=900, topic=topic)
@@ -88,10 +92,14 @@ def test_segments_of_one_event_in_two_windows(
     def logical(message: Message) -> str:
         return str(json.loads(message.value or b"{}")["logicalid"])
 
-    whole = message_feed("segments_whole", "ces", kafka, ["segments.whole"], monkeypatch, tables=tables)
-    parted = message_feed("segments_parted", "ces", kafka, ["segments.parted"], monkeypatch, tables=tables)
-    carry(spark, kafka, whole, events("segments.whole"))
-    told = events("segments.parted")
+    whole = message_feed(
+        f"segments_whole_{carrier}", "ces", kafka, [f"{carrier}.whole"], monkeypatch, tables=tables
+    )
+    parted = message_feed(
+        f"segments_parted_{carrier}", "ces", kafka, [f"{carrier}.parted"], monkeypatch, tables=tables
+    )
+    carry(spark, kafka, whole, events(f"{carrier}.whole"))
+    told = events(f"{carrier}.parted")
     cut = next(at for at in range(20, len(told)) if logical(told[at - 1]) == logical(told[at]))
     carry(spark, kafka, parted, told[:cut])
     waiting = rows(spark, f"lake.{parted.feed}.pending")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from random import Random, SystemRandom
 
+import pytest
 from pyspark.sql import Row, SparkSession
 from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.kernels.reconcile import test_history
@@ -16,6 +17,7 @@ from tests.kernels.reconcile.test_snapshot_rows import rows_for
 from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Told, joined, told
 
 from changeledger.config import Feed
+from changeledger.stages import carried
 
 
 def published(spark: SparkSession, feed: Feed) -> list[list[Row]]:
@@ -74,14 +76,19 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
     assert [row["id"] for row in rows_of(spark, feed, "dbo_t")] == [3, 4]
 
 
-def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(spark: SparkSession) -> None:
+@pytest.mark.parametrize("carrier", ["here", "spread"])
+def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, carrier: str
+) -> None:
     """Its row had shown what was known, so history has no trace of it: the key is built again."""
     changes = [
         Step(1, "insert", 1, "x", frozenset(), 1),
         Step(0, "truncate", None, None, frozenset(), 2),
         Step(1, "snapshot", 1, "x", frozenset(), 3),
     ]
-    feed, (first, emptied, again) = feed_of("late_snapshot", CONTRACT), test_history.rows_for(changes)
+    if carrier == "spread":
+        monkeypatch.setattr(carried, "MOST_ROWS", -1)
+    feed, (first, emptied, again) = feed_of(f"late_{carrier}", CONTRACT), test_history.rows_for(changes)
     for number, row in enumerate((first, again, emptied)):
         carry(spark, feed, CONTRACT, [row], number)
     found = test_history.shown(rows_of(spark, feed, "dbo_t_history"))
