@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.released import release
 
 from changeledger.audit import suites
-from changeledger.audit.counting import Tally
 from changeledger.audit.rules import Rule
 from changeledger.config import Feed
+from changeledger.kernels.audit.findings import Finding
 from changeledger.stages.maintain import is_over, waited_for
 from changeledger.storage.control import Built, ControlStore, ErasureRow, Verdict
 from changeledger.window import Request, SourceRead, Window
@@ -116,9 +115,8 @@ def test_an_erased_release_and_its_note(control: ControlStore) -> None:
 
 def test_pages_of_a_run_are_small(tmp_path: Path) -> None:
     """Great Expectations puts two moving pictures of 3.4 MB beside them, which none of them shows."""
-    rows: Any = None
-    rule = Rule("order", "key", "Nothing is out of order.", rows)
-    outcomes = suites.validate({"dbo.t": [(rule, Tally(0, 7))]}, "run", tmp_path / "run")
+    rule = Rule("order", "key", "Nothing is out of order.", Finding(0, 7))
+    outcomes = suites.validate({"dbo.t": [rule]}, "run", tmp_path / "run")
     assert outcomes["dbo.t", "order"].success
     files = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 1_000_000

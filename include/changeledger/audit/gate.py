@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from changeledger.audit import page, suites
-from changeledger.audit.counting import Tally, sample, tally
 from changeledger.audit.rules import Rule, Severity
 from changeledger.errors import AuditFailed
 from changeledger.escaping import escaped_line
 from changeledger.redaction import redacted_row
 from changeledger.window import Window
 
-# Offences that a verdict keeps, and how many of them the error's message prints.
-SAMPLES = 20
+# Offences that the error's message prints.
 _PRINTED = 3
-_SUBJECTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -62,47 +58,37 @@ def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
 def judge(
     feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path, *, redact: bool = False
 ) -> list[Verdict]:
-    """Count, validate and document every rule. Offending rows are read for violated rules alone.
+    """Validate and document every rule.
 
     `redact`: without the values of the source's rows.
     """
-    with ThreadPoolExecutor(_SUBJECTS_AT_ONCE) as pool:
-        # Seconds of importing, while Spark counts.
-        loading = pool.submit(suites.load)
-        counted = list(pool.map(lambda subject: tally(subject.rules), subjects))
-        loading.result()
-    tallies = {
-        subject.name: [(rule, counts[rule.name]) for rule in subject.rules]
-        for subject, counts in zip(subjects, counted, strict=True)
-    }
+    rules = {subject.name: subject.rules for subject in subjects}
     folder = docs_index(data_docs, feed, window).parent
-    outcomes = suites.validate(tallies, window.id, folder)
+    outcomes = suites.validate(rules, window.id, folder)
     verdicts = [
-        _verdict(table, rule, count, outcomes[table, rule.name], window.request.tolerate, redact)
-        for table, entries in tallies.items()
-        for rule, count in entries
+        _verdict(table, rule, outcomes[table, rule.name], window.request.tolerate, redact)
+        for table, of_table in rules.items()
+        for rule in of_table
     ]
     page.write(folder, feed, window, verdicts, shown)
     return verdicts
 
 
-def _verdict(  # noqa: PLR0913, PLR0917 - what one line of the page has
-    table: str, rule: Rule, count: Tally, outcome: suites.Outcome, tolerate: str, redact: bool
-) -> Verdict:
-    samples = sample(rule, SAMPLES) if count.violations else []
+def _verdict(table: str, rule: Rule, outcome: suites.Outcome, tolerate: str, redact: bool) -> Verdict:
+    found = rule.finding
     return Verdict(
         table,
         rule.name,
         rule.says,
-        count.violations,
-        count.checked,
+        found.violations,
+        found.checked,
         outcome.success,
         outcome.errored,
         rule.severity,
         # A rule that could not be checked may be violated by anything.
         tolerate == rule.severity and not outcome.success and not outcome.errored,
-        count.error,
-        tuple(map(redacted_row, samples) if redact else samples),
+        found.error,
+        tuple(map(redacted_row, found.samples)) if redact else found.samples,
     )
 
 

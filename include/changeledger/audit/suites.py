@@ -1,4 +1,4 @@
-"""Great Expectations: one suite per table, over the counts that Spark made, and Data Docs.
+"""Great Expectations: one suite per table, over the numbers that rules have found, and Data Docs.
 
 A batch is one row whose columns are the rules and whose values are their violations, so an expectation
 costs no Spark job. Great Expectations takes seconds to import: only the functions here do so.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from changeledger.audit.counting import Tally
 from changeledger.audit.rules import Rule
 from changeledger.folders import private
 
@@ -40,7 +39,7 @@ def load() -> None:
 
 
 def validate(
-    tallies: dict[str, list[tuple[Rule, Tally]]], run_name: str, folder: Path
+    rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path
 ) -> dict[tuple[str, str], Outcome]:
     """Validate each subject's rules, and write results and Data Docs (`index.html`) to `folder`.
 
@@ -55,12 +54,12 @@ def validate(
     context = _context(folder)
     source = context.data_sources.add_pandas("changeledger")
     outcomes = {}
-    for subject, entries in tallies.items():
+    for subject, of_subject in rules.items():
         # A rule without a count has no column, so its expectation errs instead of passing.
-        counts = {rule.name: tally.violations for rule, tally in entries if tally.violations is not None}
+        counts = {r.name: r.finding.violations for r in of_subject if r.finding.violations is not None}
         name = _UNSAFE.sub("_", subject)
         batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(run_name)
-        suite = context.suites.add(_suite(name, entries))
+        suite = context.suites.add(_suite(name, of_subject))
         definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
         result = context.validation_definitions.add(definition).run(
             batch_parameters={"dataframe": pd.DataFrame(counts, index=[0])},
@@ -106,7 +105,7 @@ def _context(folder: Path) -> AbstractDataContext:
     return gx.get_context(mode="ephemeral", project_config=config)
 
 
-def _suite(name: str, entries: Sequence[tuple[Rule, Tally]]) -> ExpectationSuite:
+def _suite(name: str, rules: Sequence[Rule]) -> ExpectationSuite:
     from great_expectations import ExpectationSuite  # noqa: PLC0415
     from great_expectations.expectations.core.expect_column_values_to_be_between import (  # noqa: PLC0415
         ExpectColumnValuesToBeBetween,
@@ -121,25 +120,26 @@ def _suite(name: str, entries: Sequence[tuple[Rule, Tally]]) -> ExpectationSuite
                 min_value=0,
                 max_value=0,
                 # Data Docs print the description where they would print "values must be between 0 and 0".
-                description=_description(rule, tally),
+                description=_description(rule),
                 severity=FailureSeverity.WARNING if rule.severity == "warning" else FailureSeverity.CRITICAL,
-                meta={"column": rule.column, "checked": tally.checked},
+                meta={"column": rule.column, "checked": rule.finding.checked},
             )
-            for rule, tally in entries
+            for rule in rules
         ],
     )
 
 
-def _description(rule: Rule, tally: Tally) -> str:
-    asked = "" if tally.checked is None else f" of {tally.checked:,} rows"
-    if tally.error is not None:
-        found = f"NOT CHECKED: {tally.error}"
-    elif tally.violations:
-        found = f"{tally.violations:,} violations{asked}"
+def _description(rule: Rule) -> str:
+    found = rule.finding
+    asked = "" if found.checked is None else f" of {found.checked:,} rows"
+    if found.error is not None:
+        outcome = f"NOT CHECKED: {found.error}"
+    elif found.violations:
+        outcome = f"{found.violations:,} violations{asked}"
     else:
-        found = f"no violation{asked}"
+        outcome = f"no violation{asked}"
     # The renderer writes it into the page as it is; errors and topic names are not ours.
-    return escape(f"{rule.says} ({found})", quote=False)
+    return escape(f"{rule.says} ({outcome})", quote=False)
 
 
 def _column(result: ExpectationValidationResult) -> str:

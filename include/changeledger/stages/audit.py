@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 
-from changeledger import change
-from changeledger.audit import conservation, gate, rules
-from changeledger.contract import Contract
-from changeledger.reconcile import pairs
+from changeledger.audit import conservation, gate, rules, suites
+from changeledger.audit.rules import Rule
+from changeledger.plans import at_hand
+from changeledger.stages.carried import Carrier
+from changeledger.stages.judged_rows import JudgedRows
+from changeledger.stages.judging import Books, Judging, feed_rules, read_left
 from changeledger.stages.run import Run, log, stage
-from changeledger.storage import lake
+from changeledger.storage import lake, summaries
 from changeledger.storage.control import Verdict
 
 # By the feed's `image_chain`.
@@ -23,8 +25,12 @@ def run(this: Run) -> None:
     built = this.require_done("reconcile")
     this = this.at(built)
     feed, window = this.feed, this.window
-    contracts = this.contracts()
-    subjects = [_feed_subject(this, contracts), *(_table_subject(this, c) for c in contracts.values())]
+    with ThreadPoolExecutor(1) as pool, at_hand() as keep:
+        # Seconds of importing, while Spark reads.
+        loading = pool.submit(suites.load)
+        tables = summaries.built(this.spark, built.tables)
+        subjects = _subjects(this, Carrier.for_rows(_size(this, tables), keep), tables)
+        loading.result()
     verdicts = gate.judge(
         feed.feed, window, subjects, this.settings.data_docs, redact=this.settings.redact_values
     )
@@ -43,78 +49,44 @@ def run(this: Run) -> None:
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, this.branch)
 
 
-def _table_subject(this: Run, contract: Contract) -> gate.Subject:
-    names = this.names[contract.table]
-    published = lake.read(this.spark, names.changes)
-    new = this.new_changes(contract.table)
-    previous = None if published.isEmpty() else pairs.without_retold(published, new)
-    ledger = this.built(names.changes)
-    told = _dispositions(this).where(F.col("table") == contract.table)
-    history, current = this.built(names.history), this.built(names.current)
-    return gate.Subject(
-        contract.table,
-        tuple(names),
-        (
-            *rules.ledger_rules(contract, new, ledger.where(F.col("run_id") != this.id), previous),
-            conservation.duplicates_leave_one(told, ledger),
-            *rules.published_rules(contract, this.id, history, current),
-            rules.image_chain(_breaks(this, contract), _SEVERITY[this.feed.image_chain]),
-        ),
+def _size(this: Run, tables: Mapping[str, summaries.Built]) -> int:
+    """How many rows the run has, about: of raw records, which have a disposition each, or of intervals."""
+    added = {name: one.added for name, one in tables.items()}
+    ledgers, histories = (
+        sum(added.get(getattr(names, kind), 0) for names in this.names.values())
+        for kind in ("changes", "history")
     )
+    return max(ledgers + added.get(this.dispositions, 0), histories)
 
 
-def _breaks(this: Run, contract: Contract) -> DataFrame:
-    """The breaks of a table's image chain that this run is the first to find."""
-    if this.breaks not in (this.snapshots or {}):
-        return lake.no_rows(this.spark, change.BREAK_COLUMNS)
-    found = this.built(this.breaks)
-    return found.where((F.col("run_id") == this.id) & (F.col("table") == contract.table))
-
-
-def _dispositions(this: Run) -> DataFrame:
-    """Of the run's records that became no change, or are no change of their own."""
-    return this.built(this.dispositions).where(F.col("run_id") == this.id)
-
-
-def _feed_subject(this: Run, contracts: dict[str, Contract]) -> gate.Subject:
-    dispositions = _dispositions(this)
-    raw = this.raw_records()
-    accounted = _accounted(this, contracts, dispositions)
-    books = conservation.balance(raw, accounted)
-    for book in books:
+def _subjects(this: Run, carrier: Carrier, tables: Mapping[str, summaries.Built]) -> list[gate.Subject]:
+    """The feed, and each of its tables."""
+    judged = JudgedRows(this, tables, carrier)
+    judging = Judging(judged, read_left(judged), _SEVERITY[this.feed.image_chain])
+    contracts = list(this.contracts().values())
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(judged.read)
+        found = lake.each(judging.of_table, contracts)
+        books = judging.books(reading.result(), found)
+    for book in books.balances:
         log.info("%s: %s", this.feed.feed, book)
+    of_tables = zip(contracts, found, strict=True)
+    return [
+        gate.Subject(
+            f"feed {this.feed.feed}", (this.dispositions, this.quarantine), _feed_rules(this, judging, books)
+        ),
+        *(gate.Subject(c.table, tuple(this.names[c.table]), tuple(one.rules)) for c, one in of_tables),
+    ]
+
+
+def _feed_rules(this: Run, judging: Judging, books: Books) -> tuple[Rule, ...]:
     feed = this.feed
     late = [one for one in this.control.looks(feed.feed).values() if one.is_late(one.at, feed.late_after)]
-    found = [
-        *conservation.source_rules(
-            this.control.reads(feed.feed, this.window), this.received(), late, this.spark
-        ),
-        *conservation.feed_rules(this.feed, books, raw, accounted, dispositions),
-    ]
-    return gate.Subject(f"feed {this.feed.feed}", (this.dispositions, this.quarantine), tuple(found))
-
-
-def _accounted(this: Run, contracts: dict[str, Contract], dispositions: DataFrame) -> DataFrame:
-    """`(record, disposition)` of all that the run accounts for: in the ledger, and beside it."""
-    frames = [dispositions.select("record", "disposition")]
-    for table in contracts:
-        frames += _told_by_ledger(this, table)
-    return lake.union(frames)
-
-
-def _told_by_ledger(this: Run, table: str) -> list[DataFrame]:
-    new = this.new_changes(table)
-    changes = new.select("record", F.lit(change.CHANGE).alias("disposition"))
-    paired = new.where(F.col("paired_record").isNotNull()).select(
-        F.col("paired_record").alias("record"), F.lit(change.PAIRED).alias("disposition")
+    reads = this.control.reads(feed.feed, this.window)
+    return (
+        *conservation.source_rules(reads, books.received, late),
+        *feed_rules(feed, judging, books),
     )
-    published = lake.read(this.spark, this.names[table].changes)
-    retold = pairs.retold(published, new)
-    if published.isEmpty() or retold.isEmpty():
-        return [changes, paired]
-    # Of a key update whose halves came in two windows, the first half was that window's record.
-    earlier = retold.select("record")
-    return [frame.join(earlier, "record", "left_anti") for frame in (changes, paired)]
 
 
 def _stored(verdict: gate.Verdict, reason: str) -> Verdict:

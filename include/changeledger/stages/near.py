@@ -24,7 +24,7 @@ def nothing(contract: Contract) -> Rows:
 
 def published(this: Run, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None where there are none."""
-    near = _between(changes)
+    near = between(changes)
     if near is None:
         return None
     schema = ledger_schema(contract)
@@ -40,7 +40,7 @@ def published(this: Run, contract: Contract, changes: Rows) -> Rows | None:
     return Here(as_table(found, schema))
 
 
-def _between(changes: Rows) -> Column | None:
+def between(changes: Rows) -> Column | None:
     """A condition that files of the ledger can be passed over by; None where there are no changes."""
     if isinstance(changes, Spread):
         first, last, unplaced, count = _ends(changes.frame)

@@ -256,19 +256,6 @@ class Run:
         )
         return new.unionByName(_not_read(again, new).select(*new.columns))
 
-    def received(self) -> dict[str, int]:
-        """The window's own raw rows, by the source that they were read from (`SourceRead.source`)."""
-        place = F.concat("topic", F.lit("["), F.col("partition").cast("string"), F.lit("]"))
-        sources = {self.raw_messages: place} | {
-            self.raw_table(table): F.col("_instance") for table in self.names
-        }
-        counts = [
-            lake.read(self.spark, raw).where(F.col("run_id") == self.id).groupBy(name.alias("source")).count()
-            for raw, name in sources.items()
-            if lake.exists(self.spark, raw)
-        ]
-        return dict(lake.union(counts).collect())
-
     def waiting(self) -> DataFrame | None:
         """Messages that earlier windows have left to wait, with their `record`; None where there are none.
 

@@ -1,0 +1,139 @@
+"""What rules find: numbers and some offending rows, of one bucket or of all of them together."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Rows
+
+# Offending rows that a finding keeps, and change ids or records that one of several rows shows.
+SAMPLES: Final = 20
+SHOWN: Final = 5
+
+FINDINGS: Final = pa.schema(
+    [
+        ("rule", pa.string()),
+        ("violations", pa.int64()),
+        ("checked", pa.int64()),
+        ("error", pa.string()),
+        # Plain Python rows, pickled: Spark's workers have found them, and nobody else writes them.
+        ("samples", pa.binary()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`violations`: how many, or None and the `error` that kept the rule from being checked.
+
+    `checked` is the number of rows that a row rule was asked of; None for other rules. `samples`: some
+    offending rows, in plain Python values.
+    """
+
+    violations: int | None
+    checked: int | None = None
+    samples: tuple[dict[str, Any], ...] = ()
+    error: str | None = None
+
+
+# A rule that still has to look.
+Look = Callable[[], Finding]
+# Groups of rows that are the same in what must be different: how many, and the first of them.
+Groups = tuple[int, list[Rows]]
+
+
+def checked(looks: Mapping[str, Look]) -> pa.Table:
+    """`FINDINGS` of the rules; one that cannot be checked says why."""
+    return as_table({name: _looked(look) for name, look in looks.items()})
+
+
+def _looked(look: Look) -> Finding:
+    try:
+        return look()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the rule has not been checked
+        return Finding(None, error=f"{type(error).__name__}: {error}".split("\n", 1)[0])
+
+
+def as_table(found: Mapping[str, Finding]) -> pa.Table:
+    rows = [
+        {
+            "rule": name,
+            "violations": one.violations,
+            "checked": one.checked,
+            "error": one.error,
+            "samples": pickle.dumps(one.samples),
+        }
+        for name, one in found.items()
+    ]
+    return pa.Table.from_pylist(rows, FINDINGS)
+
+
+def by_rule(findings: Iterable[pa.Table]) -> dict[str, Finding]:
+    """The findings of all buckets, by rule."""
+    found: dict[str, Finding] = {}
+    for table in findings:
+        for row in table.to_pylist():
+            samples = pickle.loads(row.pop("samples"))  # noqa: S301 - see FINDINGS
+            name = row.pop("rule")
+            new = Finding(samples=samples, **row)
+            found[name] = together(found[name], new) if name in found else new
+    return found
+
+
+def together(one: Finding, other: Finding) -> Finding:
+    """A rule that cannot be checked in one place has not been checked."""
+    return Finding(
+        _sum(one.violations, other.violations),
+        _sum(one.checked, other.checked),
+        (*one.samples, *other.samples)[:SAMPLES],
+        one.error or other.error,
+    )
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def of_rows(rows: pa.Table, violated: Bools, shown: Sequence[str]) -> Finding:
+    """Of a rule that each row must satisfy."""
+    at = np.flatnonzero(violated)
+    return Finding(len(at), len(rows), samples(rows, at, shown))
+
+
+def samples(rows: pa.Table, at: Rows, shown: Sequence[str]) -> tuple[dict[str, Any], ...]:
+    """Some of these rows, in plain Python values."""
+    some = rows.select(list(shown)).take(pa.array(at[:SAMPLES]))
+    kinds = {field.name: field.type for field in some.schema}
+    return tuple({name: plain(v, kinds[name]) for name, v in row.items()} for row in some.to_pylist())
+
+
+def plain(value: Any, kind: pa.DataType) -> Any:
+    """Times are in UTC, and do not say so; a map is a dict."""
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=None)
+    return dict(value) if pa.types.is_map(kind) and value is not None else value
+
+
+def repeated(columns: Sequence[pa.Array], rows: int) -> Groups:
+    """Groups of rows that are equal in all columns; two NULLs are equal."""
+    codes = order.codes(columns, rows)
+    at = order.repeated(codes)
+    in_order = at[np.argsort(codes[at], kind="stable")]
+    bounds = [*np.flatnonzero(order.begins([codes[in_order]], len(in_order))).tolist(), len(in_order)]
+    some = list(pairwise(bounds))[:SAMPLES]
+    return len(bounds) - 1, [in_order[begin:end] for begin, end in some]
+
+
+def cells(keys: pa.StructArray) -> list[pa.Array]:
+    """The columns of keys; NULL where the key is."""
+    found: list[pa.Array] = keys.flatten()
+    return found

@@ -1,0 +1,132 @@
+"""What a run has built of one table, in the narrow columns of the audit, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.contract import Column, Contract
+from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.audit import books, built, ids
+from changeledger.kernels.audit.columns import built_schema, changes_schema
+from changeledger.kernels.audit.findings import Finding, by_rule
+
+CONTRACT = Contract(
+    table="dbo.Order Lines",
+    columns=(
+        Column(name="order", type="int", ordinal=1, nullable=False, key_position=1),
+        # Names that the rules use themselves, or that need quoting.
+        Column(name="rows", type="int", ordinal=2, nullable=False, key_position=2),
+        Column(name="unit.price", type="decimal(18,4)", ordinal=3),
+    ),
+)
+RUN = "the_run"
+AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
+Row = dict[str, Any]
+
+
+def table(schema: pa.Schema, rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([{f.name: row.get(f.name) for f in schema} for row in rows], schema)
+
+
+def record(offset: int | None, source: str | None = "shop.orders") -> Row:
+    return {"source": source, "partition": 0, "offset": offset, "row": None}
+
+
+def row_record(row: str, number: int | None = None) -> Row:
+    """Of a raw row of a change table."""
+    return {"source": "orders__ct", "partition": None, "offset": number, "row": row.encode()}
+
+
+def hashed(found: Row | None) -> int:
+    return hash(str(found))
+
+
+def key(at: int | None, rows: int | None = 1) -> Row:
+    return {"order": at, "rows": rows}
+
+
+def change(at: int, **members: Any) -> Row:
+    """A correct insert of key (at, 1). An image is given as its key; None: it is not there."""
+    row = {
+        "change_id": f"id{at}",
+        "operation": "insert",
+        "key": key(at),
+        "after": key(at),
+        "before": None,
+        "commit_lsn": bytes(10),
+        "sort_key": bytes([at]),
+        "committed_at": AT,
+        "flags": [],
+        "record": record(at),
+        **members,
+    }
+    for side in ("before", "after"):
+        row |= {f"has_{side}": row[side] is not None, f"{side}_key": row[side] or key(None, None)}
+    hashes = {"record_hash": "record", "paired_record_hash": "paired_record"}
+    return row | {name: hashed(row.get(of)) for name, of in hashes.items()}
+
+
+def changes(*rows: Row) -> pa.Table:
+    return table(changes_schema(CONTRACT), rows)
+
+
+def batch(rows: pa.Table) -> pa.RecordBatch:
+    return rows.combine_chunks().to_batches()[0] if len(rows) else pa.RecordBatch.from_pylist([], rows.schema)
+
+
+CLEAN = (
+    change(1),
+    change(2, operation="snapshot"),
+    change(3, operation="update", before=key(3)),
+    change(4, operation="update", flags=["before_unknown"]),
+    change(5, operation="delete", before=key(5), after=None),
+    change(6, operation="truncate", key=None, after=None),
+)
+
+
+def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
+    """Of key (at, 1), open unless it has an end."""
+    closed = None if to is None else b"\x02"
+    return {
+        "key": key(at), "_change_id": f"id{at}", "_sort_key": b"\x01", "_run_id": RUN, "_valid_from": AT,
+        "_valid_to": to, "_next_sort_key": closed, "_is_deleted": False, **members,
+    }  # fmt: skip
+
+
+def of_keys(
+    rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()
+) -> Mapping[str, Finding]:
+    schema = built_schema(CONTRACT)
+    parts = {
+        built.CHANGES: rows,
+        built.HISTORY: table(schema, history),
+        built.CURRENT: table(schema, current),
+    }
+    return by_rule([built.Keys(RUN)(parts)[built.FOUND]])
+
+
+def of_ids(
+    rows: pa.Table, published: Sequence[Row] = (), duplicates: Sequence[Row] = (), stayed: Sequence[str] = ()
+) -> Mapping[str, pa.Table]:
+    parts = {
+        ids.NEW: pa.Table.from_batches([ids.new_ids(batch(rows))]),
+        ids.PUBLISHED: table(ids.PUBLISHED_IDS, published),
+        ids.DUPLICATES: table(ids.DUPLICATE_IDS, duplicates),
+        ids.STAYED: table(ids.IDS, [{"id": one} for one in stayed]),
+    }
+    return ids.of_ids(parts)
+
+
+def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:
+    rows = [
+        {"record": found, "hash": hashed(found), "disposition": what, "times": times} for found, what in said
+    ]
+    return table(books.ENTRIES, rows)
+
+
+def records(*rows: Row) -> pa.Table:
+    return pa.table({"record": pa.array(rows, RECORD)})
