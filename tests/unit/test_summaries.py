@@ -34,6 +34,10 @@ def agrees(spark: SparkSession) -> summaries.Built:
     return said
 
 
+def begin(spark: SparkSession) -> None:
+    lake.fresh_branch(spark, TABLE, BRANCH, lake.snapshot_of(spark, TABLE, "main"))
+
+
 def publish(spark: SparkSession) -> None:
     now = lake.heads(spark, [TABLE], BRANCH)[TABLE]
     lake.tag(spark, TABLE, "t", now)
@@ -41,7 +45,7 @@ def publish(spark: SparkSession) -> None:
 
 
 def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str) -> None:
-    lake.fresh_branch(spark, table, BRANCH)
+    begin(spark)
     assert agrees(spark).main is None
     lake.append(rows(spark, 0, 100), table, BRANCH)
     assert agrees(spark).added == 100
@@ -49,7 +53,7 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
     said = agrees(spark)
     assert (said.is_new, said.added) == (False, 0)
     for window in range(1, 4):
-        lake.fresh_branch(spark, table, BRANCH)
+        begin(spark)
         if window == 2:
             # As a column comes (`stages.branches`): all rows are written again.
             lake.update(spark, table, BRANCH, {"what": "'y'"})
@@ -67,24 +71,24 @@ def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str
         publish(spark)
         if window == 2:
             lake.compact(spark, table)
-            lake.fresh_branch(spark, table, BRANCH)
+            begin(spark)
             assert not agrees(spark).is_new
 
 
 def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, table: str) -> None:
     """Positions deleted in it still count: fewer rows are said than there are, before a run and after it."""
-    lake.fresh_branch(spark, table, BRANCH)
+    begin(spark)
     lake.append(rows(spark, 0, 100), table, BRANCH)
     lake.append(rows(spark, 100, 150), table, BRANCH)
     lake.merge(rows(spark, 100, 103), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
     publish(spark)
-    lake.fresh_branch(spark, table, BRANCH)
+    begin(spark)
     spark.sql(f"DELETE FROM {lake.on_branch(table, BRANCH)} WHERE id >= 100")
     lost = difference(spark)
     assert lost is not None
     assert lost < 0, "a run that loses rows so is found"
     publish(spark)
-    lake.fresh_branch(spark, table, BRANCH)
+    begin(spark)
     lake.append(rows(spark, 200, 210), table, BRANCH)
     lake.merge(rows(spark, 0, 2), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
     assert difference(spark) == 10 - 2
