@@ -151,11 +151,12 @@ def _write(this: Run, one: Input) -> Left:
         )
         return _left(rows)
     contract, names = one.contract, this.names[one.table]
-    made = _settled(this, one.decoded, contract, near.nothing(contract))
+    decoded = _joined(this, one.decoded, contract)
+    made = _settled(this, decoded, contract, near.nothing(contract))
     published = near.published(this, contract, made[settle.CHANGES])
     if published is not None:
         # What stands at the positions of the window's changes is published already, or half of it.
-        made = _settled(this, one.decoded, contract, published)
+        made = _settled(this, decoded, contract, published)
         replaced = made[settle.REPLACED].collected()
         if len(replaced):
             gone = as_frame(this.spark, Here(replaced))
@@ -169,14 +170,23 @@ def _write(this: Run, one: Input) -> Left:
     return left
 
 
+def _joined(this: Run, decoded: Rows, contract: Contract) -> Rows:
+    """The rows with the two of each update joined, where a dialect has two."""
+    if not _of_pairs(decoded):
+        return decoded
+    kernel = settle.JoinPairs(TablePlan(this.feed, contract, contract, this.id))
+    parts = {settle.NEW: Part(decoded, settle.KEY_OF_PAIRS)}
+    return bucketed(parts, kernel, {settle.NEW: decoded.schema})[settle.NEW]
+
+
+def _of_pairs(decoded: Rows) -> bool:
+    return "pair_key" in decoded.schema.names
+
+
 def _settled(this: Run, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
-    of_pairs = "pair_key" in decoded.schema.names
-    plan = TablePlan(this.feed, contract, contract, this.id) if of_pairs else None
-    parts = {
-        settle.NEW: Part(decoded, settle.KEY_OF_PAIRS if of_pairs else settle.KEY),
-        settle.NEAR: Part(published, settle.KEY),
-    }
-    return bucketed(parts, settle.Settle(contract, this.id, plan), settle.outputs(contract))
+    parts = {settle.NEW: Part(decoded, settle.KEY), settle.NEAR: Part(published, settle.KEY)}
+    kernel = settle.Settle(contract, this.id, _of_pairs(decoded))
+    return bucketed(parts, kernel, settle.outputs(contract))
 
 
 def _as_columns(this: Run, changes: Rows, contract: Contract) -> DataFrame:

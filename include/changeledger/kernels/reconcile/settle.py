@@ -1,6 +1,7 @@
 """A bucket of decoded records on its way into the ledger: rows of updates, repetitions, updates of keys.
 
-What must be in one bucket: the rows of an update, which share `pair_key`, and what `resolve` says.
+What must be in one bucket: first the rows of an update, which share `pair_key`; then what `resolve` says. A
+row of an update has no id before it is joined, so these are two steps.
 """
 
 from __future__ import annotations
@@ -36,14 +37,25 @@ REPLACED_COLUMNS: Final = table_schema(
     [pair for pair in change.LEDGER_COLUMNS if pair[0] in {"change_id", "record", "operation", "run_id"}]
 )
 # Spark SQL: rows that must be in one bucket have the same value.
-_AT: Final = "CASE WHEN change_lsn IS NOT NULL THEN xxhash64(commit_lsn, change_lsn) {pairs}"
-_ELSE: Final = "ELSE xxhash64(coalesce(change_id, to_json(record))) END"
-KEY: Final = f"{_AT.format(pairs='')} {_ELSE}"
-KEY_OF_PAIRS: Final = f"{_AT.format(pairs='WHEN pair_key IS NOT NULL THEN xxhash64(pair_key)')} {_ELSE}"
+KEY: Final = (
+    "CASE WHEN change_lsn IS NOT NULL THEN xxhash64(commit_lsn, change_lsn) "
+    "ELSE xxhash64(coalesce(change_id, to_json(record))) END"
+)
+KEY_OF_PAIRS: Final = "xxhash64(coalesce(pair_key, encode(to_json(record), 'UTF-8')))"
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
     return {CHANGES: ledger_schema(contract), LEFT: LEFT_COLUMNS, REPLACED: REPLACED_COLUMNS}
+
+
+@dataclass(frozen=True)
+class JoinPairs:
+    """The two rows of each update joined; the rows of one `pair_key` must be in one bucket."""
+
+    plan: TablePlan
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        return {NEW: pa.Table.from_batches([pairs.joined(as_batch(tables[NEW]), self.plan)])}
 
 
 @dataclass(frozen=True)
@@ -52,20 +64,18 @@ class Settle:
 
     contract: Contract
     window_id: str
-    # Of change tables: how the rows of updates are joined.
-    pairs: TablePlan | None
+    # Have the two rows of updates been joined (`JoinPairs`)?
+    of_pairs: bool
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         decoded = as_batch(tables[NEW])
-        if self.pairs is not None:
-            decoded = pairs.joined(decoded, self.pairs)
         schema, disposition = ledger_schema(self.contract), decoded.column("disposition")
         is_change = pc.equal(disposition, change.CHANGE)
         new = pa.Table.from_batches([decoded.filter(is_change).select(schema.names)])
         resolved = resolve(new, tables[NEAR], self.contract, self.window_id)
         # The ledger itself has a before row in its change.
         in_ledger = is_change
-        if self.pairs is not None:
+        if self.of_pairs:
             in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
         others = left(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
         repeats = _as_left(resolved.duplicates)
