@@ -16,7 +16,7 @@ from changeledger.inspection import quarantine
 from changeledger.inspection.quarantine import Chosen
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.releasing import complete_by_hand
-from changeledger.storage import lake
+from changeledger.storage import lake, releases
 from changeledger.storage.control import ControlStore, base
 from changeledger.storage.releases import release_tag
 from changeledger.window import Window
@@ -174,6 +174,49 @@ def test_killed_inside_publish(
     control().release_lease(feed.feed, over.holder)
     extract.run(spark, feed, window())
     published_whole(spark, feed, log)
+
+
+def test_another_try_publishes_at_once(
+    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both find the pointer without the release, and both write it."""
+    asked = ControlStore.window_row
+
+    def beside(store: ControlStore, *of: Any) -> Any:
+        """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
+        for release in control().incomplete_releases(feed.feed):
+            patch.setattr(ControlStore, "window_row", asked)
+            releases._point_to(spark, control(), release)
+        return asked(store, *of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ControlStore, "window_row", beside)
+        publish.run(spark, feed, over)
+    published_whole(spark, feed, log)
+
+
+def test_a_publish_that_wakes_behind_another_release(
+    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It slept past its lease: another run has completed its release and published a later one."""
+    lineages, name = lake.built_on, lake_name(feed, "dbo.customers")
+
+    def slept(*of: Any) -> dict[str, set[int]]:
+        if control().incomplete_releases(feed.feed):
+            control().release_lease(feed.feed, over.holder)
+            with monkeypatch.context() as patch:
+                patch.setattr(lake, "built_on", lineages)
+                patch.setattr(base, "_PROCESS", "the next run")
+                extract.run(spark, feed, window())
+            # Stands for what the next run publishes.
+            spark.sql(FOREIGN.format(name, name))
+        return lineages(*of)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lake, "built_on", slept)
+        with pytest.raises(LeaseLost):
+            publish.run(spark, feed, over)
+    assert not control().incomplete_releases(feed.feed)
 
 
 def test_records_asked_for_again_between_verdict_and_publish(

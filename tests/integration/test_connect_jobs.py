@@ -168,9 +168,6 @@ def changed_in_change_table(source: Postgres) -> None:
         assert changed.rowcount == 1
 
 
-@pytest.mark.skip(
-    reason="seen to pass up to the replay; compare, verify, repair and maintain never ran to their end"
-)
 def test_every_job_runs_over_connect(
     attached: Attached, settings: Settings, source: Postgres, log: Log
 ) -> None:

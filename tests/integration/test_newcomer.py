@@ -171,7 +171,6 @@ def small(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     return feeds
 
 
-@pytest.mark.skip(reason="seen to pass up to the broken feed; what follows it was never run to its end")
 def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     feeds = small(tmp_path, monkeypatch)
     traffic = Traffic(7, datetime.now(UTC))

@@ -43,9 +43,6 @@ def documented(since: datetime, until: datetime) -> list[str]:
     return commands
 
 
-@pytest.mark.skip(
-    reason="seen to pass up to the backfill forwards; the one backwards was never run to its end"
-)
 def test_the_start_and_backfills_both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("feeds", "databases"):
         (tmp_path / name).mkdir()

@@ -187,8 +187,8 @@ class TestReleases:
     def test_incomplete_until_completed(self, store: ControlStore) -> None:
         first, second = released(store, hour(0), lsn(1)), released(store, hour(1), lsn(2))
         assert [row.id for row in store.incomplete_releases(FEED)] == [first, second]
-        store.complete_release(first)
-        store.complete_release(first)
+        store.complete_release(FEED, first)
+        store.complete_release(FEED, first)
         assert [row.id for row in store.incomplete_releases(FEED)] == [second]
         assert store.incomplete_releases("another") == []
         latest = store.latest_release(FEED)

@@ -102,7 +102,7 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})
     for name, snapshot in snapshots.items():
         lake.tag(spark, name, f"release_{released}", snapshot)
-    control.complete_release(released)
+    control.complete_release(feed.feed, released)
 
 
 def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession) -> None:

@@ -246,7 +246,7 @@ def put(rows: DataFrame, table: str) -> int | None:
     return snapshot_of(rows.sparkSession, table, "main")
 
 
-def replace_partition(rows: DataFrame, table: str, column: str, value: str) -> None:
+def replace_partition(rows: DataFrame, table: str, column: str, value: str | int) -> None:
     """Write the rows of one partition in place of those that are there: twice is as good as once."""
     rows.writeTo(table).overwrite(F.col(column) == value)
 

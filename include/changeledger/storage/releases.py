@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from changeledger.errors import ReleaseStuck
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore, ReleaseRow
+from changeledger.storage.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.window import branch_of
 
 # The pointer of a feed: one row for each release, the newest last.
@@ -35,8 +35,9 @@ def release_tag(release_id: int) -> str:
 def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *, force: bool = False) -> None:
     """Tag and move every table of a committed release. Each step may have been done already.
 
-    Raises ReleaseStuck where somebody else has written a table's main meanwhile; with `force` that table's
-    main becomes what was audited all the same, and what it was stays under the tag `displaced_<id>`.
+    Raises LeaseLost where another run works on the feed; ReleaseStuck where somebody else has written a
+    table's main meanwhile. With `force` that table's main becomes what was audited all the same, and what it
+    was stays under the tag `displaced_<id>`.
     """
     tag, tables = release_tag(release.id), release.tables
     lake.each(lambda table: lake.tag(spark, table, tag, tables[table]), tables)
@@ -44,6 +45,8 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     mains = lake.heads(spark, tables, "main")
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
     stuck = _moved(spark, behind, mains)
+    # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
+    control.renew_lease(release.feed, LEASE_SECONDS)
     if stuck and not force:
         raise _stuck(release, stuck)
     for table in stuck:
@@ -51,7 +54,7 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
         lake.set_main(spark, table, tables[table])
     lake.each(lambda table: lake.move_main(spark, table, tag), [t for t in behind if t not in stuck])
     _take_off_replay_list(spark, control, release)
-    control.complete_release(release.id)
+    control.complete_release(release.feed, release.id)
     built = lake.branches_of(spark, tables, branch_of(release.window_id))
     lake.each(lambda one: lake.drop_branches(spark, *one), built.items())
 
@@ -98,7 +101,8 @@ def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     kinds = ", ".join(f"{name} {kind}" for name, kind in RELEASE_COLUMNS)
-    lake.append(spark.createDataFrame([row], kinds), pointer)
+    # Two tries at once write it twice, and the second one's row takes the place of the first one's.
+    lake.replace_partition(spark.createDataFrame([row], kinds), pointer, "release", release.id)
 
 
 def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:

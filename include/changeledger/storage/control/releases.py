@@ -70,9 +70,9 @@ class Releases(Store):
             assert release is not None, "inserted or found above"
             return release.id
 
-    def complete_release(self, release_id: int) -> None:
+    def complete_release(self, feed: str, release_id: int) -> None:
         """Every table of the release is moved and tagged. A second call changes nothing."""
-        with self._transaction() as session:
+        with self._writing(feed) as session:
             release = session.get_one(ReleaseRow, release_id)
             if not release.completed:
                 release.status = "completed"
