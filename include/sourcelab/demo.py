@@ -73,7 +73,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         )
         together.wait_for()
         if not submit:
-            open_lake(server)
+            open_lake(server.remote)
             progress.say("the lake's catalog is made")
         migration.wait()
         airflow.connect(sources.connections)

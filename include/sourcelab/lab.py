@@ -17,7 +17,6 @@ from rich.console import Console
 from changeledger.config import PROJECT, Settings
 from changeledger.folders import private, private_home
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
-from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log
 from sourcelab.messages import produce
 from sourcelab.process import Service, ServiceError
@@ -65,14 +64,14 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
         yield home, Settings()
 
 
-def open_lake(server: SparkConnectServer) -> None:
+def open_lake(remote: str) -> None:
     """Attach this process to the server and let the lake's catalog make its tables, as at any first use.
 
     Two feeds that used a new catalog first, at the same moment, would both make them.
     """
     from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
-    os.environ["SPARK_REMOTE"] = server.remote
+    os.environ["SPARK_REMOTE"] = remote
     spark_session("changeledger demo").sql("SHOW NAMESPACES IN lake").collect()
 
 

@@ -8,8 +8,10 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 from rich.console import Console
@@ -71,7 +73,9 @@ def started(
         count = len(traffic.log.transactions)
         progress.say(f"{count} transactions of the last {PAST_HOURS} hours are there, in five dialects")
         together.wait_for()
-        open_lake(server)
+        # In a process of its own, which leaves its session behind: this one needs none.
+        with ProcessPoolExecutor(1, get_context("spawn")) as beside:
+            beside.submit(open_lake, server.remote).result()
         migration.wait()
         with airflow.store({**sources.connections, "changeledger_spark": server.connection}) as storing:
             storing.wait()
