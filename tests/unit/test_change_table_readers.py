@@ -304,7 +304,7 @@ CREATE TABLE sys.columns (object_id, name, max_length, precision, scale, is_null
 CREATE TABLE cdc.change_tables (object_id, source_object_id, capture_instance, start_lsn, create_date);
 CREATE TABLE cdc.captured_columns (object_id, column_name, column_type, column_ordinal, is_computed);
 CREATE TABLE cdc.index_columns (object_id, column_name, index_ordinal);
-CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time);
+CREATE TABLE cdc.lsn_time_mapping (start_lsn, tran_end_time, tran_id);
 INSERT INTO sys.schemas VALUES (1, 'dbo');
 INSERT INTO sys.tables VALUES (10, 'orders', 1);
 CREATE TABLE cdc.dbo_orders_CT ("__$start_lsn", "__$operation", id, old);
@@ -334,7 +334,7 @@ def captured() -> Iterator[Memory]:
         [(number, name, lsn(start), created) for number, name, start, created in reversed(instances)],
     )
     execute(
-        "INSERT INTO cdc.lsn_time_mapping VALUES (?, ?)",
+        "INSERT INTO cdc.lsn_time_mapping VALUES (?, ?, x'1A00')",
         [(lsn(n), f"2026-08-07T10:{n}0:00.000") for n in range(1, 6)] + [(lsn(6), "2026-08-07T11:00:00.000")],
     )
     execute("INSERT INTO cdc.dbo_orders_CT VALUES (?, 2, ?, 0)", [(lsn(n), n) for n in range(1, 7)])
@@ -476,6 +476,16 @@ def test_a_large_window_of_transactions_is_read_in_parts(captured: Memory) -> No
         for query in reader.queries(reader.tables[0], None, text(6))
     ]
     assert parts == [[1, 2, 3], [4]]
+
+
+def test_a_mark_of_an_idle_log_gives_no_commit_time(captured: Memory) -> None:
+    """`tran_id` 0x00 is of no transaction; each row has the time of its own, and is read once."""
+    marks = "INSERT INTO cdc.lsn_time_mapping VALUES (?, '2026-08-07T09:59:59.000', x'00')"
+    captured.session.executemany(marks, [[lsn(n)] for n in range(1, 4)])
+    reader = cdc(captured)
+    read = [row for query in reader.queries(reader.tables[0], None, text(3)) for row in captured.rows(query)]
+    times = [(row["id"], str(row["__$commit_time"])[11:16]) for row in read]
+    assert times == [(1, "10:10"), (2, "10:20"), (3, "10:30")]
 
 
 def test_a_table_that_is_not_captured(captured: Memory) -> None:

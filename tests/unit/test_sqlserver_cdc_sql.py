@@ -40,6 +40,7 @@ LITERALS = {
     "postgresql": ("decode('0000002a000003b00005', 'hex')", "decode('fffffffffffffffeffff', 'hex')"),
     "sqlite": ("x'0000002a000003b00005'", "x'fffffffffffffffeffff'"),
 }
+NO_TRANSACTION = {"mssql": "0x00", "postgresql": "decode('00', 'hex')", "sqlite": "x'00'"}
 # The change table, its columns `select` and `a"b`, and the type of a time without zone.
 NAMES = {
     "mssql": ("cdc.[dbo_order items]]_CT]", "[select]", '[a"b]', "DATETIME"),
@@ -120,6 +121,7 @@ def test_changes(database: str) -> None:
         f"commit_times.tran_end_time AS __$commit_time FROM {table} "
         f"LEFT OUTER JOIN cdc.lsn_time_mapping AS commit_times "
         f"ON commit_times.start_lsn = {table}.__$start_lsn "
+        f"AND commit_times.tran_id != {NO_TRANSACTION[database]} "
         f"WHERE {table}.__$start_lsn > {low} AND {table}.__$start_lsn <= {high}"
     )
 

@@ -108,7 +108,8 @@ class CdcCatalog:
         )  # fmt: skip
         self._mapping = Table(
             "lsn_time_mapping", meta,
-            Column("start_lsn", LargeBinary), Column("tran_end_time", DateTime), schema=cdc_schema,
+            Column("start_lsn", LargeBinary), Column("tran_end_time", DateTime),
+            Column("tran_id", LargeBinary), schema=cdc_schema,
         )  # fmt: skip
         self._tables = Table(
             "tables", meta,
@@ -207,11 +208,13 @@ class CdcCatalog:
             f"{instance.name}_CT", *(column(n) for n in (*names, *shape.names)), schema=self._schema
         )
         mapping = self._mapping.alias("commit_times")
+        # The marks of an idle log are of no transaction, whatever LSN they have.
+        committed = and_(mapping.c.start_lsn == source.c[START_LSN], mapping.c.tran_id != LsnLiteral(b"\0"))
         captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in shape.columns]
         return (
             select(*(source.c[n] for n in names), *captured, mapping.c.tran_end_time.label(COMMIT_TIME))
             .select_from(source)
-            .outerjoin(mapping, mapping.c.start_lsn == source.c[START_LSN])
+            .outerjoin(mapping, committed)
             .where(*_range(source.c[START_LSN], after, to))
         )
 

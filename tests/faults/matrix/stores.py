@@ -103,6 +103,8 @@ class Stores(NamedTuple):
 
     def _copy_control(self, state: State) -> None:
         upgrade(self.control_url)
+        # A feed's first window begins with a store that has not all tables, or none.
+        upgrade(f"sqlite:///{state.control}")
         old, new = create_engine(f"sqlite:///{state.control}"), create_engine(self.control_url)
         with old.connect() as source, new.begin() as target:
             for table in ControlTable.metadata.sorted_tables:

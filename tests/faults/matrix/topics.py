@@ -120,6 +120,7 @@ def _admin(who: Operator) -> AdminClient:
 
 
 def _done(futures: Mapping[Any, Any]) -> None:
+    """The caller holds the client meanwhile: one that nobody holds ends, and its requests with it."""
     for future in futures.values():
         future.result(_SECONDS)
 
@@ -137,7 +138,8 @@ def _gone(who: Operator) -> tuple[int, tuple[str, ...]]:
 def _remove(who: Operator) -> None:
     """All of the first window, and two messages more."""
     offset = len(messages(1)) + 2
-    _done(_admin(who).delete_records([TopicPartition(TOPIC, 0, offset)]))  # type: ignore[arg-type]
+    admin = _admin(who)
+    _done(admin.delete_records([TopicPartition(TOPIC, 0, offset)]))  # type: ignore[arg-type]
 
 
 def _retention(who: Operator) -> tuple[int, tuple[str, ...]]:
@@ -169,7 +171,8 @@ def _again(windows: tuple[int, ...]) -> Callable[[Operator], tuple[int, tuple[st
 def _partitions(who: Operator) -> tuple[int, tuple[str, ...]]:
     """The third window's messages are in a partition that was not there before; records say so."""
     _begin_again(who, (1, 2))
-    _done(_admin(who).create_partitions([NewPartitions(TOPIC, 2)]))
+    admin = _admin(who)
+    _done(admin.create_partitions([NewPartitions(TOPIC, 2)]))
     _send(who, messages(3), partition=1)
     return 3, ("raw", "dbo_customers_changes", *BOOKS)
 
