@@ -155,6 +155,6 @@ def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, 
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile))
     (read,) = reads(feed, over)
-    assert read.problem == "the topic is compacted: 1 of 5 records are gone"
+    assert read.problem == "the topic is compacted: of 5 offsets 1 have no record"
     with pytest.raises(AuditFailed, match="source_complete"):
         audit.run(spark, feed, over)

@@ -98,7 +98,7 @@ def note_messages(
             if first < min(low, lowest, last):
                 problem = f"offsets {first} to {min(low, lowest) - 1} were removed while they were read"
             elif topic in compacted and received < asked:
-                problem = f"the topic is compacted: {asked - received} of {asked} records are gone"
+                problem = f"the topic is compacted: of {asked} offsets {asked - received} have no record"
             elif received > asked:
                 problem = f"{received} records came of {asked} offsets"
             before = 0 if topic in released else first

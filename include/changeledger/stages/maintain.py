@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from changeledger.config import Feed, Settings
 from changeledger.contract import distinct_names
 from changeledger.stages.run import control_store, log
+from changeledger.stages.trimming import trim_repairs, trim_results
 from changeledger.storage import lake, upkeep
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, kept
 from changeledger.storage.records import message_record
@@ -142,6 +143,8 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
     for folder in pages:
         shutil.rmtree(folder, ignore_errors=True)
     control.forget_details(feed.feed, old)
+    trim_repairs(spark, feed, old)
+    trim_results(spark, feed, control, now - feed.docs_retention)
     log.info("%s: raw rows of %d runs and Data Docs of %d removed", feed.feed, runs, len(pages))
 
 

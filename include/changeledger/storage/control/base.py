@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
@@ -20,6 +21,8 @@ from changeledger.storage.control.models import ControlTable, LeaseRow
 # Migrations are looked at once per process and database.
 _upgraded = cache(upgrade)
 _PROCESS = uuid4().hex
+# Databases take so many parameters in a statement.
+_AT_ONCE = 500
 
 
 class Store:
@@ -87,3 +90,10 @@ def insert_if_absent(session: Session, into: type[ControlTable], /, **values: An
     insert = insert_into(session, into).values(**values)
     result = session.execute(insert.on_conflict_do_nothing().returning(*into.__table__.primary_key))
     return result.first() is not None
+
+
+def parts(ids: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The ids, as many at once as a statement takes."""
+    left = iter(ids)
+    while part := list(islice(left, _AT_ONCE)):
+        yield part

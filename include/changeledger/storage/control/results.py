@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import select
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
 
-from changeledger.storage.control.base import Store
+from sqlalchemy import delete, select
+
+from changeledger.storage.control.base import Store, parts
 from changeledger.storage.control.models import ComparisonRow, ProofRow, SnapshotRow
+
+
+class Old(NamedTuple):
+    """Ids of results that newer ones have taken the place of."""
+
+    comparisons: list[str]
+    proofs: list[str]
+    snapshots: list[str]
 
 
 class Results(Store):
@@ -58,3 +70,30 @@ class Results(Store):
         for (feed, *_), row in sorted(last.items()):
             feeds.setdefault(feed, []).append(row)
         return feeds
+
+    def superseded(self, database: str, feed: str, before: datetime) -> Old:
+        """The feed's results that are older, and not the last ones of their table."""
+        compared = (row for rows in self.last_comparisons(database).values() for row in rows)
+        proved = (row for rows in self.last_proofs(database).values() for row in rows)
+        last = {row.id for row in compared} | {row.id for row in proved}
+        newest = self.last_snapshot(database)
+        last |= set() if newest is None else {newest.id}
+
+        def old(rows: Iterable[ComparisonRow | ProofRow | SnapshotRow]) -> list[str]:
+            return [row.id for row in rows if row.at < before and row.id not in last]
+
+        with self._transaction() as session:
+            snapshots = list(session.scalars(select(SnapshotRow).where(SnapshotRow.database == database)))
+        return Old(
+            old(row for row in self.comparisons(database) if row.feed == feed),
+            old(row for row in self.proofs(database) if row.feed == feed),
+            old(snapshots),
+        )
+
+    def forget_results(self, results: Old) -> None:
+        """What these have found in the lake goes first: without their rows nobody would look for it."""
+        with self._transaction() as session:
+            columns = ComparisonRow.id, ProofRow.id, SnapshotRow.id
+            for column, ids in zip(columns, results, strict=True):
+                for some in parts(ids):
+                    session.execute(delete(column.class_).where(column.in_(some)))

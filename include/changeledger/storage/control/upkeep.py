@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from itertools import islice
 
 from sqlalchemy import delete, select
 
-from changeledger.storage.control.base import Store
+from changeledger.storage.control.base import Store, parts
 from changeledger.storage.control.models import AuditRow, ErasureRow, ReadRow, ReleaseRow, StageRow, WindowRow
-
-# Databases take so many parameters in a statement.
-_AT_ONCE = 500
 
 
 class Upkeep(Store):
@@ -34,14 +30,14 @@ class Upkeep(Store):
     def forget_built(self, feed: str, windows: Iterable[str]) -> None:
         """What these windows have built is gone: it cannot be published. Their verdicts stay."""
         with self._writing(feed) as session:
-            for ids in _parts(windows):
+            for ids in parts(windows):
                 mine = StageRow.feed == feed, StageRow.window_id.in_(ids)
                 session.execute(delete(StageRow).where(*mine))
 
     def forget_details(self, feed: str, windows: Iterable[str]) -> None:
         """The stages, reads and verdicts of these windows; that they were released is kept."""
         with self._writing(feed) as session:
-            for ids in _parts(windows):
+            for ids in parts(windows):
                 for table in (StageRow, AuditRow, ReadRow):
                     session.execute(delete(table).where(table.feed == feed, table.window_id.in_(ids)))
 
@@ -65,9 +61,3 @@ class Upkeep(Store):
         query = select(ErasureRow).where(ErasureRow.feed == feed).order_by(ErasureRow.id)
         with self._transaction() as session:
             return list(session.scalars(query))
-
-
-def _parts(windows: Iterable[str]) -> Iterator[Sequence[str]]:
-    left = iter(windows)
-    while part := list(islice(left, _AT_ONCE)):
-        yield part

@@ -1,0 +1,49 @@
+"""Maintenance removes comparisons, proofs and repairs that newer ones have taken the place of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pyspark.sql import SparkSession
+
+from changeledger.change import literal
+from changeledger.config import Feed
+from changeledger.stages.compare_tables import FINDINGS
+from changeledger.stages.proofs import DRIFT, REPAIRS
+from changeledger.stages.run import log
+from changeledger.storage import lake, upkeep
+from changeledger.storage.control import ControlStore
+
+# A statement has so many names.
+_AT_ONCE = 500
+
+
+def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before: datetime) -> None:
+    """Comparisons, proofs and snapshots that are older: the last ones of each table stay."""
+    old = control.superseded(feed.database, feed.feed, before)
+    found = (
+        (FINDINGS, "comparison_id", old.comparisons),
+        (DRIFT, "proof_id", old.proofs),
+        (REPAIRS, "proof_id", old.proofs),
+    )
+    for table, column, ids in found:
+        if lake.exists(spark, table):
+            _drop(spark, table, column, ids)
+            lake.expire(spark, table, before)
+    control.forget_results(old)
+    log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
+
+
+def trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
+    """The plans that these runs have applied: their changes are in the ledger."""
+    table = f"lake.{feed.namespace}.repairs"
+    if lake.exists(spark, table):
+        _drop(spark, table, "run_id", windows)
+
+
+def _drop(spark: SparkSession, table: str, column: str, ids: Sequence[str]) -> None:
+    """Rows of whole partitions."""
+    for first in range(0, len(ids), _AT_ONCE):
+        names = ", ".join(map(literal, ids[first : first + _AT_ONCE]))
+        upkeep.delete_where(spark, table, f"{column} IN ({names})")
