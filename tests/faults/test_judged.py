@@ -16,7 +16,7 @@ from changeledger.inspection import quarantine
 from changeledger.inspection.quarantine import Chosen
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.releasing import complete_by_hand
-from changeledger.storage import lake, releases
+from changeledger.storage import lake, refs, releases
 from changeledger.storage.control import ControlStore, base
 from changeledger.storage.releases import release_tag
 from changeledger.window import Window
@@ -89,9 +89,9 @@ def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
     release = control().latest_release(feed.feed)
     assert release is not None
     assert release.completed
-    assert lake.heads(spark, release.tables, "main") == release.tables
-    assert lake.heads(spark, release.tables, release_tag(release.id)) == release.tables
-    assert lake.branches_of(spark, release.tables, "run_") == {}, "nothing of the run is left"
+    assert refs.heads(release.tables, "main") == release.tables
+    assert refs.heads(release.tables, release_tag(release.id)) == release.tables
+    assert refs.names(release.tables, refs.BRANCH, "run_") == {}, "nothing of the run is left"
     pointer = rows(spark, f"lake.{feed.feed}.releases")
     assert max(row["release"] for row in pointer) == release.id
     assert len(pointer) == len({row["release"] for row in pointer})
@@ -140,7 +140,7 @@ def test_main_written_behind_the_commit(
     """Every stage names the release and the remedy, and the remedy goes on with what was audited."""
     name = lake_name(feed, "dbo.customers")
     with monkeypatch.context() as patch:
-        killed_in(patch, lake, "tag")
+        killed_in(patch, refs, "set_tag")
         with pytest.raises(Killed):
             publish.run(spark, feed, over)
     control().release_lease(feed.feed, over.holder)
@@ -157,18 +157,18 @@ def test_main_written_behind_the_commit(
     assert complete_by_hand(spark, feed, force=False) == []
 
 
-@pytest.mark.parametrize("at", ["tag", "move_main"])
+@pytest.mark.parametrize("at", ["set_tag", "forward"])
 def test_killed_inside_publish(
     spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """A later stage, here the next window's extract, completes the release before it begins."""
     with monkeypatch.context() as patch:
-        killed_in(patch, lake, at)
+        killed_in(patch, refs, at)
         with pytest.raises(Killed):
             publish.run(spark, feed, over)
     (committed,) = control().incomplete_releases(feed.feed)
-    if at == "move_main":
-        tags = lake.heads(spark, committed.tables, release_tag(committed.id))
+    if at == "forward":
+        tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
         assert committed.id in {row["release"] for row in rows(spark, f"lake.{feed.feed}.releases")}
     control().release_lease(feed.feed, over.holder)
@@ -199,13 +199,13 @@ def test_a_publish_that_wakes_behind_another_release(
     spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It slept past its lease: another run has completed its release and published a later one."""
-    lineages, name = lake.built_on, lake_name(feed, "dbo.customers")
+    lineages, name = refs.lineages, lake_name(feed, "dbo.customers")
 
     def slept(*of: Any) -> dict[str, set[int]]:
         if control().incomplete_releases(feed.feed):
             control().release_lease(feed.feed, over.holder)
             with monkeypatch.context() as patch:
-                patch.setattr(lake, "built_on", lineages)
+                patch.setattr(refs, "lineages", lineages)
                 patch.setattr(base, "_PROCESS", "the next run")
                 extract.run(spark, feed, window())
             # Stands for what the next run publishes.
@@ -213,7 +213,7 @@ def test_a_publish_that_wakes_behind_another_release(
         return lineages(*of)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lake, "built_on", slept)
+        patch.setattr(refs, "lineages", slept)
         with pytest.raises(LeaseLost):
             publish.run(spark, feed, over)
     assert not control().incomplete_releases(feed.feed)

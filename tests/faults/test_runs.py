@@ -15,7 +15,7 @@ from changeledger.config import Feed, Settings
 from changeledger.errors import AuditFailed, ConfigError, GapError, StageOrderError
 from changeledger.inspection import status
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage import lake
+from changeledger.storage import refs
 from changeledger.storage.control import ControlStore, furthest
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -74,7 +74,7 @@ def test_a_failed_audit_publishes_nothing(
         with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
             publish.run(spark, feed, over)
         assert published(spark, feed) == before, "nothing that a reader sees has moved"
-        assert lake.branches_of(spark, [lake_name(feed, CUSTOMERS.full_name)], over.branch), (
+        assert refs.names([lake_name(feed, CUSTOMERS.full_name)], refs.BRANCH, over.branch), (
             "kept for inspection"
         )
         # The source is mended, and the same window run again.
@@ -241,7 +241,7 @@ def test_a_position_never_goes_back() -> None:
 
 def published(spark: SparkSession, feed: Feed) -> dict[str, Any]:
     names = [lake_name(feed, "dbo.customers", kind) for kind in ("", "_history", "_changes")]
-    return {name: lake.snapshot_of(spark, name, "main") for name in names}
+    return {name: refs.snapshot_of(name) for name in names}
 
 
 def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:

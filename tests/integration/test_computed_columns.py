@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.databases import Database
 from changeledger.stages import compare, verify
-from changeledger.storage import lake
+from changeledger.storage import catalog
 from sourcelab import base_tables, debezium, qlik_tables, sqlserver_cdc
 from sourcelab.computed import NAME, with_computed
 from sourcelab.log import simulate
@@ -77,7 +77,7 @@ def test_a_computed_column_is_not_captured(
         assert all(row["_gaps"] == {NAME: "not captured"} for row in found), feed.feed
         history = rows(spark, lake_name(feed, TABLE, "_history"))
         assert {row[NAME] for row in history} == {None}, feed.feed
-        assert not lake.exists(spark, f"lake.{feed.feed}.breaks"), feed.feed
+        assert not catalog.exists(f"lake.{feed.feed}.breaks"), feed.feed
     by_source = {row.feed: row for row in proved if row.against == "source"}
     assert {name: row.outcome for name, row in by_source.items()} == dict.fromkeys(known, "proven")
     assert {row.counts["unknown"] for row in by_source.values()} <= {0}

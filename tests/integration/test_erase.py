@@ -16,7 +16,7 @@ from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.erasing import Erasing
-from changeledger.storage import lake, upkeep
+from changeledger.storage import refs
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from sourcelab import debezium, sqlserver_cdc
@@ -91,8 +91,8 @@ def require_gone(spark: SparkSession, feed: Feed, person: int) -> None:
     assert newest is not None
     tag = release_tag(newest.id)
     tables = [lake_name(feed, TABLE, kind) for kind in KINDS]
-    assert upkeep.refs(spark, tables, upkeep.TAG) == {table: [tag] for table in tables}
-    heads, tagged = lake.heads(spark, tables, "main"), lake.heads(spark, tables, tag)
+    assert refs.names(tables, refs.TAG) == {table: [tag] for table in tables}
+    heads, tagged = refs.heads(tables, "main"), refs.heads(tables, tag)
     assert heads == tagged == {table: newest.tables[table] for table in tables}
     assert [row["tag"] for row in rows(spark, f"lake.{feed.feed}.releases")] == [tag]
 

@@ -18,7 +18,7 @@ from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.errors import LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
-from changeledger.storage import lake, upkeep
+from changeledger.storage import catalog, lake, refs
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from changeledger.window import Request, Window
@@ -118,7 +118,7 @@ def test_a_maintained_lake(
     again = Request(mode="window", tables=("dbo.customers",), run="manual__1")
     run(spark, feed, Window(start=BEGIN, end=end - timedelta(seconds=1), request=again))
     assert content(spark, feed) == before
-    assert lake.snapshot_of(spark, history, "main") is not None
+    assert refs.snapshot_of(history) is not None
 
 
 def test_what_nobody_needs_goes(
@@ -143,13 +143,13 @@ def test_what_nobody_needs_goes(
     run(spark, feed, last)
     before = content(spark, feed)
     history = lake_name(feed, "dbo.customers", "_history")
-    lake.fresh_branch(spark, history, f"{last.branch}_99", lake.snapshot_of(spark, history, "main"))
-    lake.branch_at(spark, history, "of_a_person", lake.snapshot_of(spark, history, "main") or 0)
+    lake.fresh_branch(spark, history, f"{last.branch}_99")
+    refs.set_branch(history, "of_a_person", refs.snapshot_of(history) or 0)
     assert not list(docs.rglob("*.gif")), "two moving pictures were most of its size"
 
     maintain.run(spark, feed, "maintain (weekly)")
-    tables = lake.tables(spark, feed.namespace)
-    assert upkeep.refs(spark, tables, upkeep.BRANCH) == {history: ["of_a_person"]}
+    tables = catalog.tables(feed.namespace)
+    assert refs.names(tables, refs.BRANCH) == {history: ["of_a_person"]}
     runs = {row["run_id"]: row["count"] for row in spark.table(raw).groupBy("run_id").count().collect()}
     assert runs.pop(first.id) == 1, "what may be read again"
     assert runs.keys() == {last.id}, "the newest release's"

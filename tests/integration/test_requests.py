@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from changeledger.config import Feed, Settings
 from changeledger.errors import AuditFailed, ConfigError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage import lake
+from changeledger.storage import refs
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from changeledger.window import Request, Window
@@ -71,7 +71,7 @@ def current(spark: SparkSession, feed: Feed, table: Any) -> dict[Any, Any]:
 
 def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
     names = [lake_name(feed, table["table"], kind) for table in BOTH for kind in ("", "_history", "_changes")]
-    return {name: lake.snapshot_of(spark, name, "main") for name in names}
+    return {name: refs.snapshot_of(name) for name in names}
 
 
 def told_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
@@ -97,7 +97,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
     assert release is not None
     assert release.window_id == again.id
     for name in after:
-        assert lake.snapshot_of(spark, name, release_tag(release.id)) == after[name], "one tag for all tables"
+        assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
         extract.run(spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))

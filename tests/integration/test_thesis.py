@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config import Feed
 from changeledger.databases import Database
 from changeledger.stages import compare, verify
-from changeledger.storage import lake
+from changeledger.storage import catalog
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Change, Interval, Log, Transaction, simulate
 from sourcelab.messages import Message, produce
@@ -99,7 +99,7 @@ def test_five_dialects_tell_one_truth(
     for feed in feeds:
         for table in _tables(feed, log):
             _check(spark, feed, log, table)
-        assert not lake.exists(spark, f"lake.{feed.feed}.breaks"), "no change contradicts the one before it"
+        assert not catalog.exists(f"lake.{feed.feed}.breaks"), "no change contradicts the one before it"
     _compare(spark, feeds, log)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.storage import lake, summaries
+from changeledger.storage import lake, refs, summaries
 
 TABLE, BRANCH = "lake.summaries.t", "run_1"
 
@@ -26,8 +26,8 @@ def rows(spark: SparkSession, first: int, end: int) -> DataFrame:
 
 def agrees(spark: SparkSession) -> summaries.Built:
     """What is said of main and of the branch is what a count finds."""
-    now = lake.heads(spark, [TABLE], BRANCH)[TABLE]
-    said = summaries.built(spark, {TABLE: now})[TABLE]
+    now = refs.heads([TABLE], BRANCH)[TABLE]
+    said = summaries.built({TABLE: now})[TABLE]
     assert said.now.live == lake.read(spark, TABLE, snapshot=now).count()
     if said.main is not None:
         assert said.main.live == lake.read(spark, TABLE).count()
@@ -35,13 +35,13 @@ def agrees(spark: SparkSession) -> summaries.Built:
 
 
 def begin(spark: SparkSession) -> None:
-    lake.fresh_branch(spark, TABLE, BRANCH, lake.snapshot_of(spark, TABLE, "main"))
+    lake.fresh_branch(spark, TABLE, BRANCH)
 
 
 def publish(spark: SparkSession) -> None:
-    now = lake.heads(spark, [TABLE], BRANCH)[TABLE]
-    lake.tag(spark, TABLE, "t", now)
-    lake.move_main(spark, TABLE, "t")
+    now = refs.heads([TABLE], BRANCH)[TABLE]
+    refs.set_tag(TABLE, "t", now)
+    refs.forward(TABLE, now)
 
 
 def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str) -> None:
@@ -95,6 +95,6 @@ def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, t
 
 
 def difference(spark: SparkSession) -> int | None:
-    said = summaries.built(spark, lake.heads(spark, [TABLE], BRANCH))[TABLE]
+    said = summaries.built(refs.heads([TABLE], BRANCH))[TABLE]
     assert said.main is not None
     return None if said.now.live is None or said.main.live is None else said.now.live - said.main.live

@@ -17,7 +17,7 @@ from changeledger.databases import KEPT, NEEDED, Database
 from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.reconcile import told_again
 from changeledger.stages import proofs, verify
-from changeledger.storage import lake
+from changeledger.storage import lake, refs
 from changeledger.storage.control import ControlStore
 from changeledger.window import Window
 
@@ -101,7 +101,7 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}
     released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})
     for name, snapshot in snapshots.items():
-        lake.tag(spark, name, f"release_{released}", snapshot)
+        refs.set_tag(name, f"release_{released}", snapshot)
     control.complete_release(feed.feed, released)
 
 

@@ -21,7 +21,7 @@ from changeledger.inspection import reports
 from changeledger.reconcile import compare
 from changeledger.reconcile.positions import said
 from changeledger.stages.compare_tables import FINDINGS, worst
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
 # Samples of each verdict of a table.
@@ -194,7 +194,7 @@ def _picture(told: Sequence[ComparisonRow]) -> list[Span]:
 
 
 def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
-    if not lake.exists(spark, FINDINGS):
+    if not catalog.exists(FINDINGS):
         return []
     found = lake.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
     by = ["table", "verdict"]

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from changeledger.config import Feed, Settings
 from changeledger.errors import ConfigError, LeaseHeld
 from changeledger.stages.replaying import ask
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ControlStore
 
 _HOLDER = "changeledger quarantine replay"
@@ -31,7 +31,7 @@ class Chosen(NamedTuple):
 def records(spark: SparkSession, feed: Feed, chosen: Chosen) -> DataFrame:
     """The published rows of `change.QUARANTINE_COLUMNS` that are meant. Raises ConfigError without a lake."""
     table = f"lake.{feed.namespace}.quarantine"
-    if not lake.exists(spark, table):
+    if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
     rows = lake.read(spark, table)
     for name, value in chosen._asdict().items():

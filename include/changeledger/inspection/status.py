@@ -16,7 +16,7 @@ from changeledger.contract import distinct_names
 from changeledger.looks import SourceLook
 from changeledger.stages import proofs
 from changeledger.stages.compare_tables import worst
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import AuditRow, ControlStore, ReleaseRow, WindowRow
 
 # The flags that are doubts about a change; the others say what it is.
@@ -153,7 +153,7 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
 
 def _pending(spark: SparkSession, feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
     table = f"lake.{feed.namespace}.pending"
-    if not lake.exists(spark, table):
+    if not catalog.exists(table):
         return ()
     since = F.unix_micros(F.min("since")).alias("since")
     rows = lake.read(spark, table).groupBy("reason").agg(F.count(F.lit(1)).alias("messages"), since).collect()
@@ -163,7 +163,7 @@ def _pending(spark: SparkSession, feed: Feed) -> tuple[tuple[str, int, datetime]
 
 def _quarantine(spark: SparkSession, feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
     table = f"lake.{feed.namespace}.quarantine"
-    if not lake.exists(spark, table):
+    if not catalog.exists(table):
         return ()
     rows = lake.read(spark, table).groupBy("table", "reason").count().collect()
     return tuple(sorted(((r["table"], r["reason"], r["count"]) for r in rows), key=lambda one: -one[2]))
@@ -171,7 +171,7 @@ def _quarantine(spark: SparkSession, feed: Feed) -> tuple[tuple[str | None, str,
 
 def _breaks(spark: SparkSession, feed: Feed) -> tuple[tuple[str, str, int], ...]:
     table = f"lake.{feed.namespace}.breaks"
-    if not lake.exists(spark, table):
+    if not catalog.exists(table):
         return ()
     rows = lake.read(spark, table).groupBy("table", "kind").count().collect()
     return tuple(sorted((row["table"], row["kind"], row["count"]) for row in rows))
@@ -180,7 +180,7 @@ def _breaks(spark: SparkSession, feed: Feed) -> tuple[tuple[str, str, int], ...]
 def _doubts(spark: SparkSession, feed: Feed) -> dict[str, int]:
     found = dict.fromkeys(DOUBTS, 0)
     for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
-        if lake.exists(spark, names.changes):
+        if catalog.exists(names.changes):
             flagged = lake.read(spark, names.changes).where(F.col("flags").isNotNull())
             row = flagged.agg(*(F.count_if(F.array_contains("flags", flag)).alias(flag) for flag in DOUBTS))
             for flag, count in row.collect()[0].asDict().items():

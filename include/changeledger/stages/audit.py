@@ -28,7 +28,7 @@ def run(this: Run) -> None:
     with ThreadPoolExecutor(1) as pool, at_hand() as keep:
         # Seconds of importing, while Spark reads.
         loading = pool.submit(suites.load)
-        tables = summaries.built(this.spark, built.tables)
+        tables = summaries.built(built.tables)
         subjects = _subjects(this, Carrier.for_rows(_size(this, tables), keep), tables)
         loading.result()
     verdicts = gate.judge(

@@ -15,7 +15,7 @@ from changeledger import change
 from changeledger.change import literal
 from changeledger.contract import Contract
 from changeledger.stages.run import Run, log
-from changeledger.storage import lake
+from changeledger.storage import lake, refs
 
 
 def begin(this: Run, table: str, contract: Contract, published: int | None) -> DataFrame:
@@ -25,10 +25,10 @@ def begin(this: Run, table: str, contract: Contract, published: int | None) -> D
 
     Returns the rows that are published, as the branch has them: whatever is written on it then, they stay.
     """
-    lake.fresh_branch(this.spark, table, this.branch, published)
+    lake.fresh_branch(this.spark, table, this.branch)
     if published is None:
         return lake.read(this.spark, table)
-    added = lake.added_since(this.spark, table, published)
+    added = refs.added_since(table, published)
     names = [name for name in contract.names if any(path[-1] == name for path in added)]
     if not names:
         return lake.read(this.spark, table)
@@ -37,7 +37,7 @@ def begin(this: Run, table: str, contract: Contract, published: int | None) -> D
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
     lake.update(this.spark, table, this.branch, cells)
     log.info("%s: nobody has told %s of the rows that are published", table, ", ".join(names))
-    return lake.read(this.spark, table, snapshot=lake.snapshot_of(this.spark, table, this.branch))
+    return lake.read(this.spark, table, snapshot=refs.snapshot_of(table, this.branch))
 
 
 def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:

@@ -15,7 +15,7 @@ from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.stages.run import Run
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
@@ -34,12 +34,12 @@ class Breaks(NamedTuple):
 
 def write_breaks(this: Run, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    is_known = lake.exists(this.spark, this.breaks)
+    is_known = catalog.exists(this.breaks)
     rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and _some(rows)]
     if not rows and not is_known:
         return
     lake.create(this.spark, this.breaks, change.BREAK_COLUMNS)
-    lake.fresh_branch(this.spark, this.breaks, this.branch, lake.snapshot_of(this.spark, this.breaks, "main"))
+    lake.fresh_branch(this.spark, this.breaks, this.branch)
     if is_known:
         rows = [rows for one in tables for rows in _after(this, one)]
     if rows:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from changeledger.kernels.rows import Here, Rows
 from changeledger.plans import Keep
 from changeledger.stages.run import MOST_ROWS, Run
-from changeledger.storage import lake
+from changeledger.storage import scans
 from changeledger.storage.session import for_small_data
 from changeledger.storage.spread import Spread, as_table
 
@@ -27,7 +27,7 @@ class Carrier(NamedTuple):
     @classmethod
     def of_raw(cls, this: Run, keep: Keep) -> Carrier:
         """For the raw records of a run."""
-        rows, packed = lake.weight(this.spark, this.raws, this.id)
+        rows, packed = scans.weight(this.raws, this.id)
         others = this.waiting()
         if others is not None:
             rows += others.count()

@@ -15,7 +15,7 @@ from changeledger.config import Feed
 from changeledger.contract import distinct_names
 from changeledger.reconcile import positions
 from changeledger.reconcile.positions import Lsns, Positions
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 
 # Tools round commit times, to a second at most, and take some of them from clocks of their own.
 SLACK: Final = timedelta(seconds=5)
@@ -84,7 +84,7 @@ class FeedRange(NamedTuple):
 
 def feed_range(spark: SparkSession, feed: Feed) -> FeedRange:
     names = distinct_names(feed.namespace, [t.table for t in feed.tables])
-    there = set(lake.tables(spark, feed.namespace))
+    there = set(catalog.tables(feed.namespace))
     ledgers = {t.lower(): n.changes for t, n in names.items() if n.changes in there}
     if not ledgers:
         return FeedRange(feed)

@@ -25,7 +25,7 @@ from changeledger.reconcile.one_key import OneKey
 from changeledger.stages.compare_tables import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import control_store, log
-from changeledger.storage import lake, upkeep
+from changeledger.storage import catalog, lake, refs, upkeep
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, ErasureRow, kept
 from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
@@ -153,7 +153,7 @@ class Erasing:
             **{name: [self.key.columns()] for name in self._snapshots()},
         }
         found[self._own("breaks")].append(f"`table` = {literal(table)} AND {self.key.in_json()}")
-        return {name: wanted for name, wanted in found.items() if lake.exists(self.spark, name)}
+        return {name: wanted for name, wanted in found.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
         """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
@@ -169,7 +169,7 @@ class Erasing:
     def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
         """Duplicates name the change that they repeat."""
         dispositions = self._own("dispositions")
-        if not lake.exists(self.spark, dispositions):
+        if not catalog.exists(dispositions):
             return []
         ids = ledger.select(F.col("change_id").alias("detail"))
         return [lake.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("record")]
@@ -179,7 +179,7 @@ class Erasing:
 
         Not where other rows' messages have it, too: a key may be the topic's, or the table's.
         """
-        if not lake.exists(self.spark, self._own("raw")):
+        if not catalog.exists(self._own("raw")):
             return []
         place = ["topic", "message_key"]
         messages = lake.read(self.spark, self._own("raw")).where("key IS NOT NULL")
@@ -187,13 +187,13 @@ class Erasing:
         keys = keyed.join(own, "record", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = [names.changes for names in self._of_feed().values()]
-        changes = [lake.read(self.spark, t).select("record") for t in ledgers if lake.exists(self.spark, t)]
+        changes = [lake.read(self.spark, t).select("record") for t in ledgers if catalog.exists(t)]
         others = candidates.join(lake.union(changes), "record", "left_semi").join(own, "record", "left_anti")
         return [candidates.join(others.select(place).distinct(), place, "left_anti").select("record")]
 
     def _of_rows(self) -> list[DataFrame]:
         """Rows of change tables have the columns of the key."""
-        if not lake.exists(self.spark, self._raw):
+        if not catalog.exists(self._raw):
             return []
         rows = lake.read(self.spark, self._raw)
         names = {name.lower(): name for name in rows.columns}
@@ -213,27 +213,27 @@ class Erasing:
         if newest is None:
             return
         released = [table for table in written if table in newest.tables]
-        mains, tag = lake.heads(self.spark, released, "main"), release_tag(newest.id)
-        lake.each(lambda table: lake.tag(self.spark, table, tag, mains[table]), mains)
+        mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
+        lake.each(lambda table: refs.set_tag(table, tag, mains[table]), mains)
         self.control.move_release(newest.id, {**newest.tables, **mains})
-        there = [table for table in newest.tables if lake.exists(self.spark, table)]
+        there = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
-            for table, names in upkeep.refs(self.spark, there, upkeep.TAG).items()
+            for table, names in refs.names(there, refs.TAG).items()
         }
-        lake.each(lambda one: lake.drop_tags(self.spark, *one), drop.items())
-        if lake.exists(self.spark, self._own("releases")):
+        lake.each(lambda one: refs.drop(*one), drop.items())
+        if catalog.exists(self._own("releases")):
             upkeep.delete_where(self.spark, self._own("releases"), f"release <> {newest.id}")
 
     def _purge(self, tables: Sequence[str]) -> None:
         """No snapshot of these tables has the rows any more, and so no file."""
-        for table, names in upkeep.refs(self.spark, tables, upkeep.BRANCH).items():
-            lake.drop_branches(self.spark, table, [n for n in names if n.startswith(branch_of(""))])
+        for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
+            refs.drop(table, names)
         lake.each(lambda table: lake.expire(self.spark, table, datetime.now(UTC)), tables)
         row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
         for name in self._snapshots():
             assert row is not None, "it has the table"
-            moved = {**row.tables[own], "snapshot": lake.snapshot_of(self.spark, name, "main")}
+            moved = {**row.tables[own], "snapshot": refs.snapshot_of(name)}
             row.tables = {**row.tables, own: moved}
             self.control.save_snapshot(row)
 

@@ -23,7 +23,7 @@ from changeledger.plans import asked_once
 from changeledger.stages import completeness, looking
 from changeledger.stages.carried import Carrier
 from changeledger.stages.run import Run, log
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import SourceMark
 from changeledger.storage.jdbc import Database
 from changeledger.storage.spread import as_frame
@@ -108,7 +108,7 @@ class _Reading:
         """The window's rows of the table into raw; of each of its change tables what was asked and came."""
         this, name = self.this, self.this.raw_table(table)
         asked = [self._asked(one) for one in self.reader.tables if one.table == table]
-        there = dict(lake.read(this.spark, name).dtypes) if lake.exists(this.spark, name) else {}
+        there = dict(lake.read(this.spark, name).dtypes) if catalog.exists(name) else {}
         raw = RawTable.of({one.instance: to_arrow_schema(one.rows.schema) for one in asked}, there)
         new = [(column, kind) for column, kind in raw.columns if column not in there]
         if not there:

@@ -17,7 +17,7 @@ from changeledger.config import Feed, Settings
 from changeledger.contract import distinct_names
 from changeledger.stages.run import control_store, log
 from changeledger.stages.trimming import trim_repairs, trim_results
-from changeledger.storage import lake, upkeep
+from changeledger.storage import catalog, lake, refs, upkeep
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, kept
 from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
@@ -44,10 +44,10 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
 
 
 def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
-    tables = lake.tables(spark, feed.namespace)
+    tables = catalog.tables(feed.namespace)
     oldest = datetime.now(UTC) - feed.keep
     waiting = waited_for(feed, control)
-    _drop_branches(spark, feed, control, waiting, tables)
+    _drop_branches(feed, control, waiting, tables)
     tags = _drop_tags(spark, feed, control, oldest, tables)
     building = [window for window in waiting if control.stands_on_main(window)]
     if building:
@@ -84,23 +84,18 @@ def is_over(window: WindowRow, reached: datetime | None) -> bool:
 
 
 def _drop_branches(
-    spark: SparkSession,
-    feed: Feed,
-    control: ControlStore,
-    waiting: Sequence[WindowRow],
-    tables: Sequence[str],
+    feed: Feed, control: ControlStore, waiting: Sequence[WindowRow], tables: Sequence[str]
 ) -> None:
     """Those of tries that were broken off, of dry runs, and of windows that were given up"""
     ids = {window.window_id for window in waiting}
     over = [w.window_id for w in control.open_windows(feed.feed) if w.window_id not in ids]
     control.forget_built(feed.feed, over)
     needed = control.branches_of(feed.feed, ids)
-    ours = branch_of("")
     drop = {
-        table: [name for name in names if name.startswith(ours) and name not in needed]
-        for table, names in upkeep.refs(spark, tables, upkeep.BRANCH).items()
+        table: [name for name in names if name not in needed]
+        for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
     }
-    lake.each(lambda one: lake.drop_branches(spark, *one), drop.items())
+    lake.each(lambda one: refs.drop(*one), drop.items())
     count = len({name for names in drop.values() for name in names})
     log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
 
@@ -113,12 +108,12 @@ def _drop_tags(
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
         table: [name for name in there if name in names]
-        for table, there in upkeep.refs(spark, tables, upkeep.TAG).items()
+        for table, there in refs.names(tables, refs.TAG).items()
     }
     pointer = f"lake.{feed.namespace}.releases"
     if old and pointer in tables:
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
-    lake.each(lambda one: lake.drop_tags(spark, *one), drop.items())
+    lake.each(lambda one: refs.drop(*one), drop.items())
     return len({name for there in drop.values() for name in there})
 
 
@@ -159,11 +154,11 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
 
     Returns how many runs have lost rows.
     """
-    found = [raw for raw in raw_tables(feed) if lake.exists(spark, raw)]
+    found = [raw for raw in raw_tables(feed) if catalog.exists(raw)]
     if not windows or not found:
         return 0
     quarantine = f"lake.{feed.namespace}.quarantine"
-    bad = lake.read(spark, quarantine).select("run_id", "record") if lake.exists(spark, quarantine) else None
+    bad = lake.read(spark, quarantine).select("run_id", "record") if catalog.exists(quarantine) else None
     with_bad = set() if bad is None else {r["run_id"] for r in bad.select("run_id").distinct().collect()}
     changed = 0
     for raw in found:

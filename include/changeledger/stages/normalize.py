@@ -28,7 +28,7 @@ from changeledger.stages import branches, mask_orders, near, other_feeds, readin
 from changeledger.stages.carried import Carrier
 from changeledger.stages.reading import Input, Records
 from changeledger.stages.run import Run, log, stage
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake, refs
 from changeledger.storage.records import message_record
 from changeledger.storage.spread import Spread, as_frame
 
@@ -112,12 +112,12 @@ def _prepare(this: Run, contracts: Mapping[str, Contract]) -> None:
         shapes[names.changes] = contract, change.ledger_columns(contract)
         shapes[names.history] = contract, change.history_columns(contract)
         shapes[names.current] = contract, change.current_columns(contract)
-    there = set(lake.tables(this.spark, this.feed.namespace))
-    published = lake.heads(this.spark, there & {*own, *shapes}, "main")
+    there = set(catalog.tables(this.feed.namespace))
+    published = refs.heads(there & shapes.keys(), refs.MAIN)
     for table, columns in own.items():
         if table not in there:
             lake.create(this.spark, table, columns)
-        lake.fresh_branch(this.spark, table, this.branch, published.get(table))
+        lake.fresh_branch(this.spark, table, this.branch)
 
     known = [table for table in shapes if table in there]
     if any(lake.each(lambda table: lake.narrow(this.spark, table, shapes[table][1]), known)):
@@ -231,7 +231,7 @@ def _forget_replayed(this: Run) -> None:
 
 def _late(this: Run) -> frozenset[tuple[str, int, int]]:
     """Topic, partition and offset of what has waited for longer than the feed allows."""
-    if this.window.request.partial or not lake.exists(this.spark, this.pending):
+    if this.window.request.partial or not catalog.exists(this.pending):
         return frozenset()
     limit = this.window.end - this.feed.pending_limit
     late = lake.read(this.spark, this.pending).where(F.col("since") < F.lit(limit))
@@ -243,13 +243,11 @@ def _write_pending(this: Run, some: bool) -> None:
 
     A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
     """
-    if not lake.exists(this.spark, this.pending):
+    if not catalog.exists(this.pending):
         if not some:
             return
         lake.create(this.spark, this.pending, change.PENDING_COLUMNS)
-    lake.fresh_branch(
-        this.spark, this.pending, this.branch, lake.snapshot_of(this.spark, this.pending, "main")
-    )
+    lake.fresh_branch(this.spark, this.pending, this.branch)
     earlier = lake.read(this.spark, this.pending)
     if not some and earlier.isEmpty():
         return

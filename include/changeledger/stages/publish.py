@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from changeledger.contract import TableNames
 from changeledger.errors import StageOrderError
 from changeledger.stages.run import Run, log, stage
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake, refs
 from changeledger.storage.control import Position, furthest
 from changeledger.storage.releases import complete, release_tag, require_mains
 
@@ -30,7 +30,7 @@ def run(this: Run) -> None:
         raise StageOrderError(f"{feed}: a dry run is not published", "run the window without `dry_run`")
     this = this.at(this.require_done("audit"))
     tables = _tables(this)
-    require_mains(this.spark, feed, tables)
+    require_mains(feed, tables)
     release_id = this.control.commit_release(feed, window, tables, _counts(this), _position(this))
     release = this.control.release(feed, window)
     assert release is not None, "committed above"
@@ -46,9 +46,9 @@ def _tables(this: Run) -> dict[str, int]:
         name
         for table in {t.table for t in this.whole.tables} - set(this.names)
         for name in TableNames.of(this.feed.namespace, table)
-        if lake.exists(this.spark, name)
+        if catalog.exists(name)
     ]
-    return {**lake.heads(this.spark, others, "main"), **(this.snapshots or {})}
+    return {**refs.heads(others, refs.MAIN), **(this.snapshots or {})}
 
 
 def _counts(this: Run) -> dict[str, Any]:

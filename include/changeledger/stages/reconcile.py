@@ -10,7 +10,7 @@ from changeledger.stages import branches
 from changeledger.stages.breaks import Breaks, write_breaks
 from changeledger.stages.building import Building
 from changeledger.stages.run import Run, stage
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake, refs, scans
 
 
 @stage
@@ -19,14 +19,14 @@ def run(this: Run) -> None:
     this.control.begin_stage(this.feed.feed, this.window, "reconcile")
     contracts = list(this.contracts().values())
     ledgers = {c.table: this.names[c.table].changes for c in contracts}
-    rows = lake.appended(this.spark, {name: normalized[name] for name in ledgers.values()}, this.id)
+    new = scans.of_run({name: normalized[name] for name in ledgers.values()}, this.id)
     tables = [name for c in contracts for name in (this.names[c.table].history, this.names[c.table].current)]
-    published = lake.heads(this.spark, tables, "main")
+    published = refs.heads(tables, refs.MAIN)
     with at_hand() as keep:
-        found = lake.each(lambda c: _table(this, c, published, rows[ledgers[c.table]], keep), contracts)
+        found = lake.each(lambda c: _table(this, c, published, new[ledgers[c.table]], keep), contracts)
         write_breaks(this, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in this.names[c.table])}
-    if lake.exists(this.spark, this.breaks):
+    if catalog.exists(this.breaks):
         built.add(this.breaks)
     this.finish("reconcile", sorted(built))
 

@@ -9,7 +9,7 @@ from changeledger import change
 from changeledger.config import Feed
 from changeledger.errors import ConfigError
 from changeledger.stages.run import Run, log
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 
 
 def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
@@ -32,7 +32,7 @@ def ask_for_all(this: Run) -> None:
 
     Raises ConfigError where nothing was published yet.
     """
-    if this.control.position(this.feed.feed) is None or not lake.exists(this.spark, this.quarantine):
+    if this.control.position(this.feed.feed) is None or not catalog.exists(this.quarantine):
         raise ConfigError(
             f"the feed {this.feed.feed!r} has published nothing yet", "run it without `replay` first"
         )

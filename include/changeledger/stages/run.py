@@ -17,7 +17,7 @@ from changeledger.dialects.base import Dialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.errors import ConfigError, StageOrderError
 from changeledger.folders import private_home
-from changeledger.storage import failures, lake
+from changeledger.storage import catalog, failures, lake, refs
 from changeledger.storage.control import (
     IN_ORDER,
     LEASE_SECONDS,
@@ -151,7 +151,7 @@ class Run:
     def raws(self) -> list[str]:
         """The raw tables that are there."""
         raws = [self.raw_messages, *map(self.raw_table, self.names)]
-        return [raw for raw in raws if lake.exists(self.spark, raw)]
+        return [raw for raw in raws if catalog.exists(raw)]
 
     def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
         """The window, stored with the positions that `resolve` gives where it is not stored yet.
@@ -162,10 +162,7 @@ class Run:
         if stored is None:
             stored = self.control.open_window(feed, self.window, *resolve())
         self.control.begin_stage(feed, self.window, "extract")
-        listed = lake.exists(self.spark, self.replay)
-        self.control.pin_replay(
-            feed, self.window, lake.snapshot_of(self.spark, self.replay, "main") if listed else None
-        )
+        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.replay))
         return stored
 
     def opened(self, stage: str) -> WindowRow:
@@ -182,7 +179,7 @@ class Run:
         """The tables that normalize writes on the branch, as far as they are there."""
         tables = [self.dispositions, self.quarantine, self.pending]
         tables += [names.changes for names in self.names.values()]
-        return [table for table in tables if lake.exists(self.spark, table)]
+        return [table for table in tables if catalog.exists(table)]
 
     def built(self, table: str) -> DataFrame:
         """The table as the run has built it."""
@@ -197,12 +194,12 @@ class Run:
         return {
             table: stored[table]
             for table, names in self.names.items()
-            if table in stored and lake.exists(self.spark, names.changes)
+            if table in stored and catalog.exists(names.changes)
         }
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
         """Keep what the stage has built of these tables, and by which contracts."""
-        found = lake.heads(self.spark, tables, self.branch)
+        found = refs.heads(tables, self.branch)
         missing = set(tables) - found.keys()
         assert not missing, f"every stage makes its branches: {missing}"
         self.control.finish_stage(self.feed.feed, self.window, stage, Built(self.branch, found), contracts)
@@ -210,9 +207,7 @@ class Run:
     def begin_from(self, stage: str) -> Built:
         """Begin this process' branch where `stage` has left its own; see `require_done`."""
         done = self.require_done(stage)
-        lake.each(
-            lambda table: lake.branch_at(self.spark, table, self.branch, done.tables[table]), done.tables
-        )
+        lake.each(lambda table: refs.set_branch(table, self.branch, done.tables[table]), done.tables)
         return done
 
     def require_done(self, stage: str) -> Built:
@@ -261,7 +256,7 @@ class Run:
 
         They may be of any table, so a run over some leaves them alone.
         """
-        if self.window.request.partial or not lake.exists(self.spark, self.pending):
+        if self.window.request.partial or not catalog.exists(self.pending):
             return None
         waiting = lake.read(self.spark, self.pending).withColumn("record", message_record())
         return _not_read(waiting, self.raw(self.raw_messages))

@@ -19,7 +19,7 @@ from changeledger.kernels.tables import values
 from changeledger.plans import asked_once
 from changeledger.stages.carried import Carrier
 from changeledger.stages.run import NAMESPACE, log
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import SnapshotRow
 from changeledger.storage.jdbc import Database as Jdbc
 from changeledger.storage.spread import as_frame
@@ -83,7 +83,7 @@ class _Reading(NamedTuple):
         carried = Carrier.for_rows(counted["rows"], asked_once).carried(raw)
         rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
         kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
-        is_old = lake.exists(self.spark, kept)
+        is_old = catalog.exists(kept)
         snapshot = lake.put(as_frame(self.spark, rows), kept)
         if is_old:
             lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))

@@ -12,7 +12,7 @@ from changeledger.config import Feed
 from changeledger.stages.compare_tables import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import log
-from changeledger.storage import lake, upkeep
+from changeledger.storage import catalog, lake, upkeep
 from changeledger.storage.control import ControlStore
 
 # A statement has so many names.
@@ -28,7 +28,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
         (REPAIRS, "proof_id", old.proofs),
     )
     for table, column, ids in found:
-        if lake.exists(spark, table):
+        if catalog.exists(table):
             _drop(spark, table, column, ids)
             lake.expire(spark, table, before)
     control.forget_results(old)
@@ -38,7 +38,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
 def trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
     """The plans that these runs have applied: their changes are in the ledger."""
     table = f"lake.{feed.namespace}.repairs"
-    if lake.exists(spark, table):
+    if catalog.exists(table):
         _drop(spark, table, "run_id", windows)
 
 

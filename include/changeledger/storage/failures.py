@@ -31,9 +31,10 @@ def _cause(pattern: str, kind: type[ChangeledgerError], what: str, remedy: str) 
 
 
 # A remedy may name the connection of the feed's source, as `{connection}`.
-_OF_CATALOG = "org.apache.iceberg.jdbc"
+# Of Spark's catalog, and of this process' own: the control store gives its errors a name itself.
+_OF_CATALOG = ("org.apache.iceberg.jdbc", "https://sqlalche.me/")
 _CATALOG = _cause(
-    r"UncheckedSQLException|PSQLException|SQLiteException|SQLException",
+    r"UncheckedSQLException|PSQLException|SQLiteException|SQLException|\((?:sqlite3|psycopg)\.\w*Error\)",
     SourceUnavailable,
     "the lake's catalog cannot be used",
     "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG_URI, and "
@@ -49,7 +50,7 @@ _OF_STORAGE = (
         "task",
     ),
     _cause(
-        r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|"
+        r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|PermissionError|"
         r"Mkdirs failed to create|SQLITE_CANTOPEN",
         SourceUnavailable,
         "the lake's files cannot be written",
@@ -110,7 +111,9 @@ _OF_OTHERS = (
     _cause(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"
         r"Answer from Java side is empty|Py4JNetworkError|SparkContext was shut ?down|stopped SparkContext|"
-        r"JAVA_GATEWAY_EXITED|All masters are unresponsive",
+        r"JAVA_GATEWAY_EXITED|All masters are unresponsive|"
+        # A pool that all sessions of a process share, which Connect's client ends with any of them.
+        r"cannot schedule new futures after shutdown",
         SparkUnavailable,
         "Spark does not answer",
         "check that its server or master runs, and the feed's Spark connection; then clear the task",
@@ -121,7 +124,7 @@ _OF_OTHERS = (
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
     """What the error of another system is; None where nobody knows. `connection`: the source's."""
     text = _text(error)
-    causes = [*_OF_STORAGE, *([_CATALOG] if _OF_CATALOG in text else []), *_OF_OTHERS]
+    causes = [*_OF_STORAGE, *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []), *_OF_OTHERS]
     # Not where a stack says which line of code it was.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
     for cause in causes:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from changeledger.change import quoted
+from changeledger.storage import refs
 
 Columns = Sequence[tuple[str, str]]
 Item = TypeVar("Item")
@@ -39,10 +40,6 @@ def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`work` on each item, such as a table, some at once; the first error ends it."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))
-
-
-def exists(spark: SparkSession, table: str) -> bool:
-    return spark.catalog.tableExists(table)
 
 
 def create_namespace(spark: SparkSession, namespace: str) -> None:
@@ -88,10 +85,10 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     other += [path for path, _, is_new in _different(there, wanted) if not is_new]
     if not other:
         return False
-    published = heads(spark, [table], "main").get(table)
+    published = refs.snapshot_of(table)
     if published is None:
         return False
-    added = set(added_since(spark, table, published))
+    added = set(refs.added_since(table, published))
     gone = [path for path in other if path in added]
     for path in gone:
         spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
@@ -153,30 +150,6 @@ def _alone(rows: DataFrame, table: str, snapshot: int) -> DataFrame:
     return rows.sparkSession.table(name)
 
 
-def weight(spark: SparkSession, tables: Iterable[str], run: str) -> tuple[int, int]:
-    """How many rows the run's partitions of the tables have, and bytes in their files. One query for all."""
-    found = [
-        spark.table(f"{table}.files").where(F.col("partition.run_id") == run)
-        .select("record_count", "file_size_in_bytes")
-        for table in tables
-    ]  # fmt: skip
-    if not found:
-        return 0, 0
-    sums = union(found).agg(F.sum("record_count"), F.sum("file_size_in_bytes")).collect()[0]
-    return sums[0] or 0, sums[1] or 0
-
-
-def appended(spark: SparkSession, snapshots: Mapping[str, int], run: str) -> dict[str, int]:
-    """How many rows the run has written by which each table got its snapshot. One query for all."""
-    counts = [
-        read(spark, table, snapshot=snapshot)
-        .where(F.col("run_id") == run)
-        .agg(F.lit(table).alias("table"), F.count(F.lit(1)).alias("rows"))
-        for table, snapshot in snapshots.items()
-    ]
-    return dict(union(counts).collect()) if counts else {}
-
-
 def union(frames: Sequence[DataFrame]) -> DataFrame:
     """The rows of all."""
     return reduce(DataFrame.unionByName, frames)
@@ -186,53 +159,15 @@ def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
     return spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns))
 
 
-def fresh_branch(spark: SparkSession, table: str, branch: str, published: int | None) -> None:
-    """The branch as main is now, at the snapshot `published`, whatever an earlier attempt left on it."""
+def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
+    """The branch as main is now, whatever an earlier attempt left on it."""
+    published = refs.snapshot_of(table)
     if published is None:
-        # Nothing is published yet: Iceberg makes a branch beside an empty main, but replaces none.
-        spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")
-    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)}")
-
-
-def added_since(spark: SparkSession, table: str, snapshot: int) -> list[tuple[str, ...]]:
-    """Paths of columns, and of fields of structs, that the table got after the snapshot was written."""
-    # Unlike the option `snapshot-id`, which gives the schema as it is now.
-    there = spark.sql(f"SELECT * FROM {table} VERSION AS OF {snapshot}").schema  # noqa: S608 - our own names
-    return [path for path, _, is_new in _different(there, spark.table(table).schema) if is_new]
-
-
-def branch_at(spark: SparkSession, table: str, branch: str, snapshot: int) -> None:
-    """The branch, at that snapshot."""
-    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE BRANCH {quoted(branch)} AS OF VERSION {snapshot}")
-
-
-def heads(spark: SparkSession, tables: Iterable[str], ref: str) -> dict[str, int]:
-    """The snapshot that a branch or tag names, by table, of the tables that have it."""
-    found = [
-        spark.table(f"{table}.refs").where(F.col("name") == ref).select(F.lit(table), "snapshot_id")
-        for table in tables
-    ]
-    return {row[0]: int(row[1]) for row in reduce(DataFrame.union, found).collect()} if found else {}
-
-
-def branches_of(spark: SparkSession, tables: Iterable[str], prefix: str) -> dict[str, list[str]]:
-    """The branches whose names begin so, by table."""
-    found = [
-        spark.table(f"{table}.refs")
-        .where((F.col("type") == "BRANCH") & F.col("name").startswith(prefix))
-        .select(F.lit(table), "name")
-        for table in tables
-    ]
-    by_table: dict[str, list[str]] = {}
-    for table, name in reduce(DataFrame.union, found).collect() if found else ():
-        by_table.setdefault(table, []).append(name)
-    return by_table
-
-
-def snapshot_of(spark: SparkSession, table: str, ref: str) -> int | None:
-    """The snapshot that a branch or tag of the table names; None where there is no such ref."""
-    rows = spark.table(f"{table}.refs").where(F.col("name") == ref).select("snapshot_id").collect()
-    return int(rows[0]["snapshot_id"]) if rows else None
+        refs.drop(table, [branch])
+        # Of a table that has no snapshot, only Iceberg's own code makes a branch.
+        spark.sql(f"ALTER TABLE {table} CREATE BRANCH {quoted(branch)}")
+    else:
+        refs.set_branch(table, branch, published)
 
 
 def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
@@ -243,7 +178,7 @@ def put(rows: DataFrame, table: str) -> int | None:
     """The rows in place of the table, whatever its columns were; returns its snapshot, from which they can be
     read until it is expired."""
     rows.writeTo(table).using("iceberg").createOrReplace()
-    return snapshot_of(rows.sparkSession, table, "main")
+    return refs.snapshot_of(table)
 
 
 def replace_partition(rows: DataFrame, table: str, column: str, value: str | int) -> None:
@@ -298,52 +233,6 @@ def _view(rows: DataFrame, table: str) -> str:
     return name
 
 
-def move_main(spark: SparkSession, table: str, to: str) -> None:
-    """Fast-forward main to where the tag is. Done already, it changes nothing."""
-    spark.sql(f"CALL lake.system.fast_forward('{table}', 'main', '{to}')")
-
-
-def set_main(spark: SparkSession, table: str, snapshot: int) -> None:
-    """Main at that snapshot, whatever it was."""
-    spark.sql(f"CALL lake.system.set_current_snapshot(table => '{table}', snapshot_id => {snapshot})")
-
-
-def built_on(spark: SparkSession, snapshots: Mapping[str, int]) -> dict[str, set[int]]:
-    """By table the snapshot and those that it was built on, as far as they are kept. One query for all."""
-    found = [
-        spark.table(f"{table}.snapshots").select(F.lit(table), "snapshot_id", "parent_id")
-        for table in snapshots
-    ]
-    parents: dict[str, dict[int, int | None]] = {table: {} for table in snapshots}
-    for table, snapshot, parent in reduce(DataFrame.union, found).collect() if found else ():
-        parents[table][snapshot] = parent
-    lineages: dict[str, set[int]] = {}
-    for table, snapshot in snapshots.items():
-        at: int | None = snapshot
-        lineage = lineages.setdefault(table, set())
-        while at is not None and at in parents[table]:
-            lineage.add(at)
-            at = parents[table][at]
-    return lineages
-
-
-def tag(spark: SparkSession, table: str, name: str, snapshot: int) -> None:
-    spark.sql(f"ALTER TABLE {table} CREATE OR REPLACE TAG {quoted(name)} AS OF VERSION {snapshot}")
-
-
-def drop_tags(spark: SparkSession, table: str, names: Iterable[str]) -> None:
-    for name in names:
-        spark.sql(f"ALTER TABLE {table} DROP TAG IF EXISTS {quoted(name)}")
-
-
-def tables(spark: SparkSession, namespace: str) -> list[str]:
-    """Of a namespace that may not be there."""
-    if not spark.catalog.databaseExists(f"lake.{namespace}"):
-        return []
-    rows = spark.sql(f"SHOW TABLES IN lake.{namespace}").collect()
-    return sorted(f"lake.{namespace}.{row['tableName']}" for row in rows)
-
-
 def compact(spark: SparkSession, table: str) -> None:
     """Few large files on main for many small ones; deleted rows are taken out of them."""
     files = "map('delete-file-threshold', '1')"
@@ -363,9 +252,3 @@ def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
     """Files that were written earlier and that no snapshot has: of writes that were broken off."""
     at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
     spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}')")
-
-
-def drop_branches(spark: SparkSession, table: str, branches: Iterable[str]) -> None:
-    # One after the other: commits of one table disturb each other.
-    for branch in branches:
-        spark.sql(f"ALTER TABLE {table} DROP BRANCH IF EXISTS {quoted(branch)}")

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.errors import ReleaseStuck
-from changeledger.storage import lake
+from changeledger.storage import lake, refs
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.window import branch_of
 
@@ -40,23 +40,23 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     was stays under the tag `displaced_<id>`.
     """
     tag, tables = release_tag(release.id), release.tables
-    lake.each(lambda table: lake.tag(spark, table, tag, tables[table]), tables)
+    lake.each(lambda table: refs.set_tag(table, tag, tables[table]), tables)
     _point_to(spark, control, release)
-    mains = lake.heads(spark, tables, "main")
+    mains = refs.heads(tables, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
-    stuck = _moved(spark, behind, mains)
+    stuck = _moved(behind, mains)
     # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
     control.renew_lease(release.feed, LEASE_SECONDS)
     if stuck and not force:
         raise _stuck(release, stuck)
     for table in stuck:
-        lake.tag(spark, table, f"displaced_{release.id}", mains[table])
-        lake.set_main(spark, table, tables[table])
-    lake.each(lambda table: lake.move_main(spark, table, tag), [t for t in behind if t not in stuck])
+        refs.set_tag(table, f"displaced_{release.id}", mains[table])
+        refs.set_branch(table, refs.MAIN, tables[table])
+    lake.each(lambda table: refs.forward(table, tables[table]), [t for t in behind if t not in stuck])
     _take_off_replay_list(spark, control, release)
     control.complete_release(release.feed, release.id)
-    built = lake.branches_of(spark, tables, branch_of(release.window_id))
-    lake.each(lambda one: lake.drop_branches(spark, *one), built.items())
+    built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
+    lake.each(lambda one: refs.drop(*one), built.items())
 
 
 def complete_releases(spark: SparkSession, control: ControlStore, feed: str) -> None:
@@ -65,9 +65,9 @@ def complete_releases(spark: SparkSession, control: ControlStore, feed: str) -> 
         complete(spark, control, release)
 
 
-def require_mains(spark: SparkSession, feed: str, tables: dict[str, int]) -> None:
+def require_mains(feed: str, tables: dict[str, int]) -> None:
     """Raises ReleaseStuck unless main of every table is what its snapshot was built on."""
-    moved = _moved(spark, tables, lake.heads(spark, tables, "main"))
+    moved = _moved(tables, refs.heads(tables, refs.MAIN))
     if moved:
         raise ReleaseStuck(
             f"{feed}: since the run was built, somebody else has written main of {', '.join(sorted(moved))}",
@@ -76,9 +76,9 @@ def require_mains(spark: SparkSession, feed: str, tables: dict[str, int]) -> Non
         )
 
 
-def _moved(spark: SparkSession, tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
+def _moved(tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
     """The tables whose main is not what their snapshot was built on."""
-    lineages = lake.built_on(spark, tables)
+    lineages = refs.lineages(tables)
     return [table for table in tables if table in mains and mains[table] not in lineages[table]]
 
 

@@ -7,11 +7,12 @@ was built on the other: what stands before both counts in both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Snapshot
+
+from changeledger.storage import catalog, refs
 
 
 class Rows(NamedTuple):
@@ -41,47 +42,30 @@ class Built(NamedTuple):
 _UNKNOWN = Rows(None, None)
 
 
-def built(spark: SparkSession, snapshots: Mapping[str, int]) -> dict[str, Built]:
-    """By table. One query for all."""
-    if not snapshots:
-        return {}
-    found = reduce(DataFrame.union, [_of_table(spark, table) for table in snapshots]).collect()
-    mains = {row["table"]: row["snapshot_id"] for row in found if row["is_main"]}
-    rows = {
-        (row["table"], row["snapshot_id"]): _rows(row["records"], row["deleted"], row["equalities"])
-        for row in found
-        if not row["is_main"]
-    }
-    return {
-        table: Built(
-            mains.get(table) != snapshot,
-            rows.get((table, mains[table]), _UNKNOWN) if table in mains else None,
-            rows.get((table, snapshot), _UNKNOWN),
-        )
-        for table, snapshot in snapshots.items()
-    }
+def built(snapshots: Mapping[str, int]) -> dict[str, Built]:
+    """By table."""
+    return {table: _of_table(catalog.load(table).metadata, snapshot) for table, snapshot in snapshots.items()}
 
 
-def _of_table(spark: SparkSession, table: str) -> DataFrame:
-    named = F.lit(table).alias("table")
-    totals = spark.table(f"{table}.snapshots").select(
-        named,
-        "snapshot_id",
-        F.lit(False).alias("is_main"),
-        _total("records"),
-        _total("position-deletes").alias("deleted"),
-        _total("equality-deletes").alias("equalities"),
+def _of_table(metadata: TableMetadata, snapshot: int) -> Built:
+    main = metadata.refs.get(refs.MAIN)
+    return Built(
+        main is None or main.snapshot_id != snapshot,
+        None if main is None else _rows(metadata.snapshot_by_id(main.snapshot_id)),
+        _rows(metadata.snapshot_by_id(snapshot)),
     )
-    none = F.lit(None).cast("bigint")
-    main = spark.table(f"{table}.refs").where(F.col("name") == "main")
-    return totals.union(main.select(named, "snapshot_id", F.lit(True), none, none, none))
 
 
-def _total(what: str) -> Column:
-    return F.try_element_at("summary", F.lit(f"total-{what}")).cast("bigint").alias(what)
-
-
-def _rows(written: int | None, deleted: int | None, equalities: int | None) -> Rows:
+def _rows(snapshot: Snapshot | None) -> Rows:
     """A position is deleted once; how many rows an equality deletes, no snapshot says."""
+    said = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+    written, deleted, equalities = (_total(said, what) for what in _TOTALS)
     known = written is not None and deleted is not None and equalities == 0
     return Rows(written, written - deleted if known else None)  # type: ignore[operator]
+
+
+_TOTALS = "total-records", "total-position-deletes", "total-equality-deletes"
+
+
+def _total(said: Mapping[str, str], what: str) -> int | None:
+    return int(said[what]) if what in said else None

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.change import literal
 from changeledger.storage import lake
-
-BRANCH, TAG = "BRANCH", "TAG"
-
-
-def refs(spark: SparkSession, tables: Iterable[str], kind: str) -> dict[str, list[str]]:
-    """The branches (but main) or the tags of each table that has some. One query for all."""
-    found = [
-        spark.table(f"{table}.refs")
-        .where((F.col("type") == kind) & (F.col("name") != "main"))
-        .select(F.lit(table), "name")
-        for table in tables
-    ]
-    by_table: dict[str, list[str]] = {}
-    for table, name in reduce(DataFrame.union, found).collect() if found else ():
-        by_table.setdefault(table, []).append(name)
-    return by_table
 
 
 def delete_where(spark: SparkSession, table: str, condition: str) -> int:

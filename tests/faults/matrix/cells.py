@@ -197,11 +197,12 @@ def quick(known: Known) -> list[Cell]:
         return [e.at for e in known[2, stage] if e.label.startswith(label)][nth - 1]
 
     committed = at("publish", "insert releases")
+    mains = [e.at for e in known[2, "publish"] if e.label.startswith("set ") and e.label.endswith(" main")]
     return [
         Cell("killed", 2, "extract", at("extract", "overwrite raw"), "task"),
         Cell("killed", 2, "reconcile", len(known[2, "reconcile"]), "task"),
         Cell("killed", 2, "publish", committed + 1, "next"),
-        Cell("killed", 2, "publish", at("publish", "CALL lake.system.fast_forward", 2), "task"),
+        Cell("killed", 2, "publish", mains[1], "task"),
         Cell("control_lost", 2, "publish", committed, "task"),
         Cell("orphan", 2, "publish", committed, "task"),
         Cell("repeated", 2, "normalize", 0, "task"),

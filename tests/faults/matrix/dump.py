@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config import Settings
-from changeledger.storage import lake, session
+from changeledger.storage import catalog, refs, session
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 
@@ -23,7 +23,7 @@ OF_RUN = ("run_id", "_run_id", "since")
 def main(out: str, feed: str) -> None:
     spark = session.spark_session("dump")
     control = ControlStore(Settings().control_url)
-    there = set(lake.tables(spark, feed))
+    there = set(catalog.tables(feed))
     found: dict[str, Any] = {}
     for name in (*TABLES, *BOOKS):
         table = f"lake.{feed}.{name}"
@@ -75,7 +75,7 @@ def problems(spark: SparkSession, control: ControlStore, feed: str) -> list[str]
     if release is None:
         return found
     for ref in ("main", release_tag(release.id)):
-        heads = lake.heads(spark, release.tables, ref)
+        heads = refs.heads(release.tables, ref)
         found += [
             f"{ref} of {t} is not the release's" for t, s in release.tables.items() if heads.get(t) != s
         ]

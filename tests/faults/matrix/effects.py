@@ -1,8 +1,9 @@
 """External effects of a job's process, and faults between them.
 
-An effect is a write of Spark's client (every command that is no query) or a transaction of the control store
-that has written. They are found where they leave the process, in Spark Connect's client and in SQLAlchemy's
-driver, so none can be forgotten; the product's code knows nothing of it.
+An effect is a write of Spark's client (every command that is no query), a commit of pyiceberg's catalog, or a
+transaction of the control store that has written. They are found where they leave the process, in Spark
+Connect's client, in pyiceberg and in SQLAlchemy's driver, so none can be forgotten; the product's code knows
+nothing of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -62,7 +64,10 @@ class Effects:
             _kill()
 
     @contextmanager
-    def effect(self, kind: str, label: str) -> Iterator[None]:
+    def effect(
+        self, kind: str, label: str, error: Callable[[str], Exception] | None = None
+    ) -> Iterator[None]:
+        """`error`: what its client raises for a reason; None: what the client of that kind does."""
         with self._lock:
             self._count += 1
             number = self._count
@@ -71,12 +76,12 @@ class Effects:
         if self._is("kill", number):
             _kill()
         if self._is("refuse", number):
-            raise _error(kind, "the server refuses the connection")
+            raise (error or partial(_error, kind))("the server refuses the connection")
         if self._is("kill_during", number) and self._fault is not None:
             threading.Timer(self._fault.after, _kill).start()
         yield
         if self._is("lose", number):
-            raise _error(kind, "the server closed the connection before it answered")
+            raise (error or partial(_error, kind))("the server closed the connection before it answered")
         self._between(number)
 
     def _between(self, done: int) -> None:
@@ -118,6 +123,7 @@ def _error(kind: str, reason: str) -> Exception:
 
 def install(effects: Effects) -> None:
     _install_in_spark(effects)
+    _install_in_catalog(effects)
     _install_in_sqlalchemy(effects)
 
 
@@ -135,6 +141,32 @@ def _install_in_spark(effects: Effects) -> None:
         return execute
 
     SparkConnectClient.execute_command = counting(SparkConnectClient.execute_command)  # type: ignore
+
+
+def _install_in_catalog(effects: Effects) -> None:
+    from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - seconds
+
+    true = SqlCatalog.commit_table
+
+    def commit_table(self: Any, table: Any, requirements: Any, updates: Any) -> Any:
+        with effects.effect(LAKE, committed(table.name()[-1], updates), _catalog_error):
+            return true(self, table, requirements, updates)
+
+    SqlCatalog.commit_table = commit_table  # type: ignore[method-assign]
+
+
+def committed(table: str, updates: Any) -> str:
+    """What a commit changes of a table: rows, or refs."""
+    names = sorted({one.ref_name for one in updates if hasattr(one, "ref_name")})
+    verb = "append" if any(one.action == "add-snapshot" for one in updates) else "set"
+    verb = "drop" if any(one.action == "remove-snapshot-ref" for one in updates) else verb
+    return same(f"{verb} {table} {' '.join(names)}")
+
+
+def _catalog_error(reason: str) -> Exception:
+    from sqlalchemy.exc import OperationalError  # noqa: PLC0415
+
+    return OperationalError("UPDATE iceberg_tables", {}, sqlite3.OperationalError(f"injected: {reason}"))
 
 
 def written(command: Any) -> str | None:
@@ -157,7 +189,7 @@ def same(text: str) -> str:
     for pattern, word in _OWN:
         text = re.sub(pattern, word, text)
     text = " ".join(text.replace("`", "").split())
-    return re.split(r" \(| USING | AS OF | ON | SET ", text)[0][:80]
+    return re.split(r" \(| USING | AS OF | ON | SET | WHERE ", text)[0][:80]
 
 
 def _install_in_sqlalchemy(effects: Effects) -> None:
@@ -180,6 +212,10 @@ def _install_in_sqlalchemy(effects: Effects) -> None:
     def do_commit(self: Any, dbapi_connection: Any) -> None:
         wrote = dbapi_connection.info.pop("wrote", None)
         if not wrote:
+            committed(self, dbapi_connection)
+            return
+        if any("iceberg_" in what for what in wrote):
+            # Of the lake's catalog: the commit that it is a part of is the effect.
             committed(self, dbapi_connection)
             return
         with effects.effect(CONTROL, ", ".join(dict.fromkeys(wrote))):

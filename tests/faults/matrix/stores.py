@@ -47,7 +47,13 @@ class Stores(NamedTuple):
             "jdbc.user": source.user,
             "jdbc.password": source.password,
         }
-        environment = {**place.environment, "CHANGELEDGER_CONTROL_URL": self.control_url}
+        environment = {
+            **place.environment,
+            "CHANGELEDGER_CONTROL_URL": self.control_url,
+            "CHANGELEDGER_CATALOG_URI": conf["uri"],
+            "CHANGELEDGER_CATALOG_USER": source.user,
+            "CHANGELEDGER_CATALOG_PASSWORD": source.password,
+        }
         return Place(environment, {f"spark.sql.catalog.lake.{k}": v for k, v in conf.items()})
 
     def refuse(self) -> None:

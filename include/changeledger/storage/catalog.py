@@ -1,0 +1,97 @@
+"""The lake's catalog as a Python process reads it: the same tables that Spark writes, without Spark.
+
+Spark and pyiceberg share the catalog's database. A commit of either changes a table's entry only where it is
+what the commit was built on, so neither writes over the other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
+
+from changeledger.config import Settings
+from changeledger.errors import ConfigError
+
+# As Spark's configuration calls it; the catalog's database keeps it with every table.
+NAME = "lake"
+_BUSY_SECONDS = 30
+# Of a JDBC URL, what libpq takes by the same name and in the same meaning.
+_TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
+
+
+def load(table: str) -> Table:
+    """The table as it is now; its name as Spark has it, `lake.<namespace>.<name>`.
+
+    Raises pyiceberg's NoSuchTableError.
+    """
+    return _catalog().load_table(_own(table))
+
+
+def found(table: str) -> Table | None:
+    """The table, None where it is not there."""
+    try:
+        return load(table)
+    except NoSuchTableError:
+        return None
+
+
+def exists(table: str) -> bool:
+    return _catalog().table_exists(_own(table))
+
+
+def tables(namespace: str) -> list[str]:
+    """Of a namespace that may not be there, by name."""
+    try:
+        return sorted(".".join((NAME, *one)) for one in _catalog().list_tables(namespace))
+    except NoSuchNamespaceError:
+        return []
+
+
+def _own(table: str) -> tuple[str, ...]:
+    return tuple(table.split(".")[1:])
+
+
+def _catalog() -> SqlCatalog:
+    settings = Settings()
+    return _opened(settings.catalog_uri, settings.catalog_user, settings.catalog_password, settings.warehouse)
+
+
+@cache
+def _opened(uri: str, user: str, password: str, warehouse: str) -> SqlCatalog:
+    url = _url(uri, user, password).render_as_string(hide_password=False)
+    properties = {"uri": url, "warehouse": warehouse, "pool_pre_ping": "true", "schema_version": "v1"}
+    try:
+        opened = SqlCatalog(NAME, **properties)
+    except (OperationalError, ProgrammingError):
+        # Its first use makes its tables; two at once disturb each other.
+        opened = SqlCatalog(NAME, **properties)
+    if opened.engine.dialect.name == "sqlite":
+        with opened.engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    return opened
+
+
+def _url(jdbc: str, user: str, password: str) -> URL:
+    """Raises ConfigError where the catalog's JDBC URL is of no database that the lake can have."""
+    try:
+        url = make_url(jdbc.removeprefix("jdbc:").replace("sqlite:", "sqlite:///", 1))
+    except ArgumentError:
+        url = make_url("unknown://")
+    backend = url.get_backend_name()
+    if backend == "sqlite":
+        return url.set(query={"timeout": str(_BUSY_SECONDS)})
+    if backend == "postgresql":
+        query = {name: value for name, value in url.query.items() if name in _TLS}
+        return url.set(
+            drivername="postgresql+psycopg", username=user or None, password=password or None, query=query
+        )
+    raise ConfigError(
+        "the lake's catalog is in no database that changeledger knows",
+        "set CHANGELEDGER_CATALOG_URI to jdbc:sqlite:/absolute/path/catalog.db or to "
+        "jdbc:postgresql://host:port/database",
+    )
