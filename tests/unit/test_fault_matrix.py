@@ -22,8 +22,8 @@ _LABELS = {
     "reconcile": ["c insert leases", "l BRANCH h", "l MERGE h", "l MERGE t", "c insert stages"],
     "audit": ["c insert leases", "l CREATE NAMESPACE", "c insert audits"],
     "publish": [
-        "c insert leases", "c insert releases", "l set t release", "l set h release", "l append releases main",
-        "l set t main", "l set h main", "c update releases", "l drop t run",
+        "c insert leases", "c insert releases", "l set t release", "l set h release",
+        "l append releases main", "l set t main", "l set h main", "c update releases", "l drop t run",
     ],
 }  # fmt: skip
 _FIRST = "l CREATE TABLE raw"

@@ -15,7 +15,7 @@ from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.stages.run import Run
-from changeledger.storage import catalog, lake
+from changeledger.storage import catalog, lake, writes
 from changeledger.storage.spread import as_frame
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
@@ -43,10 +43,7 @@ def write_breaks(this: Run, tables: Sequence[Breaks]) -> None:
     if is_known:
         rows = [rows for one in tables for rows in _after(this, one)]
     if rows:
-        frame = as_frame(this.spark, together(rows))
-        lake.append(
-            frame.select(*(F.col(n).cast(k) for n, k in change.BREAK_COLUMNS)), this.breaks, this.branch
-        )
+        writes.append(this.spark, together(rows), this.breaks, this.branch, change.BREAK_COLUMNS)
 
 
 def _after(this: Run, one: Breaks) -> list[Rows]:

@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
-from changeledger.change import quoted
 from changeledger.contract import Contract, TableNames
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.reconcile import buckets
@@ -23,8 +22,8 @@ from changeledger.stages.breaks import Breaks
 from changeledger.stages.carried import Carrier
 from changeledger.stages.keys import Keys
 from changeledger.stages.run import Run, log
-from changeledger.storage import lake
-from changeledger.storage.spread import as_frame, as_table
+from changeledger.storage import lake, writes
+from changeledger.storage.spread import as_table
 
 
 @dataclass(frozen=True)
@@ -73,23 +72,18 @@ class Building:
 
     def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
         """What the run has found takes the place of the open intervals that it goes on from."""
-        found = made[buckets.OPENED]
         if not keys.are_none(opened):
-            touched = as_frame(self.this.spark, found).select(*keys.names)
-            self._delete(touched, self._names.history, "t.`_valid_to` IS NULL")
-            self._delete(touched, self._names.current)
+            self._delete(made[buckets.OPENED], self._names.history, "`_valid_to` IS NULL")
+            self._delete(made[buckets.OPENED], self._names.current)
         self._append(made)
 
     def _append(self, made: Mapping[str, Rows]) -> None:
         rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
-        spark, contract, branch = self.this.spark, self.contract, self.this.branch
-        if not isinstance(rows, Here) or len(rows.table):
-            columns = (F.col(quoted(n)).cast(k) for n, k in change.history_columns(contract))
-            lake.append(as_frame(spark, rows).select(*columns), self._names.history, branch)
-        alive = made[buckets.OPENED].through(partial(_alive, contract), _current_schema(contract))
-        if not isinstance(alive, Here) or len(alive.table):
-            columns = (F.col(quoted(n)).cast(k) for n, k in change.current_columns(contract))
-            lake.append(as_frame(spark, alive).select(*columns), self._names.current, branch)
+        alive = made[buckets.OPENED].through(partial(_alive, self.contract), _current_schema(self.contract))
+        history, current = change.history_columns(self.contract), change.current_columns(self.contract)
+        spark, branch = self.this.spark, self.this.branch
+        writes.append(spark, rows, self._names.history, branch, history)
+        writes.append(spark, alive, self._names.current, branch, current)
 
     def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
         """History of these keys from all of their changes; returns its breaks."""
@@ -105,16 +99,16 @@ class Building:
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, this.id)
         made = bucketed(parts, kernel, buckets.outputs(contract))
-        gone = as_frame(this.spark, Here(again)).select("key.*")
+        cells = again.column("key").combine_chunks().flatten()
+        gone = Here(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
         for table in (self._names.history, self._names.current):
             self._delete(gone, table)
         self._append(made)
         return made[buckets.BREAKS]
 
-    def _delete(self, keys: DataFrame, table: str, condition: str = "true") -> None:
-        same = " AND ".join(f"t.{quoted(c.name)} = s.{quoted(c.name)}" for c in self.contract.key)
-        on = f"{same} AND {condition}"
-        lake.merge(keys, table, self.this.branch, on, "WHEN MATCHED THEN DELETE")
+    def _delete(self, keys: Rows, table: str, condition: str = "TRUE") -> None:
+        columns = [(c.name, c.spark_type) for c in self.contract.key]
+        writes.delete_keys(self.this.spark, keys, (table, self.this.branch), columns, condition)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -28,7 +30,7 @@ from changeledger.stages import branches, mask_orders, near, other_feeds, readin
 from changeledger.stages.carried import Carrier
 from changeledger.stages.reading import Input, Records
 from changeledger.stages.run import Run, log, stage
-from changeledger.storage import catalog, lake, refs
+from changeledger.storage import catalog, lake, refs, writes
 from changeledger.storage.records import message_record
 from changeledger.storage.spread import Spread, as_frame
 
@@ -162,8 +164,7 @@ def _write(this: Run, one: Input) -> Left:
             gone = as_frame(this.spark, Here(replaced))
             lake.delete_changes(gone, names.changes, this.branch)
     changes = made[settle.CHANGES]
-    if not isinstance(changes, Here) or len(changes.table):
-        lake.append(_as_columns(this, changes, contract), names.changes, this.branch)
+    writes.append(this.spark, changes, names.changes, this.branch, change.ledger_columns(contract))
     left = _left(made[settle.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
     log.info("%s: %s: changes are written; beside them %s", this.feed.feed, one.table, others or "nothing")
@@ -189,11 +190,6 @@ def _settled(this: Run, decoded: Rows, contract: Contract, published: Rows) -> d
     return bucketed(parts, kernel, settle.outputs(contract))
 
 
-def _as_columns(this: Run, changes: Rows, contract: Contract) -> DataFrame:
-    rows = as_frame(this.spark, changes)
-    return rows.select(*(F.col(name).cast(kind) for name, kind in change.ledger_columns(contract)))
-
-
 def _left(rows: Rows) -> Left:
     if isinstance(rows, Here):
         counted = rows.table.group_by("disposition").aggregate([([], "count_all")]).to_pylist()
@@ -212,11 +208,14 @@ def _write_dispositions(this: Run, left: Iterable[Left]) -> None:
     late = _late(this) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), settle.LEFT_COLUMNS)
-    frame = as_frame(this.spark, rows)
-    lake.append(frame.select(*(n for n, _ in change.DISPOSITION_COLUMNS)), this.dispositions, this.branch)
+    writes.append(this.spark, rows, this.dispositions, this.branch, change.DISPOSITION_COLUMNS)
     if late or change.QUARANTINED in counts:
-        kept = frame.where(F.col("disposition") == change.QUARANTINED)
-        lake.append(kept.select(*(n for n, _ in change.QUARANTINE_COLUMNS)), this.quarantine, this.branch)
+        bad = rows.through(_quarantined, settle.LEFT_COLUMNS)
+        writes.append(this.spark, bad, this.quarantine, this.branch, change.QUARANTINE_COLUMNS)
+
+
+def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(pc.equal(rows.column("disposition"), change.QUARANTINED))
 
 
 def _forget_replayed(this: Run) -> None:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyspark.sql import functions as F
-
 from changeledger.contract import TableNames
 from changeledger.errors import StageOrderError
 from changeledger.stages.run import Run, log, stage
-from changeledger.storage import catalog, lake, refs
+from changeledger.storage import catalog, refs, scans
 from changeledger.storage.control import Position, furthest
 from changeledger.storage.releases import complete, release_tag, require_mains
 
@@ -54,24 +52,32 @@ def _tables(this: Run) -> dict[str, int]:
 def _counts(this: Run) -> dict[str, Any]:
     """Rows by table, for the report: changes by operation of this run, rows of current and history."""
 
-    def count(table: str) -> tuple[str, dict[str, Any]]:
+    assert this.snapshots is not None, "what is published was judged"
+    at = this.snapshots
+
+    def count(table: str) -> dict[str, Any]:
         names = this.names[table]
-        by_operation = this.new_changes(table).groupBy("operation").count().collect()
-        return table, {
-            "changes": {row["operation"]: row["count"] for row in by_operation},
-            "current": this.built(names.current).count(),
-            "history": this.built(names.history).count(),
+        return {
+            "changes": dict(scans.grouped(names.changes, at[names.changes], this.id, ["operation"])),
+            "current": scans.count(names.current, at[names.current]),
+            "history": scans.count(names.history, at[names.history]),
         }
 
-    dispositions = this.built(this.dispositions).where(F.col("run_id") == this.id)
-    others = dispositions.groupBy("disposition", "reason").count().collect()
+    others = scans.grouped(this.dispositions, at[this.dispositions], this.id, ["disposition", "reason"])
     tolerated = [a for a in this.control.audits(this.feed.feed, this.window) if a.detail["tolerated"]]
     return {
-        "tables": dict(lake.each(count, this.contracts())),
+        "tables": {table: count(table) for table in this.contracts()},
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
-        "dispositions": [[row["disposition"], row["reason"], row["count"]] for row in others],
-        "records": this.raw_records().count(),
+        "dispositions": [list(row) for row in others],
+        "records": _records(this),
     }
+
+
+def _records(this: Run) -> int:
+    """How many records the run accounts for."""
+    if this.waiting() is None and this.replayed() is None and this.planned() is None:
+        return scans.weight(this.raws, this.id)[0]
+    return this.raw_records().count()
 
 
 def _position(this: Run) -> Position:

@@ -57,7 +57,7 @@ _OF_STORAGE = (
         "let the jobs' user write CHANGELEDGER_HOME and CHANGELEDGER_WAREHOUSE; then clear the task",
     ),
     _cause(
-        r"CommitFailedException|CommitStateUnknownException",
+        r"CommitFailedException|CommitStateUnknownException|ValidationException",
         SourceUnavailable,
         "a commit to the lake did not succeed",
         "nothing, if the next try succeeds; if not, look who else writes the tables, and whether the "

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pyarrow as pa
+from pyiceberg.expressions import BooleanExpression, EqualTo
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.errors import ReleaseStuck
-from changeledger.storage import lake, refs
+from changeledger.kernels.arrow import table_schema
+from changeledger.storage import catalog, lake, refs
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.window import branch_of
 
@@ -25,6 +27,8 @@ RELEASE_COLUMNS = (
     ("window_end", "timestamp"),
     ("released_at", "timestamp"),
 )
+
+_POINTER = table_schema(RELEASE_COLUMNS)
 
 
 def release_tag(release_id: int) -> str:
@@ -94,15 +98,20 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
 def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
     pointer = next(iter(release.tables)).rsplit(".", 1)[0] + ".releases"
-    lake.create(spark, pointer, RELEASE_COLUMNS)
-    if not lake.read(spark, pointer).where(F.col("release") == release.id).isEmpty():
+    if not catalog.exists(pointer):
+        lake.create(spark, pointer, RELEASE_COLUMNS)
+    if catalog.load(pointer).scan(_is(release), ("release",)).count():
         return
     window = control.window_row(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
-    kinds = ", ".join(f"{name} {kind}" for name, kind in RELEASE_COLUMNS)
+    cells = [[cell] for cell in row]
     # Two tries at once write it twice, and the second one's row takes the place of the first one's.
-    lake.replace_partition(spark.createDataFrame([row], kinds), pointer, "release", release.id)
+    catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), _is(release))
+
+
+def _is(release: ReleaseRow) -> BooleanExpression:
+    return EqualTo("release", release.id)  # type: ignore[call-arg, arg-type]
 
 
 def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:

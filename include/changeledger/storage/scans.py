@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pyiceberg.expressions import BooleanExpression, EqualTo
 
-from changeledger.storage import catalog
+from changeledger.storage import catalog, summaries
 
 _RUN = "run_id"
 
@@ -22,11 +23,22 @@ def weight(tables: Iterable[str], run: str) -> tuple[int, int]:
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
     """By table, how many rows the run has in that snapshot."""
     return {
-        table: catalog.load(table)
-        .scan(row_filter=_of(run), selected_fields=(_RUN,), snapshot_id=snapshot)
-        .count()
+        table: catalog.load(table).scan(_of(run), (_RUN,), snapshot_id=snapshot).count()
         for table, snapshot in snapshots.items()
     }
+
+
+def grouped(table: str, snapshot: int, run: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """How many rows the run has in that snapshot by the values of these columns: each with their number."""
+    rows = catalog.load(table).scan(_of(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
+    counted = rows.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+    return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
+
+
+def count(table: str, snapshot: int) -> int:
+    """How many rows the snapshot has; from what it says of itself, where it says it."""
+    said = summaries.built({table: snapshot})[table].now.live
+    return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
 
 
 def _of(run: str) -> BooleanExpression:

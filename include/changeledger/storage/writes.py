@@ -1,0 +1,100 @@
+"""Rows of kernels into the lake: those of this process without Spark, those of its workers by it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.change import literal, quoted
+from changeledger.kernels.rows import Here, Rows
+from changeledger.storage import catalog, lake
+from changeledger.storage.spread import as_frame
+
+# So many keys stand in a statement; more are joined.
+_MOST_KEYS = 2_000
+# NaN stands between no two values.
+_FLOATS = {"float", "double"}
+# A table and its branch.
+Place = tuple[str, str]
+_DELETE = "WHEN MATCHED THEN DELETE"
+
+
+def append(spark: SparkSession, rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
+    """The `columns` of the rows, behind what the branch has; no rows, no commit."""
+    if isinstance(rows, Here):
+        if len(rows.table):
+            _append_here(rows.table.select([name for name, _ in columns]), table, branch)
+        return
+    frame = as_frame(spark, rows)
+    lake.append(frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in columns)), table, branch)
+
+
+def _append_here(rows: pa.Table, table: str, branch: str) -> None:
+    there = catalog.load(table)
+    schema = schema_to_pyarrow(there.schema(), include_field_ids=False)
+    # The table may have columns that its contract has no longer.
+    cells = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    there.append(pa.Table.from_arrays(cells, names=schema.names).cast(schema), branch=branch)
+
+
+def delete_keys(
+    spark: SparkSession, keys: Rows, place: Place, columns: lake.Columns, condition: str = "TRUE"
+) -> None:
+    """Take the rows with one of these keys off the branch, where they meet the condition.
+
+    `keys` has the `columns` among its own. A few keys stand in the statement, so that files without any of
+    them are passed over.
+    """
+    names = [name for name, _ in columns]
+    if isinstance(keys, Here) and not len(keys.table):
+        return
+    if isinstance(keys, Here) and len(keys.table) <= _MOST_KEYS and not _FLOATS & {k for _, k in columns}:
+        where = f"{_are(keys.table.select(names), columns)} AND {condition}"
+        spark.sql(f"DELETE FROM {lake.on_branch(*place)} WHERE {where}")  # noqa: S608 - literals
+        return
+    same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    few: DataFrame = as_frame(spark, keys).select(*map(quoted, names))
+    lake.merge(few, *place, f"{same} AND {condition}", _DELETE)
+
+
+def _are(keys: pa.Table, columns: lake.Columns) -> str:
+    """SQL: is a row's key one of these?"""
+    cells = [[_literal(value, kind) for value in keys.column(n).to_pylist()] for n, kind in columns]
+    names = [quoted(name) for name, _ in columns]
+    each = [
+        f"{name} IN ({', '.join(dict.fromkeys(values))})" for name, values in zip(names, cells, strict=True)
+    ]
+    if len(columns) > 1:
+        rows = ", ".join(_struct(row) for row in zip(*cells, strict=True))
+        each.append(f"{_struct(names)} IN ({rows})")
+    return " AND ".join([*_between(keys, columns), *each])
+
+
+def _struct(cells: Sequence[str]) -> str:
+    members = ", ".join(f"'{at}', {cell}" for at, cell in enumerate(cells))
+    return f"named_struct({members})"
+
+
+def _between(keys: pa.Table, columns: lake.Columns) -> list[str]:
+    """Iceberg compares files with the ends of a list of up to 200 values only."""
+    found = []
+    for name, kind in columns:
+        if not pa.types.is_binary(keys.schema.field(name).type):
+            ends = pc.min_max(keys.column(name)).as_py()
+            least, greatest = (_literal(ends[end], kind) for end in ("min", "max"))
+            found.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
+    return found
+
+
+def _literal(value: object, kind: str) -> str:
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    return f"CAST({literal(str(value))} AS {kind})"
