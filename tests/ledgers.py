@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger import change
 from changeledger.contract import Contract
 from changeledger.kernels.reconcile.current import current
-from changeledger.reconcile.proof import Published
 from changeledger.storage.spread import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table
@@ -33,6 +32,13 @@ def ledger(
     return spark.createDataFrame(found, schema)
 
 
+class Published(NamedTuple):
+    """One table of a feed, as a release has it."""
+
+    current: DataFrame
+    history: DataFrame
+
+
 def published(
     spark: SparkSession, log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed"
 ) -> Published:
@@ -49,4 +55,4 @@ def published_of(
     frames = (
         spark.createDataFrame(one.combine_chunks(), spark_schema(one.schema)) for one in (alive, history)
     )
-    return Published(*frames, contract)
+    return Published(*frames)

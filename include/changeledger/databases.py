@@ -15,7 +15,7 @@ from changeledger.errors import ConfigError
 from changeledger.misspelt import meant
 from changeledger.strict import Strict
 
-# Verdicts on a change of which there may be too many; `reconcile.compare` says what they mean.
+# Verdicts on a change of which there may be too many; `kernels.compare.verdicts` says what they mean.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
 
 # Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.

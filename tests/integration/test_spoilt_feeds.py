@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeledger.databases import Database
 from changeledger.errors import FeedsDisagree
 from changeledger.stages import compare
-from changeledger.stages.compare_tables import FINDINGS
+from changeledger.stages.compare_findings import FINDINGS
 from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.faults import Fault
 from sourcelab.log import Log, simulate

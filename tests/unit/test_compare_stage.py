@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from random import Random
+from typing import Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -19,9 +20,9 @@ from changeledger.contract import TableNames
 from changeledger.databases import Database
 from changeledger.errors import ConfigError, FeedsDisagree
 from changeledger.inspection.comparing import compare_and_report
-from changeledger.reconcile.compare import FAULTS
-from changeledger.stages import compare
-from changeledger.stages.compare_tables import FINDINGS
+from changeledger.kernels.compare.verdicts import FAULTS
+from changeledger.stages import compare, compare_matching, stored
+from changeledger.stages.compare_findings import FINDINGS
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 from sourcelab import faults
@@ -259,3 +260,27 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
         assert row.positions is not None
         assert (row.positions["lsn"], row.positions["equal"]) == ("unknown", 0)
         assert (row.from_lsn, row.to_lsn) == (None, None)
+
+
+@pytest.mark.parametrize("position", ["commit", "change", "other"])
+def test_spread_over_workers_the_same_is_found(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]
+) -> None:
+    log = simulate(18, 40)
+    told, _ = faults.change_value(log, plain(log, 25), Random(2))
+    left, _ = faults.lose(told, plain(log, 20))
+    logs = {"reference": log, "other": left}
+    found = []
+    for at, most in enumerate((stored.MOST_ROWS, 0)):
+        monkeypatch.setattr(stored, "MOST_ROWS", most)
+        monkeypatch.setattr(compare_matching, "MOST_ROWS", most)
+        database = f"spread_{position}_{at}"
+        feeds = published_pair(spark, database, logs, {"other": Manner(position=position)})
+        rows = compared(spark, database, feeds)
+        findings = spark.table(FINDINGS).where(F.col("database") == database)
+        left_out = {"comparison_id", "database", "reference", "feed", "change_id", "other_change_id"}
+        kept = findings.select(*(c for c in findings.columns if c not in left_out)).collect()
+        of_rows = {t: (row.counts, row.columns, row.spans, row.outcome) for t, (row,) in rows.items()}
+        found.append((of_rows, sorted(map(str, kept))))
+    assert found[0] == found[1]
+    assert found[0][1]

@@ -6,7 +6,7 @@ import pytest
 
 from changeledger.contract import Column, Contract
 from changeledger.errors import ConfigError
-from changeledger.reconcile.one_key import OneKey
+from changeledger.stages.one_key import OneKey
 
 ORDERS = Contract(
     table="sales.orders",

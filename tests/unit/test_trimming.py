@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from tests.carried import feed_of
 from tests.ledgers import contract_of
 
-from changeledger.reconcile import drift, findings
-from changeledger.stages.compare_tables import FINDINGS
+from changeledger.kernels.compare import findings
+from changeledger.kernels.verify import drift
+from changeledger.stages.compare_findings import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import NAMESPACE
 from changeledger.stages.trimming import trim_results
@@ -54,8 +55,9 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
         lake.create(spark, table, columns, [column])
         for feed in (FEED.feed, "another"):
             for name in names:
-                row = spark.range(1).selectExpr(*(f"CAST(NULL AS {kind}) AS `{n}`" for n, kind in columns))
-                lake.replace_named(row, table, columns, column, {column: f"{feed}.{name}"})
+                cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
+                row = spark.range(1).selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns))
+                lake.replace_partition(row, table, column, f"{feed}.{name}")
 
     trim_results(spark, FEED, control, NOW - timedelta(days=50))
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from changeledger.config import Feed, Settings
 from changeledger.databases import Database
 from changeledger.inspection import comparison_report, reports
-from changeledger.reconcile.compare import VERDICTS
+from changeledger.kernels.compare.verdicts import VERDICTS
 from changeledger.stages import compare
 from changeledger.storage.control import ControlStore
 from changeledger.terminal import plain

@@ -18,9 +18,10 @@ from pyspark.sql import functions as F
 from changeledger.config import Feed
 from changeledger.databases import Database
 from changeledger.inspection import reports
-from changeledger.reconcile import compare
-from changeledger.reconcile.positions import said
-from changeledger.stages.compare_tables import FINDINGS, worst
+from changeledger.kernels.compare import verdicts
+from changeledger.kernels.compare.positions import said
+from changeledger.stages.compare_findings import FINDINGS
+from changeledger.stages.compare_tables import worst
 from changeledger.storage import catalog, lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 
@@ -30,19 +31,19 @@ _SAMPLES = 5
 _TICKS = 4
 
 _CLASSES = {
-    compare.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
-    compare.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
-    compare.TOLD_APART: "one update here, a delete and an insert there",
-    compare.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
+    verdicts.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
+    verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
+    verdicts.TOLD_APART: "one update here, a delete and an insert there",
+    verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
 }
 _VERDICTS = {
-    compare.EQUAL: "told alike by both",
-    compare.MISSING: "told by the reference, not by the feed",
-    compare.EXTRA: "told by the feed, not by the reference",
-    compare.DIFFERS: "told by both, with another operation or value",
-    compare.ORDER: "told by both, at another place of the log",
-    compare.REPRESENTATION: "the same value, in another text",
-    compare.LEGITIMATE: "a difference that follows from how the tools work",
+    verdicts.EQUAL: "told alike by both",
+    verdicts.MISSING: "told by the reference, not by the feed",
+    verdicts.EXTRA: "told by the feed, not by the reference",
+    verdicts.DIFFERS: "told by both, with another operation or value",
+    verdicts.ORDER: "told by both, at another place of the log",
+    verdicts.REPRESENTATION: "the same value, in another text",
+    verdicts.LEGITIMATE: "a difference that follows from how the tools work",
 }
 
 
@@ -82,7 +83,7 @@ class Pair:
 
     @property
     def compared(self) -> int:
-        return sum(row.counts[verdict] for row in self.rows for verdict in compare.VERDICTS)
+        return sum(row.counts[verdict] for row in self.rows for verdict in verdicts.VERDICTS)
 
     @property
     def ticks(self) -> Sequence[tuple[int, str]]:
@@ -94,7 +95,7 @@ class Pair:
 
     @property
     def faults(self) -> int:
-        return sum(row.counts[verdict] for row in self.rows for verdict in compare.FAULTS)
+        return sum(row.counts[verdict] for row in self.rows for verdict in verdicts.FAULTS)
 
     @property
     def positions(self) -> Sequence[str]:
@@ -108,12 +109,12 @@ class Pair:
             return f"{self.feed} agrees with the reference in all {self.compared:,} effects."
         worst = [
             f"{count:,} {verdict}"
-            for verdict in compare.FAULTS
+            for verdict in verdicts.FAULTS
             if (count := sum(row.counts[verdict] for row in self.rows))
         ]
         first = min((one.since for one in self.spoilt), default=None)
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
-        tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in compare.FAULTS))
+        tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
         told = ", ".join(worst)
         return f"{self.feed} does not agree: {told} of {self.compared:,} effects, in {tables}{since}."
 
@@ -229,5 +230,5 @@ def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
 
 def write(report: Report, folder: Path) -> None:
     """`index.html` and `comparison.md` in the folder."""
-    known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": compare.FAULTS}
+    known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": verdicts.FAULTS}
     reports.write("comparison", folder, known)

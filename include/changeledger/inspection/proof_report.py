@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from changeledger import config
 from changeledger.databases import Database
 from changeledger.inspection import reports
-from changeledger.reconcile import proof
+from changeledger.kernels.verify import judging
 from changeledger.redaction import REDACTED
 from changeledger.stages import proofs
 from changeledger.storage import lake
@@ -24,16 +24,18 @@ from changeledger.storage.control import ControlStore, ProofRow
 _SAMPLES = 50
 
 _VERDICTS = {
-    proof.MISSING: "the source has the row, what is published has not",
-    proof.SURPLUS: "what is published has the row, the source has not",
-    proof.DIFFERS: "both have the row, with another value",
+    judging.MISSING: "the source has the row, what is published has not",
+    judging.SURPLUS: "what is published has the row, the source has not",
+    judging.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {proofs.SOURCE: "the source", proofs.TOPIC: "its topic, told again"}
 # What becomes of the keys; the first number is the sum of the others.
 _KEYS = {
     "keys": "keys that were compared: each is one of the next five",
-    proof.EQUAL: "the row is the same",
-    proof.IN_FLIGHT: "changed since the reading began, and right at some moment of it, with a row or without",
+    judging.EQUAL: "the row is the same",
+    judging.IN_FLIGHT: (
+        "changed since the reading began, and right at some moment of it, with a row or without"
+    ),
     **_VERDICTS,
 }
 _BESIDE = {
@@ -53,7 +55,7 @@ class Spoilt:
     @property
     def more(self) -> int:
         """Rows that are not shown."""
-        return sum(self.row.counts[verdict] for verdict in proof.DRIFTS) - len(self.drifts)
+        return sum(self.row.counts[verdict] for verdict in judging.DRIFTS) - len(self.drifts)
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,10 @@ class Report:
 
 def counted(row: ProofRow) -> dict[str, int]:
     """The counts, with `keys`: all that were compared."""
-    return {**row.counts, "keys": sum(row.counts[n] for n in (proof.EQUAL, proof.IN_FLIGHT, *proof.DRIFTS))}
+    return {
+        **row.counts,
+        "keys": sum(row.counts[n] for n in (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)),
+    }
 
 
 def gather(

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from changeledger.change import NOT_CAPTURED, UNAVAILABLE
 from changeledger.contract import Contract
-from changeledger.kernels.arrow import GAPS, Bools, Bytes
+from changeledger.kernels.arrow import GAPS, NAMES, Bools, Bytes
 
 _LEAST, _MOST = 1e-3, 1e7
 # By the state of a cell (`kernels.cells`).
@@ -25,16 +25,24 @@ def images_as_texts(
     cells: Sequence[pa.Array], states: Bytes | None, present: Bools, contract: Contract
 ) -> pa.MapArray:
     """map<column, text> of each image, an unknown cell as the word in brackets; NULL for no image."""
-    texts = [[None if v is None else text_of(v) for v in _values(found)] for found in cells]
-    unknown = np.zeros((len(present), len(cells)), np.uint8) if states is None else states
-    for column, found in enumerate(texts):
-        words = [_WORDS[state] or "NULL" for state in unknown[:, column]]
-        texts[column] = [word if text is None else text for text, word in zip(found, words, strict=True)]
     rows = [
-        list(zip(contract.names, row, strict=True)) if is_there else None
-        for row, is_there in zip(zip(*texts, strict=True), present.tolist(), strict=True)
+        None if texts is None else list(zip(contract.names, texts, strict=True))
+        for texts in lists_of_texts(cells, states, present).to_pylist()
     ]
     return pa.array(rows, GAPS)
+
+
+def lists_of_texts(cells: Sequence[pa.Array], states: Bytes | None, present: Bools) -> pa.ListArray:
+    """array<text> of each image, an unknown cell as the word in brackets; NULL for no image."""
+    columns = [texts(found).to_pylist() for found in cells]
+    unknown = np.zeros((len(present), len(cells)), np.uint8) if states is None else states
+    for column, found in enumerate(columns):
+        words = [_WORDS[state] or "NULL" for state in unknown[:, column]]
+        columns[column] = [word if text is None else text for text, word in zip(found, words, strict=True)]
+    rows = zip(*columns, strict=True)
+    return pa.array(
+        [list(row) if there else None for row, there in zip(rows, present.tolist(), strict=True)], NAMES
+    )
 
 
 def _values(cells: pa.Array) -> list[Any]:
@@ -43,6 +51,15 @@ def _values(cells: pa.Array) -> list[Any]:
     if not pa.types.is_float32(cells.type):
         return values
     return [None if v is None else float(str(np.float32(v))) for v in values]
+
+
+def texts(cells: pa.Array) -> pa.StringArray:
+    """Each cell as text; NULL for NULL."""
+    if pa.types.is_string(cells.type):
+        return cells
+    encoded = cells.dictionary_encode()
+    written = [text_of(v) for v in _values(encoded.dictionary)]
+    return pa.array(written, pa.string()).take(encoded.indices)
 
 
 def text_of(value: Any) -> str:

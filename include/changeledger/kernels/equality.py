@@ -1,4 +1,4 @@
-"""When are two cells of one column the same value? Forms of a cell that answer by equality.
+"""When are two cells the same value? Forms of a cell that answer by equality.
 
 Each tool writes some types in its own way: trailing zeros, the case of a GUID, the padding of a char, the
 offset of a datetimeoffset. That is a difference of representation, not of value.
@@ -7,44 +7,75 @@ offset of a datetimeoffset. That is a difference of representation, not of value
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import Column
+from changeledger.contract import Column, SqlType
+from changeledger.kernels import display
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.images import differs
 
+Made = Callable[[pa.Array], pa.Array]
+
 _POINT_IN_TIME = (
-    r"^(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})"
-    r"(?:[.](?P<fraction>[0-9]+))? ?(?P<zone>[+-][0-9]{2}:[0-9]{2}|Z)$"
+    r"^(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2})(?P<second>:[0-9]{2})?"
+    r"(?:[.](?P<fraction>[0-9]+))? ?(?P<zone>Z|(?P<hours>[+-][0-9]{2})(?::?(?P<minutes>[0-9]{2}))?)?$"
 )
+# Whole numbers and decimals; floats are compared as they are, or as text.
+_EXACT = ("smallint", "int", "bigint", "decimal")
+
+
+class Form(NamedTuple):
+    """How the cells of one column are compared.
+
+    `value`: equal results are equal values; None: the cells as they are. `text`: the same for what people
+    would see; None where equal values always look alike. Both keep NULL.
+    """
+
+    value: Made | None = None
+    text: Made | None = None
+
+
+def form_of(one: Column, other: Column) -> Form:
+    """The form in which the cells of a column that two feeds have are compared; either may be `one`."""
+    if one.spark_type == other.spark_type:
+        return _of_text(one, other) if one.spark_type == "string" else Form()
+    if one.spark_type.startswith(_EXACT) and other.spark_type.startswith(_EXACT):
+        return Form(partial(_number, scale=max(_scale(one), _scale(other))))
+    # A point in time as text in one feed and as a timestamp in the other, or anything else.
+    return Form(_printed_without_zeros, display.texts)
+
+
+def _of_text(one: Column, other: Column) -> Form:
+    """Of a column that is text in both: a target may keep as a varchar what the source has as a GUID."""
+    bases = {one.sql_type.base, other.sql_type.base}
+    if "uniqueidentifier" in bases:
+        return Form(pc.utf8_upper, _as_it_is)
+    if bases & {"char", "nchar"}:
+        return Form(_unpadded, _as_it_is)
+    if "time" in bases:
+        return Form(_without_zeros, _as_it_is)
+    return Form(_instant, _as_it_is) if "datetimeoffset" in bases else Form()
 
 
 def differ(one: pa.Array, other: pa.Array, column: Column) -> Bools:
     """Are the cells of each row different values? Two NULLs are equal, NULL and a value are not."""
     found = differs(one, other)
-    form = _form(column)
+    value = form_of(column, column).value
     rows = np.flatnonzero(found)
-    if form is None or not len(rows):
+    if value is None or not len(rows):
         return found
     at = pa.array(rows)
-    found[rows] = differs(form(one.take(at)), form(other.take(at)))
+    found[rows] = differs(value(one.take(at)), value(other.take(at)))
     return found
 
 
-def _form(column: Column) -> Callable[[pa.StringArray], pa.StringArray] | None:
-    """None: cells that are written differently are different values."""
-    if column.spark_type != "string":
-        return None
-    return {
-        "uniqueidentifier": pc.utf8_upper,
-        "char": _unpadded,
-        "nchar": _unpadded,
-        "time": _without_zeros,
-        "datetimeoffset": _instant,
-    }.get(column.sql_type.base)
+def _as_it_is(cells: pa.Array) -> pa.Array:
+    return cells
 
 
 def _unpadded(texts: pa.StringArray) -> pa.StringArray:
@@ -57,11 +88,44 @@ def _without_zeros(texts: pa.StringArray) -> pa.StringArray:
     return pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
 
 
+def _printed_without_zeros(cells: pa.Array) -> pa.StringArray:
+    return _without_zeros(display.texts(cells))
+
+
+def _scale(column: Column) -> int:
+    exact = column.spark_type.startswith("decimal")
+    return (SqlType.parse(column.spark_type).scale or 0) if exact else 0
+
+
+def _number(cells: pa.Array, scale: int) -> pa.StringArray:
+    """The digits, with so many behind the point."""
+    return pc.cast(pc.cast(cells, pa.decimal256(76, scale)), pa.string())
+
+
 def _instant(texts: pa.StringArray) -> pa.StringArray:
-    """The instant to the second, and its fraction, which may have more digits than a timestamp holds."""
-    parts = pc.extract_regex(texts, _POINT_IN_TIME)
-    day, clock, fraction, zone = (pc.struct_field(parts, [at]) for at in range(4))
-    written = pc.binary_join_element_wise(pc.binary_join_element_wise(day, clock, " "), zone, "")
-    seconds = pc.cast(pc.cast(written, pa.timestamp("s", tz="UTC")), pa.int64())
+    """The instant to the second, and its fraction, which may have more digits than a timestamp holds.
+
+    A text without an offset is UTC. What is no time stays as it is.
+    """
+    fields = dict(enumerate(pc.extract_regex(texts, _POINT_IN_TIME).flatten()))
+    day, clock, second, fraction, zone, hours, minutes = (fields[at] for at in range(7))
+    of_second = pc.if_else(pc.equal(second, ""), ":00", second)
+    of_minutes = pc.if_else(pc.equal(minutes, ""), "00", minutes)
+    has_offset = pc.not_equal(hours, "")
+    offset = pc.if_else(has_offset, pc.binary_join_element_wise(hours, of_minutes, ":"), "Z")
+    date = pc.binary_join_element_wise(day, clock, " ")
+    written = pc.binary_join_element_wise(date, of_second, offset, "")
+    seconds = _seconds(pc.if_else(pc.is_valid(zone), written, None))
     digits = pc.utf8_rtrim(pc.fill_null(fraction, ""), characters="0")
     return pc.coalesce(pc.binary_join_element_wise(pc.cast(seconds, pa.string()), digits, "."), texts)
+
+
+def _seconds(written: pa.StringArray) -> pa.Int64Array:
+    """Seconds since 1970; NULL for a day or a time that does not exist."""
+    kind = pa.timestamp("s", tz="UTC")
+    try:
+        return pc.cast(pc.cast(written, kind), pa.int64())
+    except pa.ArrowInvalid:
+        if len(written) == 1:
+            return pa.nulls(1, pa.int64())
+    return pa.concat_arrays([_seconds(written.slice(at, 1)) for at in range(len(written))])

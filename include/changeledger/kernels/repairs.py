@@ -101,7 +101,7 @@ def _where(row: Any, column: Any, shape: tuple[int, int]) -> npt.NDArray[np.int6
 
 
 def _cells(texts: pa.StringArray, column: Column) -> Cells:
-    """Values from the texts that `reconcile.findings.text_of` makes of them."""
+    """Values from the texts that `display.texts` makes of them."""
     if column.spark_type == "string":
         return Cells(texts)
     if column.spark_type == "binary":

@@ -54,9 +54,12 @@ class Part(NamedTuple):
 def bucketed(
     parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
 ) -> dict[str, Rows]:
-    """What the kernel makes of each bucket of all parts; rows of one key are in one bucket, of every part."""
-    first = next(iter(parts.values())).rows
-    return first.bucketed(parts, kernel, outputs)
+    """What the kernel makes of each bucket of all parts; rows of one key are in one bucket, of every part.
+
+    Where rows of a part are spread, all are.
+    """
+    carrier = min((part.rows for part in parts.values()), key=lambda rows: isinstance(rows, Here))
+    return carrier.bucketed(parts, kernel, outputs)
 
 
 def together(rows: Sequence[Rows]) -> Rows:

@@ -27,7 +27,9 @@ class Carrier(NamedTuple):
     @classmethod
     def of_raw(cls, this: Run, keep: Keep) -> Carrier:
         """For the raw records of a run."""
-        rows, packed = scans.weight(this.raws, this.id)
+        rows, packed = (
+            sum(of) for of in zip((0, 0), *(scans.weight(raw, this.id) for raw in this.raws), strict=True)
+        )
         others = this.waiting()
         if others is not None:
             rows += others.count()

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from threading import Lock
 
 from pyspark.sql import SparkSession
 
 from changeledger.config import Feed, Settings
 from changeledger.databases import Database
 from changeledger.errors import FeedsDisagree
-from changeledger.reconcile import compare, findings, positions
-from changeledger.stages.compare_ranges import Reach, Translation, corresponding, feed_range
-from changeledger.stages.compare_tables import DIFFER, FINDINGS, Method, Pair, TablePair, spans
-from changeledger.stages.run import NAMESPACE, control_store, log
+from changeledger.kernels.compare import positions
+from changeledger.kernels.compare.reach import Reach
+from changeledger.kernels.compare.verdicts import FAULTS
+from changeledger.plans import Keep, at_hand
+from changeledger.stages.compare_findings import FINDINGS, Findings
+from changeledger.stages.compare_ledgers import ledgers
+from changeledger.stages.compare_matching import Method
+from changeledger.stages.compare_ranges import Translation, corresponding, feed_range
+from changeledger.stages.compare_tables import DIFFER, Pair, TablePair
+from changeledger.stages.run import control_store, log
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow
+from changeledger.storage.session import for_small_data
 
 
 def run(
@@ -34,15 +40,15 @@ def run(
     settings = Settings()
     control = control_store(settings)
     reference, others = database.compared(feeds)
-    lake.create_namespace(spark, NAMESPACE)
-    lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
+    for_small_data(spark)
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
-    one, *ranges = lake.each(lambda feed: feed_range(spark, feed), [reference, *others])
-    writing = Lock()
+    found = ledgers(spark, [reference, *others])
+    one, *ranges = lake.each(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
     rows = []
-    for other in ranges:
-        rows += _compared(Pair(spark, control, database, one, other, again, writing))
+    with Findings.kept(spark, control) as kept:
+        for other in ranges:
+            rows += _compared(Pair(control, database, one, other, again), kept)
     differing = [row for row in rows if row.outcome == DIFFER]
     if differing:
         raise FeedsDisagree(
@@ -54,30 +60,37 @@ def run(
 
 
 def _faults(row: ComparisonRow) -> str:
-    return ", ".join(f"{row.counts[v]} {v}" for v in compare.FAULTS if row.counts[v])
+    return ", ".join(f"{row.counts[v]} {v}" for v in FAULTS if row.counts[v])
 
 
-def _compared(pair: Pair) -> list[ComparisonRow]:
+def _compared(pair: Pair, kept: Findings) -> list[ComparisonRow]:
+    one, other = pair.one, pair.other
+    if not (one.rows and other.rows):
+        log.info("%s: %s has no changes yet", other.feed.feed, (other if one.rows else one).feed.feed)
+        return []
+    with at_hand() as keep:
+        method = _method(pair, keep)
+    return _tables(pair, method, kept)
+
+
+def _method(pair: Pair, keep: Keep) -> Method:
     one, other = pair.one, pair.other
     name = other.feed.feed
-    if not (one.rows and other.rows):
-        log.info("%s: %s has no changes yet", name, (other if one.rows else one).feed.feed)
-        return []
     if one.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
-        return _tables(pair, Method(Reach()))
-    found = corresponding(pair.spark, one, other)
+        return Method(Reach())
+    found = corresponding(one, other, keep)
     log.info("%s: %s", name, positions.said(found.as_json(one.feed.feed, name)))
     if found.lsn == positions.UNKNOWN:
-        return _tables(pair, Method(one.reach_by_time(other), found))
+        return Method(one.reach_by_time(other), found)
     if found.lsn == positions.COMMIT:
-        return _tables(pair, Method(one.reach(other), found))
+        return Method(one.reach(other), found)
     known, unclear = (one, other) if found.of_other else (other, one)
-    translation = Translation(pair.spark, known)
-    return _tables(pair, Method(known.reach(translation.translated(unclear)), found, translation))
+    translation = Translation(known)
+    return Method(known.reach(translation.translated(unclear, keep)), found, translation)
 
 
-def _tables(pair: Pair, method: Method) -> list[ComparisonRow]:
+def _tables(pair: Pair, method: Method, kept: Findings) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as it has not been compared."""
     both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
     ended = {} if pair.again else _ended(pair)
@@ -89,9 +102,9 @@ def _tables(pair: Pair, method: Method) -> list[ComparisonRow]:
         if reach.is_empty:
             log.info("%s: %s: nothing new that both have seen", pair.other.feed.feed, table)
             continue
-        todo.append(TablePair(pair, table, replace(method, reach=reach)))
-    times = spans(todo)
-    return lake.each(lambda one: one.compared(times[one.table]), todo)
+        timed = None if method.translation is None else method.translation.timed(reach)
+        todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
+    return lake.each(lambda one: one.compared(kept), todo)
 
 
 def _ended(pair: Pair) -> dict[str, bytes]:

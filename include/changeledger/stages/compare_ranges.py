@@ -2,63 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import reduce
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-
-from changeledger import change
 from changeledger.config import Feed
-from changeledger.contract import distinct_names
-from changeledger.reconcile import positions
-from changeledger.reconcile.positions import Lsns, Positions
-from changeledger.storage import catalog, lake
-
-# Tools round commit times, to a second at most, and take some of them from clocks of their own.
-SLACK: Final = timedelta(seconds=5)
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+from changeledger.kernels.compare import log, positions
+from changeledger.kernels.compare.log import EXTENT, FIRST_TIMES, KNOWN, LOG, ROWS
+from changeledger.kernels.compare.positions import Positions
+from changeledger.kernels.compare.reach import Reach, moment
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.plans import Keep, asked_once
+from changeledger.stages.stored import Stored
 
 
-class Reach(NamedTuple):
-    """The part `[since, until)` of a log, by commit LSN, by commit time, or all of it."""
-
-    since: bytes | None = None
-    until: bytes | None = None
-    since_time: datetime | None = None
-    until_time: datetime | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        pairs = ((self.since, self.until), (self.since_time, self.until_time))
-        return any(a is not None and b is not None and a >= b for a, b in pairs)  # type: ignore[operator]
-
-    def holds(self) -> Column:
-        """Of a change. By time, a little more at both ends: of that nothing can be missing, or extra."""
-        if self.since is not None and self.until is not None:
-            lsn = F.col("commit_lsn")
-            return (lsn >= F.lit(self.since)) & (lsn < F.lit(self.until))
-        if self.since_time is not None and self.until_time is not None:
-            return within(self.since_time - SLACK, self.until_time + SLACK)
-        return F.lit(True)
-
-    def is_in_both(self, time: Column) -> Column:
-        """Must both feeds have a change of that commit time?"""
-        if self.since_time is None or self.until_time is None:
-            return F.lit(True)
-        return within(self.since_time + SLACK, self.until_time - SLACK, time)
-
-
-class FeedRange(NamedTuple):
+@dataclass(frozen=True)
+class FeedRange:
     """What a feed has of the log: the first LSN that it has completely, and the last that it has begun."""
 
     feed: Feed
-    # The ledgers in the lake, by table in lower case; and those that have updates of keys.
-    ledgers: Mapping[str, str] = {}
-    moving: frozenset[str] = frozenset()
+    # By table in lower case.
+    ledgers: Mapping[str, Stored]
     # Changes of the log.
     rows: int = 0
     first: bytes | None = None
@@ -81,136 +47,79 @@ class FeedRange(NamedTuple):
         until = min(filter(None, (self.until, other.until)), default=None)
         return Reach(since_time=since, until_time=until)
 
+    def log(self, keep: Keep) -> list[Rows]:
+        """`log.LOG` of the changes of each table."""
+        return [log_of(ledger, keep).through(log.only_changes, LOG) for ledger in self.ledgers.values()]
 
-def feed_range(spark: SparkSession, feed: Feed) -> FeedRange:
-    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
-    there = set(catalog.tables(feed.namespace))
-    ledgers = {t.lower(): n.changes for t, n in names.items() if n.changes in there}
+
+def log_of(ledger: Stored, keep: Keep) -> Rows:
+    """`log.LOG` of all rows."""
+    return ledger.rows(log.NEEDED, keep).through(log.as_log, LOG)
+
+
+def feed_range(feed: Feed, ledgers: Mapping[str, Stored]) -> FeedRange:
     if not ledgers:
-        return FeedRange(feed)
-    each = [_extent(captured(spark, ledger)).withColumn("table", F.lit(t)) for t, ledger in ledgers.items()]
-    rows = reduce(DataFrame.unionByName, each).collect()
-    first, loaded = (_least(rows, name) for name in ("first", "loaded"))
+        return FeedRange(feed, ledgers)
+    each = [log_of(ledger, asked_once).through(log.extent, EXTENT) for ledger in ledgers.values()]
+    extent = log.whole(together(each).collected())
+    first = extent.first
     # A first snapshot shows all up to its own position; the log goes on behind it.
-    if loaded is not None and (first is None or loaded < first):
-        first = _behind(loaded)
-    times = [row[name] for row in rows for name in ("since", "until") if row[name] is not None]
+    if extent.loaded is not None and (first is None or extent.loaded < first):
+        first = _behind(extent.loaded)
     return FeedRange(
         feed,
         ledgers,
-        frozenset(row["table"] for row in rows if row["moves"]),
-        sum(row["rows"] for row in rows),
+        extent.rows,
         first,
-        _greatest(rows, "last"),
-        (_least(rows, "first_change"), _greatest(rows, "last_change")),
-        _moment(min(times, default=None)),
-        _moment(max(times, default=None)),
-        any(row["unplaced"] for row in rows),
+        extent.last,
+        (extent.first_change, extent.last_change),
+        moment(extent.since),
+        moment(extent.until),
+        extent.unplaced,
     )
 
 
-def _extent(ledger: DataFrame) -> DataFrame:
-    streamed = F.col("operation") != change.SNAPSHOT
-    lsn, own = F.col("commit_lsn"), F.col("change_lsn")
-    micros = F.when(streamed, F.unix_micros("committed_at"))
-    no = F.lit(False)
-    return ledger.agg(
-        F.count_if(streamed).alias("rows"),
-        F.min(F.when(streamed, lsn)).alias("first"),
-        F.max(lsn).alias("last"),
-        F.min(F.when(~streamed, lsn)).alias("loaded"),
-        F.min(F.when(streamed, own)).alias("first_change"),
-        F.max(F.when(streamed, own)).alias("last_change"),
-        F.min(micros).alias("since"),
-        F.max(micros).alias("until"),
-        F.coalesce(F.bool_or(streamed & lsn.isNull()), no).alias("unplaced"),
-        F.coalesce(F.bool_or(F.col("previous_key").isNotNull()), no).alias("moves"),
-    )
-
-
-def captured(spark: SparkSession, ledger: str) -> DataFrame:
-    """What the feed's tool has captured: all but repairs."""
-    is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
-    return lake.read(spark, ledger).where(~is_repair)
-
-
-def corresponding(spark: SparkSession, one: FeedRange, other: FeedRange) -> Positions:
+def corresponding(one: FeedRange, other: FeedRange, keep: Keep) -> Positions:
     """How the positions of the two feeds correspond."""
-    return positions.found(_lsns(spark, one), _lsns(spark, other))
-
-
-def _lsns(spark: SparkSession, one: FeedRange) -> Lsns:
-    return Lsns(_of_log(spark, one), one.rows, (one.first, one.last), one.changes)
-
-
-def _of_log(spark: SparkSession, one: FeedRange) -> DataFrame:
-    """LSNs and commit times of all changes of the log."""
-    ledgers = (
-        captured(spark, ledger).where(F.col("operation") != change.SNAPSHOT)
-        .select("commit_lsn", "change_lsn", "committed_at")
-        for ledger in one.ledgers.values()
-    )  # fmt: skip
-    return reduce(DataFrame.unionByName, ledgers)
+    parts = max((one.rows + other.rows) // positions.ENOUGH, 1)
+    lsns = {}
+    for name, of in ((positions.ONE, one), (positions.OTHER, other)):
+        as_lsns = positions.AsLsns(name, parts)
+        rows = together([table.through(as_lsns, positions.LSNS) for table in of.log(keep)])
+        lsns[name] = Part(rows, positions.KEY)
+    ranges = ((one.first, one.last), one.changes, (other.first, other.last), other.changes)
+    counted = bucketed(lsns, positions.Count(ranges), {"counts": positions.COUNTS})
+    return positions.found(counted["counts"].collected())
 
 
 class Translation(NamedTuple):
     """The commit LSNs of a feed whose positions are change LSNs, by the ledger of a feed that has both."""
 
-    spark: SparkSession
     known: FeedRange
+    # The commit times at which what is compared begins and ends.
+    times: tuple[datetime, datetime] | None = None
 
-    def translated(self, one: FeedRange) -> FeedRange:
+    def translated(self, one: FeedRange, keep: Keep) -> FeedRange:
         """The first and the last commit of the feed that the other one has, too."""
-        placed = positions.placed(
-            _of_log(self.spark, one), positions.commits(_of_log(self.spark, self.known))
-        )
-        row = placed.where("is_placed").agg(F.min("commit_lsn"), F.max("commit_lsn")).collect()[0]
-        return one._replace(first=_bytes(row[0]), last=_bytes(row[1]))
+        rows = self.placed(together(one.log(keep)), together(self.known.log(keep)))
+        placed = rows.through(log.only_placed, LOG).through(log.extent, EXTENT)
+        extent = log.whole(placed.collected())
+        return replace(one, first=extent.first, last=extent.last)
 
-    def changes(self, ledger: DataFrame, table: str, reach: Reach) -> DataFrame:
-        """Those that are in reach. A change that the other feed lacks has no commit LSN: its time counts."""
-        known = positions.commits(captured(self.spark, self.known.ledgers[table]))
-        rows = positions.placed(ledger, known)
-        since, until = self._times(reach)
-        in_time = within(since - SLACK, until - SLACK)
-        return rows.where(F.when(F.col("is_placed"), reach.holds()).otherwise(in_time)).drop("is_placed")
+    def placed(self, rows: Rows, known: Rows) -> Rows:
+        """The rows at the commit LSNs that `known` (`log.LOG`) has of their positions."""
+        parts = {ROWS: Part(rows, log.KEY_OF_ROWS), KNOWN: Part(known, log.KEY_OF_KNOWN)}
+        return bucketed(parts, log.place, {ROWS: rows.schema})[ROWS]
 
-    def _times(self, reach: Reach) -> Sequence[datetime]:
-        """The commit times at which the reach begins and ends."""
-        micros, lsn = F.unix_micros("committed_at"), F.col("commit_lsn")
-        ends = [F.min(F.when(lsn >= F.lit(end), micros)) for end in (reach.since, reach.until)]
-        found = [_moment(at) for at in _of_log(self.spark, self.known).agg(*ends).collect()[0]]
-        return [at or datetime.now(UTC) for at in found]
-
-
-def within(since: datetime, until: datetime, time: Column | None = None) -> Column:
-    """Is a change's commit time in `[since, until)`?"""
-    micros = F.unix_micros(F.col("committed_at") if time is None else time)
-    return (micros >= F.lit(_micros(since))) & (micros < F.lit(_micros(until)))
-
-
-def _micros(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else _EPOCH + timedelta(microseconds=micros)
-
-
-def _bytes(value: bytearray | bytes | None) -> bytes | None:
-    return None if value is None else bytes(value)
-
-
-def _known(rows: Sequence[Any], name: str) -> list[bytes]:
-    return [bytes(row[name]) for row in rows if row[name] is not None]
-
-
-def _least(rows: Sequence[Any], name: str) -> bytes | None:
-    return min(_known(rows, name), default=None)
-
-
-def _greatest(rows: Sequence[Any], name: str) -> bytes | None:
-    return max(_known(rows, name), default=None)
+    def timed(self, reach: Reach) -> Translation:
+        """With the times of the reach."""
+        ends = [end or b"" for end in (reach.since, reach.until)]
+        first = partial(log.first_times, ends=ends)
+        each = [rows.through(first, FIRST_TIMES) for rows in self.known.log(asked_once)]
+        found = together(each).collected()
+        now = datetime.now(UTC)
+        since, until = (log.least(found, name) or now for name in FIRST_TIMES.names)
+        return self._replace(times=(since, until))
 
 
 def _behind(lsn: bytes) -> bytes:

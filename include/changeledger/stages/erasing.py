@@ -21,8 +21,8 @@ from changeledger.change import literal
 from changeledger.config import Feed, Settings
 from changeledger.contract import TableNames, distinct_names
 from changeledger.errors import ConfigError
-from changeledger.reconcile.one_key import OneKey
-from changeledger.stages.compare_tables import FINDINGS
+from changeledger.stages.compare_findings import FINDINGS
+from changeledger.stages.one_key import OneKey
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import control_store, log
 from changeledger.storage import catalog, lake, refs, upkeep

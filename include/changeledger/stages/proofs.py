@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from changeledger.reconcile import drift, proof
+from changeledger.kernels.rows import Here, Rows, together
+from changeledger.kernels.verify import drift, judging
 from changeledger.stages.run import NAMESPACE, log
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow
+from changeledger.storage.spread import as_frame
 
 DRIFT: Final = f"lake.{NAMESPACE}.drift"
 REPAIRS: Final = f"lake.{NAMESPACE}.repairs"
@@ -21,15 +25,17 @@ PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
 # What a feed is held against: rows read of its source, or rows that its own topic tells again.
 SOURCE, TOPIC = "source", "topic"
 
+# So many wrong rows of a table wait for those of others, to be written together.
+_FEW: Final = 20_000
+
 COUNTED: Final = (
-    "rows", proof.EQUAL, proof.IN_FLIGHT, proof.MISSING, proof.SURPLUS, proof.DIFFERS, "unknown", "buckets",
-    "read_again",
+    "rows", judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown", "buckets", "read_again",
 )  # fmt: skip
 
 
 def told(counts: Mapping[str, int]) -> str:
     """The rows that are wrong, in words."""
-    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in proof.DRIFTS if counts[verdict])
+    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in judging.DRIFTS if counts[verdict])
 
 
 def worst(outcomes: Iterable[str]) -> str:
@@ -52,31 +58,60 @@ def last_proofs(control: ControlStore, database: str) -> dict[str, list[ProofRow
     return {feed: rows for feed, rows in found.items() if rows}
 
 
+@dataclass
 class Keeper:
-    """Keeps what comes of proofs; several may be made at once."""
+    """Keeps what comes of proofs; several may be made at once. A row is saved behind what is wrong."""
 
-    def __init__(self, spark: SparkSession, control: ControlStore) -> None:
+    spark: SparkSession
+    control: ControlStore
+    _rows: list[ProofRow] = field(default_factory=list)
+    _waiting: dict[str, list[Rows]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
+    _replaced: dict[str, list[str]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
+    _writing: Lock = field(default_factory=Lock)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[Keeper]:
+        """What proofs have left is kept also where a later one fails."""
         lake.create_namespace(spark, NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
             lake.create(spark, name, columns, ["proof_id"])
             lake.widen(spark, name, columns)
-        self._control = control
-        # One writer at a time of the tables that all proofs share.
-        self._writing = Lock()
+        keeper = cls(spark, control)
+        try:
+            yield keeper
+        finally:
+            keeper._write()
+
+    @staticmethod
+    def named(row: ProofRow) -> dict[str, str]:
+        """The columns of what is wrong that are the same for all of a judging."""
+        return {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
 
     def save(self, row: ProofRow) -> None:
-        self._control.save_proof(row)
-        wrong = told(row.counts) or "nothing wrong"
-        log.info("%s: %s: %s, %s in %d rows", row.feed, row.table, row.outcome, wrong, row.counts["rows"])
-
-    def drifts(self, rows: DataFrame, row: ProofRow) -> None:
-        """Rows with the own columns of DRIFT, in place of those of the same proof before."""
-        self._keep(rows, DRIFT, drift.DRIFT_COLUMNS, row)
-
-    def repairs(self, rows: DataFrame, row: ProofRow) -> None:
-        self._keep(rows, REPAIRS, drift.REPAIR_COLUMNS, row)
-
-    def _keep(self, rows: DataFrame, table: str, columns: lake.Columns, row: ProofRow) -> None:
-        named = {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
         with self._writing:
-            lake.replace_named(rows, table, columns, "proof_id", named)
+            self._rows.append(row)
+
+    def keep(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
+        """In place of what the same proof left before: what is wrong (`drift.DRIFTS`), and what would make it
+        right (`drift.REPAIRS`)."""
+        many = sum(row.counts[verdict] for verdict in judging.DRIFTS) > _FEW
+        for table, rows in ((DRIFT, drifts), (REPAIRS, repairs)):
+            if rows is None:
+                continue
+            with self._writing:
+                if many:
+                    lake.replace_partition(as_frame(self.spark, rows), table, "proof_id", row.id)
+                else:
+                    self._waiting[table].append(Here(rows.collected()))
+                    self._replaced[table].append(row.id)
+
+    def _write(self) -> None:
+        for table, rows in self._waiting.items():
+            if rows:
+                found = as_frame(self.spark, together(rows))
+                lake.replace_partition(found, table, "proof_id", *self._replaced[table])
+        for row in self._rows:
+            self.control.save_proof(row)
+            wrong = told(row.counts) or "nothing wrong"
+            log.info("%s: %s: %s, %s in %d rows", row.feed, row.table, row.outcome, wrong, row.counts["rows"])

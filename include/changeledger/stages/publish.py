@@ -76,7 +76,7 @@ def _counts(this: Run) -> dict[str, Any]:
 def _records(this: Run) -> int:
     """How many records the run accounts for."""
     if this.waiting() is None and this.replayed() is None and this.planned() is None:
-        return scans.weight(this.raws, this.id)[0]
+        return sum(scans.weight(raw, this.id)[0] for raw in this.raws)
     return this.raw_records().count()
 
 

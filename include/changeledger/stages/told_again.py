@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from changeledger import change
+from changeledger.change import quoted
 from changeledger.config import Feed
 from changeledger.contract import Contract, TableNames
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.kernels.verify import drift, judging, resnapshot
 from changeledger.plans import Keep, at_hand
-from changeledger.reconcile import proof, told_again
 from changeledger.stages.proofs import COUNTED, DRIFTED, PROVEN, TOPIC, Keeper
+from changeledger.stages.stored import Stored, stored, weights
+from changeledger.stages.verify_tables import concluded
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.storage.releases import release_tag
@@ -60,21 +64,21 @@ class _Told(NamedTuple):
 
 
 def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> ProofRow:
-    feed, release, table = told.feed, told.release, told.contract.table
-    names, tag = TableNames.of(feed.namespace, table), release_tag(release.id)
-    history, ledger = (lake.read(spark, name, at=tag) for name in (names.history, names.changes))
-    judged = keep(told_again.judged(history, ledger, told.contract, told.runs))
+    feed, release, contract = told.feed, told.release, told.contract
+    rows = _rows(spark, told, keep)
+    kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
+    found = bucketed(parts, kernel, resnapshot.OUTPUTS)
     counts = dict.fromkeys(COUNTED, 0)
-    for row in judged.groupBy("verdict").count().collect():
-        counts[row["verdict"]] += row["count"]
-        counts["rows"] += row["count"]
-    is_wrong = any(counts[verdict] for verdict in proof.DRIFTS)
+    for row in found[resnapshot.COUNTS].collected().to_pylist():
+        counts[row["verdict"]] += row["rows"]
+        counts["rows"] += row["rows"]
+    is_wrong = any(counts[verdict] for verdict in judging.DRIFTS)
     made = ProofRow(
-        id=f"{feed.feed}.release_{release.id}.{table}",
+        id=f"{feed.feed}.release_{release.id}.{contract.table}",
         against=TOPIC,
         snapshot_id=f"release_{release.id}",
         database=feed.database,
-        table=table,
+        table=contract.table,
         feed=feed.feed,
         release=release.id,
         outcome=DRIFTED if is_wrong else PROVEN,
@@ -84,15 +88,30 @@ def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> Proo
         at=datetime.now(UTC),
     )
     if is_wrong:
-        wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
-        keeper.drifts(_with_change(wrong, ledger), made)
+        names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
+        ledger = Stored(lake.read(spark, names.changes, at=tag), 0)
+        conclude = drift.Conclude(keeper.named(made), release.created_at)
+        wrong = concluded(found[resnapshot.WRONG], ledger, conclude, keep)
+        keeper.keep(made, wrong[drift.DRIFT_ROWS])
     keeper.save(made)
     return made
 
 
-def _with_change(wrong: DataFrame, ledger: DataFrame) -> DataFrame:
-    """The change that was the key's last before the row."""
-    few = F.broadcast(wrong.select("change_id").distinct())
-    told = ledger.join(few, "change_id", "left_semi")
-    of_change = told.select("change_id", "operation", "commit_lsn", "committed_at", "record")
-    return wrong.join(of_change, "change_id", "left")
+def _rows(spark: SparkSession, told: _Told, keep: Keep) -> Rows:
+    """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
+    contract = told.contract
+    names, tag = TableNames.of(told.feed.namespace, contract.table), release_tag(told.release.id)
+    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("run_id").isin(list(told.runs))
+    ledger = lake.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
+    columns = [*contract.names, *resnapshot.OF_HISTORY]
+    history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))
+    found = stored({names.changes: ledger, names.history: history}, weights([names.changes, names.history]))
+    schema = resnapshot.schema(contract)
+    again = found[names.changes].rows(resnapshot.OF_LEDGER, keep)
+    versions = found[names.history].rows(columns, keep)
+    return together(
+        [
+            again.through(resnapshot.SentAgain(contract, told.runs), schema),
+            versions.through(resnapshot.AsVersions(contract), schema),
+        ]
+    )

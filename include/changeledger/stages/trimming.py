@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.change import literal
 from changeledger.config import Feed
-from changeledger.stages.compare_tables import FINDINGS
+from changeledger.stages.compare_findings import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import log
 from changeledger.storage import catalog, lake, upkeep

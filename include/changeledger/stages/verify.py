@@ -12,22 +12,28 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.config import Feed, Settings
 from changeledger.contract import Contract, TableNames
 from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
 from changeledger.errors import ConfigError, PublishedDrifts
-from changeledger.plans import at_hand
-from changeledger.reconcile import drift, proof
-from changeledger.reconcile.proof import Fence, Proof, Published
+from changeledger.kernels.compare.columns import Columns
+from changeledger.kernels.verify import drift, judging
+from changeledger.kernels.verify.fence import Fence
+from changeledger.kernels.verify.versions import CURRENT, HISTORY
+from changeledger.kernels.verify.versions import SOURCE as READ
+from changeledger.plans import Keep, at_hand
 from changeledger.stages import told_again
 from changeledger.stages.proofs import COUNTED, DRIFT, DRIFTED, PROVEN, REPAIRS, SOURCE, WAITING, Keeper, told
 from changeledger.stages.run import control_store, log
 from changeledger.stages.snapshot import take
+from changeledger.stages.stored import Stored, stored, weights
+from changeledger.stages.verify_tables import Proof, concluded
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.storage.releases import release_tag
+from changeledger.storage.scans import Weight
+from changeledger.storage.session import for_small_data
 
 # Commit times are rounded by some tools, to a second at most; and clocks are set right.
 _SLACK: Final = timedelta(seconds=5)
@@ -42,6 +48,10 @@ class _Table(NamedTuple):
     release: ReleaseRow
     # Up to when the feed's windows reached before that release was looked up.
     reached: datetime | None
+
+    @property
+    def names(self) -> TableNames:
+        return TableNames.of(self.feed.namespace, self.table)
 
 
 def run(
@@ -61,11 +71,12 @@ def run(
             f"the database {database.database!r} has no feed {only!r}",
             f"name one of {', '.join(feed.feed for feed in everyone) or 'none'}",
         )
-    keeper = Keeper(spark, control)
-    rows = [row for feed in chosen for row in told_again.prove(spark, control, keeper, feed)]
-    if source is not None:
-        reading = _Reading(spark, control, database.database, source)
-        rows += reading.prove(keeper, _published(control, chosen), what)
+    for_small_data(spark)
+    with Keeper.opened(spark, control) as keeper:
+        rows = [row for feed in chosen for row in told_again.prove(spark, control, keeper, feed)]
+        if source is not None:
+            reading = _Reading(spark, control, database.database, source)
+            rows += reading.prove(keeper, _published(control, chosen), what)
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
@@ -163,7 +174,37 @@ class _Reading:
         return self._proved(keeper, snapshot, todo)
 
     def _proved(self, keeper: Keeper, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
-        return lake.each(_Proving(self.spark, keeper, self.source, snapshot).table, tables)
+        found = _stored(self.spark, snapshot, tables)
+        return lake.each(_Proving(self.spark, keeper, self.source, snapshot, found).table, tables)
+
+
+# By the name in the lake and the tag of a release, or the snapshot that was read.
+_Stored = Mapping[tuple[str, str], Stored]
+
+
+def _stored(spark: SparkSession, snapshot: SnapshotRow, tables: Sequence[_Table]) -> _Stored:
+    """The tables of the snapshot and of the feeds' releases, by few queries."""
+    groups: dict[str, dict[tuple[str, str], DataFrame]] = {}
+    for one in tables:
+        kept = snapshot.tables[one.table]
+        read = lake.read(spark, kept["name"], snapshot=kept["snapshot"])
+        groups.setdefault("", {})[kept["name"], snapshot.id] = read
+        tag = release_tag(one.release.id)
+        for name in (one.names.current, one.names.history):
+            groups.setdefault(one.feed.feed, {})[name, tag] = lake.read(spark, name, at=tag)
+    weight = weights(sorted({name for group in groups.values() for name, _ in group}))
+    found: dict[tuple[str, str], Stored] = {}
+    for made in lake.each(lambda group: _group(group, weight), groups.values()):
+        found |= made
+    return found
+
+
+def _group(
+    frames: Mapping[tuple[str, str], DataFrame], weight: Mapping[str, Weight]
+) -> dict[tuple[str, str], Stored]:
+    by_name = {name: frame for (name, _), frame in frames.items()}
+    made = stored(by_name, weight)
+    return {(name, at): made[name] for name, at in frames}
 
 
 @dataclass(frozen=True)
@@ -172,32 +213,34 @@ class _Proving:
     keeper: Keeper
     source: Verify
     snapshot: SnapshotRow
+    stored: _Stored
 
     def table(self, one: _Table) -> ProofRow:
         log.info("%s: %s: comparing with what was read at %s", one.feed.feed, one.table, self.snapshot.until)
-        asked = self._proof(one)
-        first = proof.tried(asked).collect()[0]
-        counts = dict.fromkeys(COUNTED, 0) | {
-            "rows": first["rows"],
-            proof.EQUAL: first["equal"],
-            "buckets": first["buckets"],
-            "read_again": len(first["differing"]),
-        }
-        row = self._row(one, counts)
-        if first["differing"] or first["apart"]:
-            log.info(
-                "%s: %s: %d of %d parts and %d keys are looked at row by row",
-                one.feed.feed, one.table, len(first["differing"]), first["buckets"], first["apart"],
-            )  # fmt: skip
-            with at_hand() as keep:
-                judged = keep(proof.judged(asked, first["differing"]))
-                for verdict, n in _counted(judged).items():
+        with at_hand() as keep:
+            proof = self._proof(one, keep)
+            sums = proof.summed()
+            counts = dict.fromkeys(COUNTED, 0) | {
+                "rows": sums.rows,
+                judging.EQUAL: sums.equal,
+                "buckets": sums.buckets,
+                "read_again": len(sums.differing),
+            }
+            row = self._row(one, counts)
+            if sums.differing or sums.apart:
+                log.info(
+                    "%s: %s: %d of %d parts and %d keys are looked at row by row",
+                    one.feed.feed, one.table, len(sums.differing), sums.buckets, sums.apart,
+                )  # fmt: skip
+                judged = proof.judged(sums)
+                for verdict, n in judged.counts.items():
                     counts[verdict] += n
-                if any(counts[verdict] for verdict in proof.DRIFTS):
+                if judged.many:
                     row.outcome = DRIFTED if self._is_settled(one) else WAITING
                 if row.outcome == DRIFTED:
-                    wrong = judged.where(F.col("verdict").isin(*proof.DRIFTS))
-                    self._keep(keep(drift.explained(asked, wrong, self._ledger(one))), row)
+                    kernel = drift.Conclude(self.keeper.named(row), proof.fence.since)
+                    wrong = concluded(proof.explained(judged), self._ledger(one), kernel, keep)
+                    self.keeper.keep(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
         self.keeper.save(row)
         return row
 
@@ -224,37 +267,19 @@ class _Proving:
         needed = self.snapshot.until + self.source.settle
         return one.reached is not None and one.reached >= needed
 
-    def _proof(self, one: _Table) -> Proof:
-        kept = self.snapshot.tables[one.table]
-        rows = lake.read(self.spark, kept["name"], snapshot=kept["snapshot"])
-        names, tag = TableNames.of(one.feed.namespace, one.table), release_tag(one.release.id)
-        published = Published(
-            lake.read(self.spark, names.current, at=tag),
-            lake.read(self.spark, names.history, at=tag),
-            one.contract,
-        )
+    def _proof(self, one: _Table, keep: Keep) -> Proof:
+        kept, tag = self.snapshot.tables[one.table], release_tag(one.release.id)
+        parts = {
+            READ: self.stored[kept["name"], self.snapshot.id],
+            CURRENT: self.stored[one.names.current, tag],
+            HISTORY: self.stored[one.names.history, tag],
+        }
         lsns = (None if lsn is None else bytes.fromhex(lsn) for lsn in (
             self.snapshot.since_lsn, self.snapshot.until_lsn))  # fmt: skip
         since = self.snapshot.since - self.source.lag - _SLACK
         fence = Fence(since, self.snapshot.until + _SLACK, *lsns)
-        return Proof.of(rows, Contract.model_validate(kept["contract"]), published, fence)
+        columns = Columns.of(Contract.model_validate(kept["contract"]), one.contract)
+        return Proof(parts, columns, fence, keep)
 
-    def _ledger(self, one: _Table) -> DataFrame:
-        names = TableNames.of(one.feed.namespace, one.table)
-        return lake.read(self.spark, names.changes, at=release_tag(one.release.id))
-
-    def _keep(self, explained: DataFrame, row: ProofRow) -> None:
-        """The rows that are wrong, and the changes that would mend them, in the lake."""
-        self.keeper.drifts(explained, row)
-        self.keeper.repairs(explained.drop("operation").withColumnRenamed("repair", "operation"), row)
-
-
-def _counted(judged: DataFrame) -> dict[str, int]:
-    """Keys by verdict, and `unknown` cells."""
-    # A key that lives on neither side is no row.
-    is_row = (F.col("verdict") != proof.EQUAL) | F.col("is_there")
-    by_verdict = judged.groupBy("verdict").agg(
-        F.count_if(is_row).alias("keys"), F.sum("unknown").alias("unknown")
-    )
-    rows = by_verdict.collect()
-    return {**{row["verdict"]: row["keys"] for row in rows}, "unknown": sum(row["unknown"] for row in rows)}
+    def _ledger(self, one: _Table) -> Stored:
+        return Stored(lake.read(self.spark, one.names.changes, at=release_tag(one.release.id)), 0)

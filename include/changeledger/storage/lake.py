@@ -181,18 +181,9 @@ def put(rows: DataFrame, table: str) -> int | None:
     return refs.snapshot_of(table)
 
 
-def replace_partition(rows: DataFrame, table: str, column: str, value: str | int) -> None:
-    """Write the rows of one partition in place of those that are there: twice is as good as once."""
-    rows.writeTo(table).overwrite(F.col(column) == value)
-
-
-def replace_named(
-    rows: DataFrame, table: str, columns: Columns, column: str, named: Mapping[str, str]
-) -> None:
-    """`replace_partition` of `column` with rows that get the columns `named`, that one among them."""
-    whole = rows.withColumns({name: F.lit(value) for name, value in named.items()})
-    typed = whole.select(*(F.col(name).cast(kind) for name, kind in columns))
-    replace_partition(typed, table, column, named[column])
+def replace_partition(rows: DataFrame, table: str, column: str, *values: str | int) -> None:
+    """Write the rows of these partitions in place of those that are there: twice is as good as once."""
+    rows.writeTo(table).overwrite(F.col(column).isin(*values))
 
 
 def replace(rows: DataFrame, table: str, branch: str) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyiceberg.expressions import BooleanExpression, EqualTo
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
 
 from changeledger.storage import catalog, summaries
+
+# Rows, and bytes in files, which are packed.
+Weight = tuple[int, int]
 
 _RUN = "run_id"
 
 
-def weight(tables: Iterable[str], run: str) -> tuple[int, int]:
-    """How many rows the run's partitions of the tables have, and bytes in their files."""
-    files = [
-        task.file for table in tables for task in catalog.load(table).scan(row_filter=_of(run)).plan_files()
-    ]
+def weight(table: str, run: str | None = None) -> Weight:
+    """How many rows the files of main have, and bytes; or those of a run's partition."""
+    asked = AlwaysTrue() if run is None else _of(run)
+    files = [task.file for task in catalog.load(table).scan(asked).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
 
 

@@ -309,7 +309,7 @@ class ComparisonRow(ControlTable):
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
     # Of equal spans of the time: [agreeing effects, all effects].
     spans: Mapped[list[Any]] = mapped_column(JSON)
-    # reconcile.positions.Positions.as_json; NULL where one of the feeds knows no LSN.
+    # kernels.compare.positions.Positions.as_json; NULL where one of the feeds knows no LSN.
     positions: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     at: Mapped[datetime]
 

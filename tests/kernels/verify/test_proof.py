@@ -9,18 +9,25 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
-from tests.ledgers import PLAIN, Manner, contract_of, ledger, published
 
-from changeledger.change import quoted
-from changeledger.reconcile import proof as proofs
-from changeledger.reconcile.drift import explained
-from changeledger.reconcile.proof import Fence, Proof
+from changeledger.kernels.arrow import row_type
+from changeledger.kernels.compare.columns import Columns
+from changeledger.kernels.reconcile.current import current
+from changeledger.kernels.verify import drift, judging
+from changeledger.kernels.verify.fence import Fence
+from changeledger.kernels.verify.sums import Sums
+from changeledger.kernels.verify.versions import CURRENT, HISTORY, SOURCE
+from changeledger.plans import asked_once
+from changeledger.stages.stored import Stored
+from changeledger.stages.verify_tables import Proof, concluded
 from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
 from sourcelab.values import other_value
+from tests.kernels.reconcile import tables
+from tests.ledger_rows import PLAIN, Manner, contract_of
+from tests.ledger_rows import rows as ledger_rows
 
 # Of no commit: positions alone say what was meanwhile.
 LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
@@ -31,30 +38,36 @@ def fence(log: Log, first: int, last: int) -> Fence:
     return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
 
 
-def proof(
-    spark: SparkSession,
-    log: Log,
-    table: Table,
-    rows: Mapping[Key, Row],
-    within: Fence,
-    manner: Manner = PLAIN,
-) -> Proof:
+def held(table: pa.Table) -> Stored:
+    return Stored(None, len(table), table)  # type: ignore[arg-type]
+
+
+def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner: Manner = PLAIN) -> Proof:
     contract = contract_of(table)
-    schema = ", ".join(f"{quoted(c.name)} {c.spark_type}" for c in contract.columns)
-    snapshot = spark.createDataFrame([tuple(row[n] for n in table.names) for row in rows.values()], schema)
-    return Proof.of(snapshot, contract, published(spark, log, table, manner), within)
+    made = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
+    kinds = row_type(contract.columns)
+    parts = {
+        SOURCE: pa.table(
+            [pa.array([row[f.name] for row in rows.values()], f.type) for f in kinds],
+            schema=pa.schema(list(kinds)),
+        ),
+        CURRENT: current(made.opened, contract).alive,
+        HISTORY: pa.concat_tables([made.closed, made.opened]),
+    }
+    columns = Columns.of(contract, contract)
+    return Proof({part: held(rows) for part, rows in parts.items()}, columns, within, asked_once)
 
 
-def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], dict[str, int]]:
+def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
     """Verdicts of single rows; `(verdict, columns)` of the drifts; the first pass."""
-    first = proofs.tried(one).collect()[0].asDict()
-    rows = proofs.judged(one, first["differing"]).collect()
+    first = one.summed()
+    found = one.judged(first)
     drifts = sorted(
         (row["verdict"], tuple(one.columns.names[n] for n in row["numbers"] or ()))
-        for row in rows
-        if row["verdict"] in proofs.DRIFTS
+        for row in found.wrong.collected().to_pylist()
     )
-    return Counter(row["verdict"] for row in rows), drifts, first
+    verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)
+    return Counter({v: found.counts[v] for v in verdicts if found.counts[v]}), drifts, first
 
 
 def state(log: Log, table: Table, last: int) -> dict[Key, Row]:
@@ -62,14 +75,14 @@ def state(log: Log, table: Table, last: int) -> dict[Key, Row]:
 
 
 @pytest.mark.parametrize("table", [CUSTOMERS, ORDERS, PARTS], ids=lambda t: t.name)
-def test_a_source_at_rest_is_proved_by_hashes_alone(spark: SparkSession, table: Table) -> None:
+def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
     log = simulate(21, 40)
     rows = log.final_rows(table)
-    found, drifts, first = judged(proof(spark, log, table, rows, fence(log, 40, 40)))
+    found, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
     assert (found, drifts) == (Counter(), [])
-    assert (first["rows"], first["equal"], first["apart"]) == (len(rows), len(rows), 0)
-    assert first["differing"] == []
-    assert 0 < first["buckets"] <= len(rows)
+    assert (first.rows, first.equal, first.apart) == (len(rows), len(rows), 0)
+    assert first.differing == []
+    assert 0 < first.buckets <= len(rows)
 
 
 def spoilt(
@@ -101,19 +114,17 @@ _ALL = ["changed", "lost", "new", "changed"]
 @pytest.mark.parametrize(
     ("seed", "kinds"), [(1, ["changed"]), (2, ["lost"]), (3, ["new"]), (1, _ALL), (2, _ALL), (3, _ALL)]
 )
-def test_what_was_changed_behind_the_log_is_found_and_nothing_else(
-    spark: SparkSession, seed: int, kinds: list[str]
-) -> None:
+def test_what_was_changed_behind_the_log_is_found_and_nothing_else(seed: int, kinds: list[str]) -> None:
     log, rng = simulate(seed, 40), Random(seed)
     for table in (CUSTOMERS, ORDERS):
         rows, expected = spoilt(rng, table, log.final_rows(table), kinds)
-        _, drifts, first = judged(proof(spark, log, table, rows, fence(log, 40, 40)))
+        _, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
         assert drifts == expected
-        assert len(first["differing"]) <= len(kinds)
+        assert len(first.differing) <= len(kinds)
 
 
 @pytest.mark.parametrize("seed", [4, 5, 6])
-def test_changes_in_flight_are_no_drift(spark: SparkSession, seed: int) -> None:
+def test_changes_in_flight_are_no_drift(seed: int) -> None:
     """Every key is read at a moment of its own between the two ends; the feed is further than that."""
     log, rng = simulate(seed, 60), Random(seed)
     first, last = 20, 45
@@ -122,13 +133,13 @@ def test_changes_in_flight_are_no_drift(spark: SparkSession, seed: int) -> None:
         keys = {key for one in states for key in one}
         read = {key: rng.choice(states).get(key) for key in sorted(keys)}
         rows = {key: row for key, row in read.items() if row is not None}
-        found, drifts, _ = judged(proof(spark, log, table, rows, fence(log, first, last)))
+        found, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
         assert drifts == []
         assert found["in_flight"] > 0
 
 
 @pytest.mark.parametrize("seed", [7, 8])
-def test_drift_beside_changes_in_flight(spark: SparkSession, seed: int) -> None:
+def test_drift_beside_changes_in_flight(seed: int) -> None:
     """A key is wrong where it was in no state of its own meanwhile, also if it was before or after."""
     log, rng = simulate(seed, 60), Random(seed)
     first, last = 25, 35
@@ -145,41 +156,41 @@ def test_drift_beside_changes_in_flight(spark: SparkSession, seed: int) -> None:
             if row not in meanwhile:
                 kind = "surplus" if row is None else "differs"
                 expected["missing" if not any(meanwhile) else kind] += 1
-        _, drifts, _ = judged(proof(spark, log, table, rows, fence(log, first, last)))
+        _, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
         assert Counter(verdict for verdict, _ in drifts) == expected
         assert len(expected) > 1
 
 
-def test_by_the_clock_where_the_source_tells_no_position(spark: SparkSession) -> None:
+def test_by_the_clock_where_the_source_tells_no_position() -> None:
     log = simulate(9, 60)
     manner = PLAIN._replace(knows_lsn=False)
     since, until = log.transactions[20].commit_time, log.transactions[45].commit_time
     behind = max(at for at, t in enumerate(log.transactions) if t.commit_time <= since)
     for at in (behind, 45):
         rows = state(log, CUSTOMERS, at)
-        found, drifts, _ = judged(proof(spark, log, CUSTOMERS, rows, Fence(since, until), manner))
+        found, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
         assert drifts == []
         assert found["in_flight"] > 0
     # What was before is no state of a key that was changed since then.
-    _, drifts, _ = judged(proof(spark, log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
+    _, drifts, _ = judged(proof(log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
     assert drifts
 
 
-def test_cells_that_no_tool_has_told_are_unknown_and_no_drift(spark: SparkSession) -> None:
+def test_cells_that_no_tool_has_told_are_unknown_and_no_drift() -> None:
     log = simulate(10, 40)
     manner = PLAIN._replace(untold=frozenset({"notes"}))
     rows = log.final_rows(CUSTOMERS)
-    one = proof(spark, log, CUSTOMERS, rows, fence(log, 40, 40), manner)
+    one = proof(log, CUSTOMERS, rows, fence(log, 40, 40), manner)
     found, drifts, first = judged(one)
-    assert (found, drifts, first["apart"]) == (Counter(equal=len(rows)), [], len(rows))
-    assert sum(row["unknown"] for row in proofs.judged(one, []).collect()) == len(rows)
+    assert (found, drifts, first.apart) == (Counter(equal=len(rows)), [], len(rows))
+    assert one.judged(first).counts["unknown"] == len(rows)
     key = min(rows)
     changed = {**rows, key: rows[key] | {"credit": rows[key]["credit"] + 1}}
-    _, drifts, _ = judged(proof(spark, log, CUSTOMERS, changed, fence(log, 40, 40), manner))
+    _, drifts, _ = judged(proof(log, CUSTOMERS, changed, fence(log, 40, 40), manner))
     assert drifts == [("differs", ("credit",))]
 
 
-def test_another_text_of_the_same_value_is_no_drift(spark: SparkSession) -> None:
+def test_another_text_of_the_same_value_is_no_drift() -> None:
     """The case of a GUID, padding of a char, the offset of a moment."""
     log = simulate(11, 30)
 
@@ -199,19 +210,19 @@ def test_another_text_of_the_same_value_is_no_drift(spark: SparkSession) -> None
 
     for table in (ORDERS, PARTS):
         rows = {key: other_text(table, row) for key, row in log.final_rows(table).items()}
-        found, drifts, first = judged(proof(spark, log, table, rows, fence(log, 30, 30)))
-        assert (found, drifts, first["differing"]) == (Counter(), [], [])
+        found, drifts, first = judged(proof(log, table, rows, fence(log, 30, 30)))
+        assert (found, drifts, first.differing) == (Counter(), [], [])
 
 
-def test_no_row_is_a_table_too(spark: SparkSession) -> None:
+def test_no_row_is_a_table_too() -> None:
     log = simulate(12, 10)
-    _, drifts, first = judged(proof(spark, log, CUSTOMERS, {}, fence(log, 10, 10)))
+    _, drifts, first = judged(proof(log, CUSTOMERS, {}, fence(log, 10, 10)))
     assert len(drifts) == len(log.final_rows(CUSTOMERS)) > 0
     assert {verdict for verdict, _ in drifts} == {"surplus"}
-    assert first["rows"] == 0
+    assert first.rows == 0
 
 
-def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it(spark: SparkSession) -> None:
+def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() -> None:
     log = simulate(13, 30)
     rows = log.final_rows(CUSTOMERS)
     changed, lost, model = sorted(rows)[:3]
@@ -220,10 +231,14 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it(spar
         changed: rows[changed] | {"credit": rows[changed]["credit"] + 1},
         (12_345,): fresh,
     }
-    one = proof(spark, log, CUSTOMERS, there, fence(log, 30, 30))
-    differing = proofs.tried(one).collect()[0]["differing"]
-    drifts = proofs.judged(one, differing).where(F.col("verdict").isin(*proofs.DRIFTS))
-    told = {row["verdict"]: row for row in explained(one, drifts, ledger(spark, log, CUSTOMERS)).collect()}
+    one = proof(log, CUSTOMERS, there, fence(log, 30, 30))
+    ledger = held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
+    named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
+    kernel = drift.Conclude(named, one.fence.since)
+    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, asked_once)
+    told = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
+    repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
+    mending = {verdict: repairs[row["key"]] for verdict, row in told.items()}
     assert {verdict: row["key"] for verdict, row in told.items()} == {
         "differs": f'{{"id":{changed[0]}}}', "surplus": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',
     }  # fmt: skip
@@ -244,12 +259,12 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it(spar
         assert bytes(told[verdict]["commit_lsn"]) == transaction.commit_lsn
         assert told[verdict]["record"]["offset"] == number
     assert told["missing"]["change_id"] is None
-    assert {v: row["repair"] for v, row in told.items()} == {
+    assert {v: row["operation"] for v, row in mending.items()} == {
         "differs": "update", "surplus": "delete", "missing": "insert",
     }  # fmt: skip
-    assert {v: (row["before"] is None, row["after"] is None) for v, row in told.items()} == {
+    assert {v: (row["before"] is None, row["after"] is None) for v, row in mending.items()} == {
         "differs": (False, False), "surplus": (False, True), "missing": (True, False),
     }  # fmt: skip
-    after = told["missing"]["after"]
+    after = dict(mending["missing"]["after"])
     assert (after["id"], after["name"], after["notes"]) == ("12345", fresh["name"], None)
     assert set(after) == set(CUSTOMERS.names)

@@ -1,0 +1,97 @@
+"""Cells as hashes: of n rows a matrix of one 64-bit number a column, and which of them are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from changeledger.kernels import fingerprints
+from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, valid
+from changeledger.kernels.equality import Made
+
+HASHES = pa.list_(pa.int64())
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """n images. `numbers`: n x columns, 0 where a cell is not `known`; without an image none is."""
+
+    present: Bools
+    numbers: Numbers
+    known: Bools
+
+    def __len__(self) -> int:
+        return len(self.present)
+
+    def take(self, rows: Rows) -> Cells:
+        """The images of these rows; none for a row below 0."""
+        there = rows >= 0
+        if not len(self):
+            width = self.numbers.shape[1]
+            return Cells(
+                there, np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.bool_)
+            )
+        return Cells(self.present[rows] & there, self.numbers[rows], self.known[rows] & there[:, None])
+
+    def only(self, rows: Bools) -> Cells:
+        """The same images, of these rows alone."""
+        return Cells(self.present & rows, self.numbers, self.known & rows[:, None])
+
+    def array(self) -> pa.ListArray:
+        """array<bigint>, NULL without an image; NULL in it for what is not known."""
+        width = self.numbers.shape[1]
+        offsets = np.concatenate(([0], np.cumsum(np.where(self.present, width, 0)))).astype(np.int32)
+        numbers, known = self.numbers[self.present].ravel(), self.known[self.present].ravel()
+        validity = None if known.all() else pa.array(known).buffers()[1]
+        values = pa.Array.from_buffers(pa.int64(), len(numbers), [validity, pa.py_buffer(numbers)])
+        return pa.Array.from_buffers(
+            HASHES, len(self), [bitmap(self.present), pa.py_buffer(offsets)], children=[values]
+        )
+
+    @classmethod
+    def of(cls, lists: pa.ListArray, width: int) -> Cells:
+        """The other way round."""
+        present, rows = valid(lists), len(lists)
+        numbers, known = np.zeros((rows, width), np.int64), np.zeros((rows, width), np.bool_)
+        values = lists.drop_null().flatten()
+        shape = (int(present.sum()), width)
+        numbers[present] = values.fill_null(0).to_numpy().reshape(shape)
+        known[present] = valid(values).reshape(shape)
+        return cls(present, numbers, known)
+
+
+def of_cells(
+    cells: Sequence[pa.Array], present: Bools, states: Bytes | None, made: Sequence[Made | None]
+) -> Cells:
+    """`states`: n x columns, not 0 where a cell is a gap. `made`: the form in which each is compared."""
+    rows = len(present)
+    numbers = np.zeros((rows, len(cells)), np.int64)
+    known = np.ones((rows, len(cells)), np.bool_) if states is None else states == 0
+    known &= present[:, None]
+    for at, (cell, form) in enumerate(zip(cells, made, strict=True)):
+        numbers[:, at] = hashed([cell if form is None else form(cell)], rows)
+    return Cells(present, np.where(known, numbers, 0), known)
+
+
+def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:
+    """A number for each row: equal where all of the columns are, and hardly anywhere else."""
+    found = np.full((1, rows), seed, np.uint64)
+    for number, column in enumerate(columns):
+        # A NULL leaves a hash as it was: the number says of which column the others are.
+        found = fingerprints.of_column(fingerprints.of_ints(found, np.full(rows, number)), column)
+    numbers: Numbers = found[0].view(np.int64)
+    return numbers
+
+
+def folded(parts: Sequence[Numbers], rows: int) -> Numbers:
+    """One number for each row of several: equal where all are, and hardly anywhere else."""
+    found = np.full((1, rows), 42, np.uint64)
+    for part in parts:
+        found = fingerprints.of_longs(found, part)
+    numbers: Numbers = found[0].view(np.int64)
+    return numbers

@@ -1,0 +1,68 @@
+"""The part of the log that two feeds have in common."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.arrow import Bools, flags_of
+
+# Tools round commit times, to a second at most, and take some of them from clocks of their own.
+SLACK: Final = timedelta(seconds=5)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+Micros = npt.NDArray[np.int64]
+
+
+def micros(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(number: int | None) -> datetime | None:
+    return None if number is None else _EPOCH + timedelta(microseconds=number)
+
+
+def micros_of(times: pa.Array) -> pa.Int64Array:
+    """Of a column of instants."""
+    return times.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64())
+
+
+class Reach(NamedTuple):
+    """The part `[since, until)` of a log, by commit LSN, by commit time, or all of it."""
+
+    since: bytes | None = None
+    until: bytes | None = None
+    since_time: datetime | None = None
+    until_time: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        pairs = ((self.since, self.until), (self.since_time, self.until_time))
+        return any(a is not None and b is not None and a >= b for a, b in pairs)  # type: ignore[operator]
+
+    def holds(self, places: pa.BinaryArray, times: pa.TimestampArray) -> Bools:
+        """Of changes. By time, a little more at both ends: of that nothing can be missing, or extra."""
+        if self.since is not None and self.until is not None:
+            return flags_of(pc.and_(pc.greater_equal(places, self.since), pc.less(places, self.until)))
+        if self.since_time is not None and self.until_time is not None:
+            return within(self.since_time - SLACK, self.until_time + SLACK, times)
+        return np.ones(len(places), np.bool_)
+
+    def is_in_both(self, times: pa.TimestampArray) -> Bools:
+        """Must both feeds have a change of that commit time?"""
+        if self.since_time is None or self.until_time is None:
+            return np.ones(len(times), np.bool_)
+        return within(self.since_time + SLACK, self.until_time - SLACK, times)
+
+
+def within(since: datetime, until: datetime, times: pa.TimestampArray) -> Bools:
+    """Is a commit time in `[since, until)`?"""
+    found = micros_of(times)
+    inside = pc.and_(pc.greater_equal(found, micros(since)), pc.less(found, micros(until)))
+    return flags_of(inside)

@@ -1,0 +1,32 @@
+"""What a comparison says of an effect. These words are stored, and stand in the database's YAML."""
+
+from __future__ import annotations
+
+from typing import Final
+
+EQUAL: Final = "equal"
+# The reference alone has it, or the other feed alone.
+MISSING: Final = "missing"
+EXTRA: Final = "extra"
+DIFFERS: Final = "differs"
+# Both have it, but not at the same place.
+ORDER: Final = "order"
+# The same value in another text.
+REPRESENTATION: Final = "representation"
+# A difference that the tools' own rules explain, of one of the classes below.
+LEGITIMATE: Final = "legitimate"
+VERDICTS: Final = (EQUAL, MISSING, EXTRA, DIFFERS, ORDER, REPRESENTATION, LEGITIMATE)
+FAULTS: Final = (MISSING, EXTRA, DIFFERS, ORDER)
+AGREEING: Final = (EQUAL, LEGITIMATE, REPRESENTATION)
+
+# One feed did not send a cell or an image that the other has.
+NOT_SENT: Final = "not_sent"
+NO_OP_UPDATE: Final = "no_op_update"
+# One update in one feed, delete and insert in the other.
+TOLD_APART: Final = "update_told_as_delete_and_insert"
+# Both feeds have it, and their positions cannot be compared.
+ORDER_UNKNOWN: Final = "order_unknown"
+CLASSES: Final = (NOT_SENT, NO_OP_UPDATE, TOLD_APART, ORDER_UNKNOWN)
+
+# Stands for a column in a difference of operations.
+OPERATION: Final = "(operation)"

@@ -1,0 +1,54 @@
+"""A ledger whose topic sends rows again, behind changes of their keys."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from changeledger import change
+from changeledger.contract import Column, Contract
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, nullable=False, key_position=1),
+        Column(name="a", type="int", ordinal=2),
+        Column(name="b", type="nvarchar(9)", ordinal=3),
+    ),
+)
+AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
+
+# (key, operation, a, b); a b of `?` is not known.
+TOLD: tuple[tuple[int, str, int | None, str | None], ...] = (
+    (1, "insert", 1, "x"),
+    (2, "insert", 1, "x"),
+    (3, "insert", 1, "x"),
+    (3, "delete", 1, "x"),
+    (5, "insert", 1, "?"),
+    (6, "insert", 1, None),
+    (6, "update", 1, "y"),
+    (7, "insert", 7, "never told again"),
+    (1, "snapshot", 1, "x"),
+    (2, "snapshot", 2, None),
+    (3, "snapshot", 3, "x"),
+    (4, "snapshot", 4, "new"),
+    (5, "snapshot", 1, "late"),
+    (6, "snapshot", 1, "y"),
+)
+
+
+def rows(run: str = "run") -> list[dict[str, Any]]:
+    """Of the ledger."""
+    found = []
+    for at, (key, operation, a, b) in enumerate(TOLD):
+        side = "before" if operation == "delete" else "after"
+        unknown = b == "?"
+        row: dict[str, Any] = {
+            "change_id": f"c{at}", "operation": operation, "key": (key,),
+            side: (key, a, None if unknown else b),
+            f"{side}_gaps": {"b": change.UNAVAILABLE} if unknown else None,
+            "sort_key": at.to_bytes(4), "commit_lsn": at.to_bytes(10),
+            "committed_at": AT + timedelta(seconds=at), "record": ("topic", 0, at, None), "run_id": run,
+        }  # fmt: skip
+        found.append(row)
+    return found
