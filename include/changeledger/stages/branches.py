@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
-
 from changeledger import change
 from changeledger.change import literal
 from changeledger.contract import Contract
@@ -18,26 +16,26 @@ from changeledger.stages.run import Run, log
 from changeledger.storage import lake, refs
 
 
-def begin(this: Run, table: str, contract: Contract, published: int | None) -> DataFrame:
+def begin(this: Run, table: str, contract: Contract, published: int | None) -> int | None:
     """A fresh branch of the ledger, the history or the current rows of the contract's table.
 
     `published`: the snapshot that main is at; None where nothing is published.
 
-    Returns the rows that are published, as the branch has them: whatever is written on it then, they stay.
+    Returns the snapshot of the rows that are published, as the branch has them.
     """
     lake.fresh_branch(this.spark, table, this.branch)
     if published is None:
-        return lake.read(this.spark, table)
+        return None
     added = refs.added_since(table, published)
     names = [name for name in contract.names if any(path[-1] == name for path in added)]
     if not names:
-        return lake.read(this.spark, table)
+        return published
     is_ledger = table == this.names[contract.table].changes
     gaps = {f"{side}_gaps": side for side in ("before", "after")} if is_ledger else {"_gaps": None}
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
     lake.update(this.spark, table, this.branch, cells)
     log.info("%s: nobody has told %s of the rows that are published", table, ", ".join(names))
-    return lake.read(this.spark, table, snapshot=refs.snapshot_of(table, this.branch))
+    return refs.snapshot_of(table, this.branch)
 
 
 def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:

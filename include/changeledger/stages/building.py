@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger import change
 from changeledger.contract import Contract, TableNames
@@ -22,29 +21,27 @@ from changeledger.stages.breaks import Breaks
 from changeledger.stages.carried import Carrier
 from changeledger.stages.keys import Keys
 from changeledger.stages.run import Run, log
-from changeledger.storage import lake, writes
-from changeledger.storage.spread import as_table
+from changeledger.storage import lake, refs, scans, writes
 
 
 @dataclass(frozen=True)
 class Building:
-    """`published`: the history that is published; None where none is."""
+    """`published`: the snapshot of the history that is published; None where none is."""
 
     this: Run
     contract: Contract
-    published: DataFrame | None
+    published: int | None
     keep: Keep
 
     def build(self, changes: int) -> Breaks:
         """`changes`: how many the run has. Returns what breaks the image chain."""
         this, contract = self.this, self.contract
-        new = this.new_changes(contract.table)
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("run_id"), this.id))
         keys = Keys(this, contract, self.published, came)
         # A truncate ends whatever was there.
         carrier = Carrier.for_rows(changes + keys.ended(), self.keep)
-        rows = carrier.carried(new.select(*ledger_schema(contract).names), ledger_schema(contract))
+        rows = self._new(carrier)
         exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened(rows, carrier)
         parts = {
@@ -62,9 +59,22 @@ class Building:
 
     def _truncates(self) -> pa.Table:
         """All times that the table was emptied: a change may come after the truncate that ended its row."""
+        is_truncate = scans.is_equal("operation", change.TRUNCATE)
+        # They alone have no key: files without any are passed over.
+        without_key = [scans.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
+        return self._of_branch(reduce(And, without_key, is_truncate))
+
+    def _new(self, carrier: Carrier) -> Rows:
+        """The run's own changes."""
+        if carrier.size is None:
+            return Here(self._of_branch(scans.is_equal("run_id", self.this.id)))
         schema = ledger_schema(self.contract)
-        ledger = lake.read(self.this.spark, self._names.changes, self.this.branch)
-        return as_table(ledger.where(F.col("operation") == change.TRUNCATE).select(*schema.names), schema)
+        return carrier.carried(self.this.new_changes(self.contract.table).select(*schema.names), schema)
+
+    def _of_branch(self, where: BooleanExpression) -> pa.Table:
+        """Rows of the ledger as the run has built it."""
+        at = refs.snapshot_of(self._names.changes, self.this.branch)
+        return scans.read(self._names.changes, where, ledger_schema(self.contract), at)
 
     @property
     def _names(self) -> TableNames:

@@ -9,19 +9,20 @@ from operator import or_
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.expressions import And
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger import change
 from changeledger.change import quoted
 from changeledger.contract import Contract
-from changeledger.kernels.arrow import history_schema, ledger_schema
+from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type
 from changeledger.kernels.reconcile import buckets
 from changeledger.kernels.reconcile.effects import LEAVES
 from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.carried import Carrier
 from changeledger.stages.run import Run
-from changeledger.storage import lake
+from changeledger.storage import lake, scans
 from changeledger.storage.spread import Spread, as_frame
 
 _TOUCHED = "touched"
@@ -29,11 +30,11 @@ _TOUCHED = "touched"
 
 @dataclass(frozen=True)
 class Keys:
-    """`published`: the table's history, None where it has none; `came`: truncates among the run's changes."""
+    """`published`: the snapshot of the history, None where there is none; `came`: the run's truncates."""
 
     this: Run
     contract: Contract
-    published: DataFrame | None
+    published: int | None
     came: pa.Table
 
     @property
@@ -59,7 +60,24 @@ class Keys:
         """How many published intervals the run's truncates end."""
         if self._spans is None or self.published is None:
             return 0
-        return self.published.where(self._spans).count()
+        return self._history.where(self._spans).count()
+
+    @property
+    def _history(self) -> DataFrame:
+        """What is published."""
+        name = self.this.names[self.contract.table].history
+        return lake.read(self.this.spark, name, snapshot=self.published)
+
+    def _here(self, new: Rows) -> dict[str, pa.Array] | None:
+        """The parts of the changes' keys, where these are so few that they can be asked for."""
+        if self._spans is not None or not isinstance(new, Here) or not scans.can_ask(self._parts):
+            return None
+        both = pa.concat_arrays([column(new.table, side).drop_null() for side in ("key", "previous_key")])
+        return dict(zip(self._parts.names, both.flatten(), strict=True))
+
+    @property
+    def _parts(self) -> pa.Schema:
+        return pa.schema(list(row_type(self.contract.key)))
 
     @cached_property
     def _spans(self) -> Column | None:
@@ -76,7 +94,12 @@ class Keys:
         schema = history_schema(self.contract)
         if self.published is None:
             return Here(schema.empty_table())
-        rows = self.published.where(F.col("_valid_to").isNull())
+        here = self._here(new)
+        if here is not None:
+            where = And(scans.is_null("_valid_to"), scans.among(here))
+            name = self.this.names[self.contract.table].history
+            return Here(scans.read(name, where, schema, self.published))
+        rows = self._history.where(F.col("_valid_to").isNull())
         touched = self._touched(new)
         is_one = F.expr(self.of_rows) == touched[_TOUCHED]
         found = rows.join(touched, is_one, "left_semi")
@@ -119,6 +142,12 @@ class Keys:
         first = self._ends(new, "sort_key")[0]
         if self.published is None or first is None:
             return Here(schema.empty_table())
+        here = self._here(new)
+        if here is not None:
+            of_keys = scans.among({f"key.{name}": cells for name, cells in here.items()})
+            is_shown = scans.is_equal("operation", change.SNAPSHOT), scans.is_behind("sort_key", first)
+            name = self.this.names[self.contract.table].changes
+            return Here(scans.read(name, And(of_keys, *is_shown), schema))
         behind = (F.col("operation") == change.SNAPSHOT) & (F.col("sort_key") > F.lit(first))
         touched = self._touched(new)
         if self._spans is not None:
@@ -141,7 +170,7 @@ class Keys:
         """Keys to be built again: of published halves of key updates that the run has joined, and those that
         a truncate ends in an interval that is not their last."""
         schema = buckets.keys_schema(self.contract)
-        found = [] if self.published is None else [*self._joined(new), *self._ended_before(self.published)]
+        found = [] if self.published is None else [*self._joined(new), *self._ended_before(self._history)]
         return carrier.carried(lake.union(found).distinct(), schema) if found else Here(schema.empty_table())
 
     def _joined(self, new: Rows) -> list[DataFrame]:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.expressions import BooleanExpression, Or
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.contract import Contract
-from changeledger.kernels.arrow import ledger_schema
-from changeledger.kernels.reconcile import settle
+from changeledger.kernels.arrow import column, ledger_schema
 from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.run import Run
-from changeledger.storage import lake
-from changeledger.storage.spread import Spread, as_frame, as_table
-
-# What the key of a bucket is computed from.
-_PLACE = ("change_id", "commit_lsn", "change_lsn", "record")
+from changeledger.storage import lake, scans
+from changeledger.storage.spread import Spread
 
 
 def nothing(contract: Contract) -> Rows:
@@ -24,20 +22,30 @@ def nothing(contract: Contract) -> Rows:
 
 def published(this: Run, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None where there are none."""
+    schema = ledger_schema(contract)
+    if isinstance(changes, Here):
+        return _here(this, contract, changes.table)
     near = between(changes)
     if near is None:
         return None
-    schema = ledger_schema(contract)
     rows = lake.read(this.spark, this.names[contract.table].changes).where(near)
     rows = rows.select(*schema.names)
     if rows.isEmpty():
         return None
-    if isinstance(changes, Spread):
-        return Spread.of(rows, changes.keep, changes.size, schema)
-    at = as_frame(this.spark, Here(changes.collected().select(_PLACE)))
-    keys = at.select(F.expr(settle.KEY).alias("at")).distinct()
-    found = rows.join(F.broadcast(keys), F.expr(settle.KEY) == keys["at"], "left_semi")
-    return Here(as_table(found, schema))
+    assert isinstance(changes, Spread), "rows are here or spread"
+    return Spread.of(rows, changes.keep, changes.size, schema)
+
+
+def _here(this: Run, contract: Contract, changes: pa.Table) -> Rows | None:
+    """Of the same commits; others of them are no harm."""
+    if not len(changes):
+        return None
+    lsns = column(changes, "commit_lsn")
+    where: BooleanExpression = scans.among({"commit_lsn": lsns})
+    if lsns.null_count:
+        where = Or(where, scans.is_null("commit_lsn"))
+    found = scans.read(this.names[contract.table].changes, where, ledger_schema(contract))
+    return Here(found) if len(found) else None
 
 
 def between(changes: Rows) -> Column | None:

@@ -43,4 +43,4 @@ def _table(
     branches.begin(this, names.current, contract, published.get(names.current))
     if not changes:
         return None
-    return Building(this, contract, history if names.history in published else None, keep).build(changes)
+    return Building(this, contract, history, keep).build(changes)

@@ -6,6 +6,7 @@ what the commit was built on, so neither writes over the other.
 
 from __future__ import annotations
 
+import warnings
 from functools import cache
 
 from pyiceberg.catalog.sql import SqlCatalog
@@ -19,6 +20,9 @@ from changeledger.errors import ConfigError
 
 # As Spark's configuration calls it; the catalog's database keeps it with every table.
 NAME = "lake"
+# It writes in place of rows that may not be there, and writes their small files again.
+for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
+    warnings.filterwarnings("ignore", _said, UserWarning)
 _BUSY_SECONDS = 30
 # Of a JDBC URL, what libpq takes by the same name and in the same meaning.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyiceberg.expressions import BooleanExpression, EqualTo
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.errors import ReleaseStuck
 from changeledger.kernels.arrow import table_schema
 from changeledger.storage import catalog, lake, refs
 from changeledger.storage.control import LEASE_SECONDS, ControlStore, ReleaseRow
+from changeledger.storage.scans import is_equal
 from changeledger.window import branch_of
 
 # The pointer of a feed: one row for each release, the newest last.
@@ -100,18 +100,14 @@ def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -
     pointer = next(iter(release.tables)).rsplit(".", 1)[0] + ".releases"
     if not catalog.exists(pointer):
         lake.create(spark, pointer, RELEASE_COLUMNS)
-    if catalog.load(pointer).scan(_is(release), ("release",)).count():
+    if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
         return
     window = control.window_row(release.feed, release.window_id)
     assert window is not None, "a release is of a window"
     row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
     cells = [[cell] for cell in row]
     # Two tries at once write it twice, and the second one's row takes the place of the first one's.
-    catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), _is(release))
-
-
-def _is(release: ReleaseRow) -> BooleanExpression:
-    return EqualTo("release", release.id)  # type: ignore[call-arg, arg-type]
+    catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), is_equal("release", release.id))
 
 
 def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:

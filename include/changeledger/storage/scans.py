@@ -5,7 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import (
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThanOrEqual,
+    LiteralPredicate,
+)
 
 from changeledger.storage import catalog, summaries
 
@@ -20,6 +33,51 @@ def weight(table: str, run: str | None = None) -> Weight:
     asked = AlwaysTrue() if run is None else _of(run)
     files = [task.file for task in catalog.load(table).scan(asked).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
+
+
+def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
+    """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
+    names = schema.names
+    rows = catalog.load(table).scan(where, tuple(names), snapshot_id=snapshot).to_arrow()
+    return rows.select(names).cast(schema)
+
+
+def among(cells: Mapping[str, pa.Array]) -> BooleanExpression:
+    """Is the value of each column one of these? Files without any are passed over, however many there are.
+
+    A column may be a member of a struct: `key.id`. See `can_ask`.
+    """
+    found: BooleanExpression = AlwaysTrue()
+    for name, values in cells.items():
+        there = pc.unique(values).drop_null()
+        found = And(found, In(name, there.to_pylist()))  # type: ignore[call-arg, arg-type]
+        if len(there) and not pa.types.is_boolean(there.type):
+            ends = pc.min_max(there).as_py()
+            found = And(found, _bound(GreaterThanOrEqual, name, ends["min"]))
+            found = And(found, _bound(LessThanOrEqual, name, ends["max"]))
+    return found
+
+
+def can_ask(schema: pa.Schema) -> bool:
+    """May `among` be asked for such columns? NaN is among nothing, and a dot leads into a struct."""
+    return not any(pa.types.is_floating(field.type) or "." in field.name for field in schema)
+
+
+def is_equal(name: str, value: object) -> BooleanExpression:
+    return _bound(EqualTo, name, value)
+
+
+def is_behind(name: str, value: object) -> BooleanExpression:
+    return _bound(GreaterThan, name, value)
+
+
+def is_null(name: str) -> BooleanExpression:
+    return IsNull(name)  # type: ignore[call-arg, arg-type]
+
+
+def _bound(kind: type[LiteralPredicate], name: str, value: object) -> BooleanExpression:
+    # mypy takes the predicates for models, whose fields alone it sees.
+    return kind(name, value)
 
 
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
@@ -44,5 +102,4 @@ def count(table: str, snapshot: int) -> int:
 
 
 def _of(run: str) -> BooleanExpression:
-    # mypy takes it for a model, whose fields alone it sees.
-    return EqualTo(_RUN, run)  # type: ignore[call-arg, arg-type]
+    return is_equal(_RUN, run)
