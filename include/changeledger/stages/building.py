@@ -83,7 +83,7 @@ class Building:
     def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
         """What the run has found takes the place of the open intervals that it goes on from."""
         if not keys.are_none(opened):
-            self._delete(made[buckets.OPENED], self._names.history, "`_valid_to` IS NULL")
+            self._delete(made[buckets.OPENED], self._names.history, "_valid_to")
             self._delete(made[buckets.OPENED], self._names.current)
         self._append(made)
 
@@ -116,9 +116,9 @@ class Building:
         self._append(made)
         return made[buckets.BREAKS]
 
-    def _delete(self, keys: Rows, table: str, condition: str = "TRUE") -> None:
+    def _delete(self, keys: Rows, table: str, open_by: str | None = None) -> None:
         columns = [(c.name, c.spark_type) for c in self.contract.key]
-        writes.delete_keys(self.this.spark, keys, (table, self.this.branch), columns, condition)
+        writes.delete_keys(self.this.spark, keys, (table, self.this.branch), columns, open_by)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:

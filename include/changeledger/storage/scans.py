@@ -18,6 +18,7 @@ from pyiceberg.expressions import (
     IsNull,
     LessThanOrEqual,
     LiteralPredicate,
+    Or,
 )
 
 from changeledger.storage import catalog, summaries
@@ -56,6 +57,16 @@ def among(cells: Mapping[str, pa.Array]) -> BooleanExpression:
             found = And(found, _bound(GreaterThanOrEqual, name, ends["min"]))
             found = And(found, _bound(LessThanOrEqual, name, ends["max"]))
     return found
+
+
+def are(rows: pa.Table) -> BooleanExpression:
+    """Are the columns' values those of one of the rows?"""
+    found = among({name: rows.column(name).combine_chunks() for name in rows.column_names})
+    if rows.num_columns == 1:
+        return found
+    each = [[is_equal(name, value) for name, value in row.items()] for row in rows.to_pylist()]
+    whole = [And(*row) for row in each]
+    return And(found, Or(*whole) if len(whole) > 1 else whole[0])
 
 
 def can_ask(schema: pa.Schema) -> bool:
