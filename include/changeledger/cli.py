@@ -249,9 +249,9 @@ def _show_progress() -> None:
 
 def _answer(arguments: argparse.Namespace, answer: DataFrame) -> None:
     if arguments.json:
-        terminal.print_json(answer)
+        terminal.print_json(row.asDict(recursive=True) for row in answer.toLocalIterator())
     else:
-        terminal.print_table(answer)
+        terminal.print_table(answer.columns, answer.limit(terminal.MOST_ROWS + 1).collect())
 
 
 def _chosen(arguments: argparse.Namespace) -> tuple[Feed, Chosen]:
@@ -277,9 +277,9 @@ def _status(arguments: argparse.Namespace) -> None:
 
     named = [named_feed(Settings().feeds, name) for name in arguments.feed]
     readable, broken = ({}, False) if named else _readable()
-    with _lake("status") as spark:
-        control = ControlStore(Settings().control_url)
-        found = [status.gather(spark, control, feed) for feed in named or readable.values()]
+    _require_lake(Settings())
+    control = ControlStore(Settings().control_url)
+    found = [status.gather(control, feed) for feed in named or readable.values()]
     if arguments.json:
         for one in found:
             print(json_line(asdict(one)))  # noqa: T201
@@ -327,23 +327,26 @@ def _quarantine_list(arguments: argparse.Namespace) -> None:
     from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
-    with _lake("quarantine") as spark:
-        _answer(arguments, quarantine.summary(quarantine.records(spark, feed, chosen)))
+    _require_lake(Settings())
+    found = quarantine.summary(feed, chosen)
+    if arguments.json:
+        terminal.print_json(found)
+    else:
+        terminal.print_table(quarantine.SUMMARY, (row.values() for row in found))
 
 
 def _quarantine_show(arguments: argparse.Namespace) -> None:
     from changeledger.inspection import quarantine  # noqa: PLC0415 - as in `_lake`
 
     feed, chosen = _chosen(arguments)
-    with _lake("quarantine") as spark:
-        for row in quarantine.records(spark, feed, chosen).toLocalIterator():
-            told = row.asDict(recursive=True)
-            for name in ("raw_key", "raw_value"):
-                told[name] = terminal.text(told[name])
-            if arguments.json:
-                print(json_line(told, default=terminal.shown))  # noqa: T201
-            else:
-                Console(highlight=False).print(quarantined(told))
+    _require_lake(Settings())
+    for record in quarantine.records(feed, chosen):
+        for name in ("raw_key", "raw_value"):
+            record[name] = terminal.text(record[name])
+        if arguments.json:
+            print(json_line(record, default=terminal.shown))  # noqa: T201
+        else:
+            Console(highlight=False).print(quarantined(record))
 
 
 def _quarantine_replay(arguments: argparse.Namespace) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,10 +19,10 @@ from changeledger.escaping import escaped, json_line
 from changeledger.folders import private
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 # More than this is for a file, not for a terminal.
-_MOST_ROWS = 100
+MOST_ROWS = 100
 
 
 def text(raw: bytes | None) -> str | None:
@@ -42,22 +43,23 @@ def console() -> Console:
     return out
 
 
-def print_table(answer: DataFrame) -> None:
-    rows = answer.limit(_MOST_ROWS + 1).collect()
+def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> None:
+    """The first rows of the answer, whose cells are in the columns' order."""
+    rows = list(islice(answer, MOST_ROWS + 1))
     grid = Table()
-    for name in answer.columns:
+    for name in columns:
         grid.add_column(plain(name))
-    for row in rows[:_MOST_ROWS]:
+    for row in rows[:MOST_ROWS]:
         grid.add_row(*(plain(shown(value)) for value in row))
     out = console()
     out.print(grid, markup=False)
-    more = f"more than {_MOST_ROWS} rows; the first" if len(rows) > _MOST_ROWS else ""
-    out.print(f"{more} {min(len(rows), _MOST_ROWS)} rows".strip(), highlight=False)
+    more = f"more than {MOST_ROWS} rows; the first" if len(rows) > MOST_ROWS else ""
+    out.print(f"{more} {min(len(rows), MOST_ROWS)} rows".strip(), highlight=False)
 
 
-def print_json(answer: DataFrame) -> None:
-    for row in answer.toLocalIterator():
-        print(json_line(row.asDict(recursive=True), default=shown))  # noqa: T201
+def print_json(answer: Iterable[Mapping[str, Any]]) -> None:
+    for row in answer:
+        print(json_line(row, default=shown))  # noqa: T201
 
 
 def plain(said: object) -> Text:

@@ -174,7 +174,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     assert [found for found in broken if found[1] != "source_is_read_on"] == [
         ("dbo.customers", "image_chain", 1)
     ]
-    assert status.gather(spark, control, feed).breaks == (("dbo.customers", "cells_differ", 1),)
+    assert status.gather(control, feed).breaks == (("dbo.customers", "cells_differ", 1),)
     # The next run that touches the row has nothing new to say of it.
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         cursor = database.cursor(row_factory=dict_row)

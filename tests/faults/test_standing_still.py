@@ -82,7 +82,7 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     control = ControlStore(Settings().control_url)
     control.release_lease(feed.feed, over.holder)
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 1, 1)]
-    status = gather(spark, control, feed)
+    status = gather(control, feed)
     (look,) = status.sources
     assert (look.read, look.end, look.behind, look.why) == ("1", "4", 3, OPEN_TRANSACTION)
     assert len(status.late) == 1
@@ -93,7 +93,7 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     over = extracted(spark, feed)
     (read,) = reads(feed, over)
     assert (read.received, read.problem) == (3, None), "all but the record of the aborted transaction"
-    assert gather(spark, control, feed).late == ()
+    assert gather(control, feed).late == ()
 
 
 def test_a_stopped_capture_is_late(
@@ -105,7 +105,7 @@ def test_a_stopped_capture_is_late(
         sqlserver_cdc.load(postgres.url, log)
         feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])
         extracted(spark, feed)
-        status = gather(spark, ControlStore(Settings().control_url), feed)
+        status = gather(ControlStore(Settings().control_url), feed)
     (look,) = status.sources
     assert (look.source, look.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
     assert look.newest == log.transactions[-1].commit_time

@@ -61,8 +61,7 @@ def test_messages_of_a_shape_that_was_refused(
         source={"topics": ["wrong.*"], "decimals": "text"},
     )  # fmt: skip
     run(spark, wrong, window())
-    refused = quarantine.records(spark, wrong, EVERYTHING)
-    (line,) = quarantine.summary(refused).collect()
+    (line,) = quarantine.summary(wrong, EVERYTHING)
     assert (line["table"], line["reason"]) == (TABLE, "value_does_not_fit")
     assert line["records"] > 10
     assert published(spark, wrong) != published(spark, right)
@@ -74,7 +73,7 @@ def test_messages_of_a_shape_that_was_refused(
     assert quarantine.replay(spark, mended, EVERYTHING, print) == 0, "they are on the list already"
     run(spark, mended, window())
     assert published(spark, mended) == published(spark, right)
-    assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
+    assert not list(quarantine.records(mended, EVERYTHING))
     assert not rows(spark, f"lake.{mended.feed}.replay"), "read again once"
 
 
@@ -89,14 +88,13 @@ def test_rows_of_a_change_table(
         run(spark, right, window())
         wrong = cdc_feed("rows_wrong", postgres, monkeypatch, tables=tables, mask_order="little")
         run(spark, wrong, window())
-        refused = quarantine.records(spark, wrong, EVERYTHING)
-        (line,) = quarantine.summary(refused).collect()
+        (line,) = quarantine.summary(wrong, EVERYTHING)
         assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
         mended = wrong.model_copy(update={"mask_order": "auto"})
         assert quarantine.replay(spark, mended, EVERYTHING, print) == line["records"]
         run(spark, mended, window())
     assert published(spark, mended) == published(spark, right)
-    assert quarantine.records(spark, mended, EVERYTHING).isEmpty()
+    assert not list(quarantine.records(mended, EVERYTHING))
 
 
 def test_whoever_asks_waits_while_a_run_is_at_work(
@@ -117,11 +115,11 @@ def test_whoever_asks_waits_while_a_run_is_at_work(
     assert quarantine.replay(spark, feed, EVERYTHING, say) == 1
     (waits,) = said
     assert waits.startswith("waiting: another run works on the feed 'replay_busy' until")
-    stands = status.gather(spark, control, feed)
+    stands = status.gather(control, feed)
     assert stands.quarantine == ((TABLE, "unparseable_json", 1),)
     assert stands.holder is None
     assert stands.open_window is None
     assert stands.released_to is not None
-    (kept,) = quarantine.records(spark, feed, EVERYTHING).collect()
-    assert (kept["reason"], bytes(kept["raw_value"])) == ("unparseable_json", b"{")
+    (kept,) = quarantine.records(feed, EVERYTHING)
+    assert (kept["reason"], kept["raw_value"]) == ("unparseable_json", b"{")
     assert kept["record"]["source"] == f"busy.shop.{TABLE}"

@@ -122,23 +122,23 @@ def test_a_failed_audit_is_shown_until_its_records_are_released(spark: SparkSess
     """The next window takes its records too, and while that one runs nothing of them is published."""
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
     failed = audited(control, 1, stops=True)
-    found = gather(spark, control, FEED)
+    found = gather(control, FEED)
     assert (found.open_window, found.failed_rules) == (failed.id, ("dbo.t: order (3)",))
     assert found.failed_audits == ()
     # Reported, and it does not stop the run.
     audited(control, 2, stops=False)
     running = Window(start=AT + 3 * HOUR, end=AT + 4 * HOUR)
     control.open_window(FEED.feed, running, None, {"t": 3})
-    found = gather(spark, control, FEED)
+    found = gather(control, FEED)
     assert (found.open_window, found.failed_rules) == (running.id, ())
     assert found.failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
     # An earlier window that is released has none of them.
     past = Window(start=AT, end=AT + HOUR)
     control.open_window(FEED.feed, past, None, {"t": 0})
     release(control, FEED.feed, (), past, position={"t": 0})
-    assert gather(spark, control, FEED).failed_audits == found.failed_audits
+    assert gather(control, FEED).failed_audits == found.failed_audits
     release(control, FEED.feed, (), running, position={"t": 3})
-    assert gather(spark, control, FEED).failed_audits == ()
+    assert gather(control, FEED).failed_audits == ()
 
 
 def test_a_failed_replay_is_shown_until_the_next_release(spark: SparkSession, tmp_path: Path) -> None:
@@ -149,6 +149,6 @@ def test_a_failed_replay_is_shown_until_the_next_release(spark: SparkSession, tm
     release(control, FEED.feed, (), hours[0], position={"t": 0})
     failed = audited(control, 0, stops=True, mode="replay", run="manual__1")
     control.open_window(FEED.feed, hours[1], {"t": 0}, {"t": 1})
-    assert gather(spark, control, FEED).failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
+    assert gather(control, FEED).failed_audits == ((failed.id, ("dbo.t: order (3)",)),)
     release(control, FEED.feed, (), hours[1], position={"t": 1})
-    assert gather(spark, control, FEED).failed_audits == ()
+    assert gather(control, FEED).failed_audits == ()

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
 
+from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.errors import ConfigError, LeaseHeld
-from changeledger.stages.replaying import ask
-from changeledger.storage import catalog, lake
+from changeledger.kernels.arrow import table_schema
+from changeledger.kernels.rows import Here
+from changeledger.storage import catalog, scans
 from changeledger.storage.control import ControlStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _HOLDER = "changeledger quarantine replay"
 _LEASE_SECONDS = 600.0
 _LOOK_SECONDS = 2.0
+_REPLAY = table_schema(change.REPLAY_COLUMNS)
 
 
 class Chosen(NamedTuple):
@@ -28,30 +34,40 @@ class Chosen(NamedTuple):
     run_id: str | None = None
 
 
-def records(spark: SparkSession, feed: Feed, chosen: Chosen) -> DataFrame:
-    """The published rows of `change.QUARANTINE_COLUMNS` that are meant. Raises ConfigError without a lake."""
+# What is said of each table and reason.
+SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for example")
+
+
+def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:
+    """The published rows of `change.QUARANTINE_COLUMNS` that are meant, some columns or all.
+
+    Raises ConfigError without a lake.
+    """
     table = f"lake.{feed.namespace}.quarantine"
     if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
-    rows = lake.read(spark, table)
+    schema = table_schema([one for one in change.QUARANTINE_COLUMNS if not columns or one[0] in columns])
+    meant: BooleanExpression = AlwaysTrue()
     for name, value in chosen._asdict().items():
         if value is not None:
-            rows = rows.where(F.col(name) == value)
-    return rows
+            meant = And(meant, scans.is_equal(name, value))
+    for batch in scans.batches(table, meant, schema):
+        yield from batch.to_pylist()
 
 
-def summary(rows: DataFrame) -> DataFrame:
-    """By table and reason: how many records, the first and the last run that read them, an example."""
-    return (
-        rows.groupBy("table", "reason")
-        .agg(
-            F.count(F.lit(1)).alias("records"),
-            F.min("run_id").alias("first run"),
-            F.max("run_id").alias("last run"),
-            F.min("detail").alias("for example"),
+def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
+    """`SUMMARY` by table and reason, the most first: an example is the least detail."""
+    found: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+    for row in records(feed, chosen, "run_id", "table", "reason", "detail"):
+        found.setdefault((row["table"], row["reason"]), []).append(row)
+    lines = []
+    for (table, reason), rows in sorted(found.items(), key=lambda one: (-len(one[1]), *map(str, one[0]))):
+        runs = [row["run_id"] for row in rows]
+        example = min((row["detail"] for row in rows if row["detail"] is not None), default=None)
+        lines.append(
+            dict(zip(SUMMARY, (table, reason, len(rows), min(runs), max(runs), example), strict=True))
         )
-        .orderBy(F.desc("records"), "table", "reason")
-    )
+    return lines
 
 
 def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], object]) -> int:
@@ -59,12 +75,16 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
 
     Waits for a run of the feed that is at work, and says so.
     """
+    # Seconds to import: to look into the quarantine needs no Spark.
+    from changeledger.stages.replaying import ask  # noqa: PLC0415
+    from changeledger.storage.spread import as_frame  # noqa: PLC0415
+
     settings = Settings()
     control = ControlStore(settings.control_url)
-    rows = records(spark, feed, chosen)
+    rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
     _await_lease(control, feed, say)
     try:
-        return ask(spark, feed, rows)
+        return ask(spark, feed, as_frame(spark, Here(rows)))
     finally:
         control.release_lease(feed.feed, _HOLDER)
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
 
 from changeledger import change
 from changeledger.config import Feed
 from changeledger.contract import distinct_names
+from changeledger.kernels.arrow import table_schema
 from changeledger.looks import SourceLook
 from changeledger.stages import proofs
 from changeledger.stages.compare_tables import worst
-from changeledger.storage import catalog, lake
+from changeledger.storage import catalog, scans
 from changeledger.storage.control import AuditRow, ControlStore, ReleaseRow, WindowRow
 
 # The flags that are doubts about a change; the others say what it is.
@@ -68,7 +71,7 @@ class FeedStatus:
     verified: tuple[str, str, datetime] | None = None
 
 
-def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus:
+def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     """Reads the control store, and of the lake the small tables and the ledgers' flags."""
     now = datetime.now(UTC)
     release, lease, last = (
@@ -101,10 +104,10 @@ def gather(spark: SparkSession, control: ControlStore, feed: Feed) -> FeedStatus
         failed_rules=_violated(row for row in failed if not row.success),
         failed_audits=_failed_audits(control, earlier, release, reached),
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
-        pending=_pending(spark, feed),
-        quarantine=_quarantine(spark, feed),
-        breaks=_breaks(spark, feed),
-        doubts=_doubts(spark, feed),
+        pending=_pending(feed),
+        quarantine=_quarantine(feed),
+        breaks=_breaks(feed),
+        doubts=_doubts(feed),
         compared=_compared(control, feed),
         verified=_verified(control, feed),
     )
@@ -151,38 +154,38 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
     )
 
 
-def _pending(spark: SparkSession, feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
-    table = f"lake.{feed.namespace}.pending"
-    if not catalog.exists(table):
-        return ()
-    since = F.unix_micros(F.min("since")).alias("since")
-    rows = lake.read(spark, table).groupBy("reason").agg(F.count(F.lit(1)).alias("messages"), since).collect()
-    told = ((row["reason"], row["messages"], datetime.fromtimestamp(row["since"] / 1e6, UTC)) for row in rows)
-    return tuple(sorted(told, key=lambda one: one[2]))
+def _pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
+    rows = _rows(f"lake.{feed.namespace}.pending", change.PENDING_COLUMNS, "reason", "since")
+    counted = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
+    found = ((row["reason"], row["count_all"], row["since_min"]) for row in counted)
+    return tuple(sorted(found, key=lambda one: one[2]))
 
 
-def _quarantine(spark: SparkSession, feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
-    table = f"lake.{feed.namespace}.quarantine"
-    if not catalog.exists(table):
-        return ()
-    rows = lake.read(spark, table).groupBy("table", "reason").count().collect()
-    return tuple(sorted(((r["table"], r["reason"], r["count"]) for r in rows), key=lambda one: -one[2]))
+def _quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
+    rows = _rows(f"lake.{feed.namespace}.quarantine", change.QUARANTINE_COLUMNS, "table", "reason")
+    return tuple(sorted(_counted(rows), key=lambda one: -one[2]))
 
 
-def _breaks(spark: SparkSession, feed: Feed) -> tuple[tuple[str, str, int], ...]:
-    table = f"lake.{feed.namespace}.breaks"
-    if not catalog.exists(table):
-        return ()
-    rows = lake.read(spark, table).groupBy("table", "kind").count().collect()
-    return tuple(sorted((row["table"], row["kind"], row["count"]) for row in rows))
+def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
+    rows = _rows(f"lake.{feed.namespace}.breaks", change.BREAK_COLUMNS, "table", "kind")
+    return tuple(sorted(_counted(rows)))
 
 
-def _doubts(spark: SparkSession, feed: Feed) -> dict[str, int]:
-    found = dict.fromkeys(DOUBTS, 0)
+def _doubts(feed: Feed) -> dict[str, int]:
+    found: Counter[str] = Counter()
     for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
-        if catalog.exists(names.changes):
-            flagged = lake.read(spark, names.changes).where(F.col("flags").isNotNull())
-            row = flagged.agg(*(F.count_if(F.array_contains("flags", flag)).alias(flag) for flag in DOUBTS))
-            for flag, count in row.collect()[0].asDict().items():
-                found[flag] += count
-    return {flag: count for flag, count in found.items() if count}
+        flags = _rows(names.changes, (("flags", "array<string>"),), "flags").column("flags")
+        for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
+            found[counted["values"]] += counted["counts"]
+    return {flag: found[flag] for flag in DOUBTS if found[flag]}
+
+
+def _rows(table: str, columns: Iterable[tuple[str, str]], *names: str) -> pa.Table:
+    """Columns of a published table; no rows where it is not there."""
+    schema = table_schema([one for one in columns if one[0] in names])
+    return scans.read(table, AlwaysTrue(), schema) if catalog.exists(table) else schema.empty_table()
+
+
+def _counted(rows: pa.Table) -> list[tuple[Any, ...]]:
+    counted = rows.group_by(rows.column_names).aggregate([([], "count_all")])
+    return [tuple(row.values()) for row in counted.to_pylist()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,12 @@ def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int 
     names = schema.names
     rows = catalog.load(table).scan(where, tuple(names), snapshot_id=snapshot).to_arrow()
     return rows.select(names).cast(schema)
+
+
+def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """`read` of main, file by file: not all rows are here at once."""
+    for batch in catalog.load(table).scan(where, tuple(schema.names)).to_arrow_batch_reader():
+        yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
 
 
 def among(cells: Mapping[str, pa.Array]) -> BooleanExpression:
