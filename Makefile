@@ -26,8 +26,8 @@ sbom: setup-lint ## what the project is made of, as CycloneDX JSON on standard o
 up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
 	@$(PYTHON) -m sourcelab.up
 
-bench: setup-run ## rows per second of each stage, beside the floor and a plain Spark job
-	@$(PYTHON) -m benchmarks.run
+bench: setup-run ## the table of targets, beside Spark by hand, DuckDB and dlt; MESSAGES and TRIES say how much
+	@PYTHONPATH=include $(PYTHON) -m benchmarks.run $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(TRIES),--tries $(TRIES))
 
 faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C, and go on where it stopped
 	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix $(if $(MINUTES),--minutes $(MINUTES))

@@ -1,69 +1,154 @@
-"""Rows per second of each stage for one million changes, told by both dialects, on this machine.
+"""The table of targets: what is reached, as ratios measured in one run, medians of several tries.
 
-Beside them, measured in the same run: the floor (Spark's own typed JSON read, written to Iceberg) and a
-plain hand-written job (typed read, append, `row_number`, MERGE: no audit, no history). Each figure is
-one run: quote the ratios, and run it again before you trust a small difference.
+    python -m benchmarks.run [--messages 1000000] [--tries 3] [--only NAME ...] [--save]
 
-    python -m benchmarks.run [CHANGES]
+Each subject runs in a process of its own that begins cold. Wrong rows stand beside the seconds, for everyone.
+`--save` writes `docs/benchmarks.md`.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import shutil
-import sys
+import platform
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
+from typing import NamedTuple
 
 from rich.console import Console
-from rich.table import Table as Printed
+from rich.table import Table
 
-PROJECT = Path(__file__).resolve().parents[1]
-HOME = PROJECT / ".changeledger" / "bench"
+from benchmarks.bench import Bench, Result
+from benchmarks.judge import Wrong
+from benchmarks.meter import DRIVER, JVM, WORKERS
+from benchmarks.targets import TARGETS, Target
+from changeledger.config import PROJECT
+
+PAGE = PROJECT / "docs" / "benchmarks.md"
+_HEAD = ("what", "wall s", "CPU s", "JVM", "workers", "peak MiB: JVM, worker", "wrong rows", "wrong versions")
+
+
+class Figures(NamedTuple):
+    """Medians of one subject's tries."""
+
+    results: Sequence[Result]
+
+    def wall(self, *spans: str) -> float:
+        return median(one.measured.wall(*spans) for one in self.results)
+
+    def cpu(self, *spans: str) -> float:
+        return median(one.measured.cpu(*spans) for one in self.results)
+
+    def cpu_of(self, kind: str) -> float:
+        return median(sum(s.cpu.get(kind, 0.0) for s in one.measured.spans) for one in self.results)
+
+    def peak(self, kind: str) -> float:
+        return max(one.measured.peaks.get(kind, 0.0) for one in self.results)
+
+    @property
+    def spans(self) -> list[str]:
+        return list(dict.fromkeys(span.name for span in self.results[0].measured.spans))
+
+    @property
+    def wrong(self) -> Wrong | None:
+        found = [one.wrong for one in self.results if one.wrong is not None]
+        return max(found, key=lambda one: one.rows + (one.versions or 0)) if found else None
 
 
 def main() -> None:
-    changes = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    shutil.rmtree(HOME, ignore_errors=True)
-    HOME.mkdir(parents=True)
-    os.environ["CHANGELEDGER_HOME"] = str(HOME)
-    from benchmarks.work import Bench, timed  # noqa: PLC0415 - reads the settings
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=200_000)
+    parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=[], metavar="SUBJECT")
+    parser.add_argument("--save", action="store_true", help=f"write {PAGE.relative_to(PROJECT)}")
+    asked = parser.parse_args()
+    with Bench() as bench:
+        found = measure(subjects(bench, asked.messages), asked.tries, asked.only)
+    page = [*_tables(found, asked.messages, asked.tries), _of_targets(TARGETS, found)]
+    console = Console(width=140)
+    for table in page:
+        console.print(table)
+    if asked.save:
+        PAGE.write_text(as_page(page), "utf-8")
 
-    with Bench(HOME, changes) as bench:
-        seconds = {
-            "floor: typed JSON read, to Iceberg": bench.floor(),
-            "hand-written: read, append, row_number, MERGE": timed(bench.by_hand),
-        }
-        stages = {feed.feed: bench.line(feed) for feed in bench.feeds}
-    floor, by_hand = seconds.values()
-    show(changes, seconds, stages, floor, by_hand)
+
+def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
+    """What is measured, by the names that `TARGETS` has."""
+    few, tables = 50, 4
+    return {
+        "DuckDB: latest state": lambda: bench.duckdb(messages),
+        "DuckDB: latest state and SCD 2": lambda: bench.duckdb(messages, history=True),
+        "dlt with Arrow into DuckDB": lambda: bench.dlt(messages),
+        "Spark: typed JSON read": lambda: bench.floor(messages),
+        "Spark by hand": lambda: bench.by_hand(messages, history=False),
+        "Spark by hand with SCD 2": lambda: bench.by_hand(messages),
+        "Spark by hand with SCD 2, ten windows": lambda: bench.by_hand(messages, windows=10),
+        "Spark by hand with SCD 2, five times the messages": lambda: bench.by_hand(5 * messages),
+        "line": lambda: bench.line(messages),
+        "line, ten windows": lambda: bench.line(messages, windows=10),
+        "line, five times the messages": lambda: bench.line(5 * messages),
+        "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
+    }
 
 
-def show(
-    changes: int,
-    plain: dict[str, float],
-    stages: dict[str, dict[str, float]],
-    floor: float,
-    by_hand: float,
-) -> None:
-    printed = Printed(
-        title=f"{changes:,} changes, {os.cpu_count()} cores, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    )
-    for name in ("what", "seconds", "rows/s", "times the floor", "times the hand-written job"):
-        printed.add_column(name, justify="left" if name == "what" else "right")
+def measure(of: Mapping[str, Callable[[], Result]], tries: int, only: Sequence[str]) -> dict[str, Figures]:
+    """The tries take turns, so that what else the machine does meets all subjects alike."""
+    results: dict[str, list[Result]] = {name: [] for name in of if not only or name in only}
+    for number in range(tries):
+        for name, found in results.items():
+            result = of[name]()
+            found.append(result)
+            took = f"{result.measured.wall():.1f} s, {result.measured.cpu():.1f} CPU s, {result.wrong}"
+            print(f"[{number + 1}/{tries}] {name}: {took}", flush=True)
+    return {name: Figures(found) for name, found in results.items()}
 
-    def line(what: str, took: float) -> None:
-        printed.add_row(
-            what, f"{took:.1f}", f"{changes / took:,.0f}", f"{took / floor:.2f}", f"{took / by_hand:.2f}"
-        )
 
-    for what, took in plain.items():
-        line(what, took)
-    for feed, told in stages.items():
-        for stage, took in told.items():
-            line(f"{feed}: {stage}", took)
-        line(f"{feed}: the whole line", sum(told.values()))
-    Console(width=120).print(printed)
+def _tables(found: Mapping[str, Figures], messages: int, tries: int) -> list[Table]:
+    at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    machine = f"{os.cpu_count()} cores, {_processor()}, load {os.getloadavg()[0]:.1f}"
+    whole = Table(*_HEAD, title=f"{messages:,} messages, medians of {tries}; {machine}; {at}")
+    for name, figures in found.items():
+        peaks = f"{figures.peak(JVM):,.0f}, {figures.peak(WORKERS) or figures.peak(DRIVER):,.0f}"
+        cpus = [f"{figures.cpu():.1f}", *(f"{figures.cpu_of(kind):.1f}" for kind in (JVM, WORKERS))]
+        wrong = ["-" if one is None else f"{one:,}" for one in figures.wrong or (None, None)]
+        whole.add_row(name, f"{figures.wall():.1f}", *cpus, peaks, *wrong)
+    spans = Table("what", "part", "wall s", "CPU s", title="The parts")
+    for name, figures in found.items():
+        for span in figures.spans:
+            spans.add_row(name, span, f"{figures.wall(span):.1f}", f"{figures.cpu(span):.1f}")
+    return [whole, spans]
+
+
+def _of_targets(targets: Sequence[Target], found: Mapping[str, Figures]) -> Table:
+    table = Table("target", "aim", "reached", "", title="Targets")
+    for target in targets:
+        if not all(name in found for name in target.of):
+            table.add_row(target.what, target.aim_text, "not measured", "")
+            continue
+        reached = target.reached(*(found[name] for name in target.of))
+        met = "met" if reached <= target.aim else "missed"
+        table.add_row(target.what, target.aim_text, f"{reached:.2f}", met)
+    return table
+
+
+def _processor() -> str:
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines() if Path("/proc/cpuinfo").exists() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
+
+
+def as_page(tables: Sequence[Table]) -> str:
+    """Markdown: what `make bench` printed, and how it is measured."""
+    parts = [PAGE.read_text("utf-8").partition("\n<!-- figures -->\n")[0], "\n<!-- figures -->\n"]
+    for table in tables:
+        heads = [str(column.header) or " " for column in table.columns]
+        rows = zip(*(list(column.cells) for column in table.columns), strict=True)
+        lines = [heads, ["---"] * len(heads), *([str(cell) for cell in row] for row in rows)]
+        body = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        parts.append(f"\n## {table.title}\n\n{body}\n")
+    return "".join(parts)
 
 
 if __name__ == "__main__":

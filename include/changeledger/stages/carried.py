@@ -11,7 +11,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.plans import Keep
 from changeledger.stages.run import MOST_ROWS, Run
 from changeledger.storage import scans
-from changeledger.storage.session import for_small_data
+from changeledger.storage.session import for_rows_of, for_small_data
 from changeledger.storage.spread import Spread, as_table
 
 # Of files, which are packed.
@@ -35,6 +35,7 @@ class Carrier(NamedTuple):
             rows += others.count()
         if this.replayed() is not None:
             rows += sum(this.raw(raw).count() for raw in this.raws)
+        for_rows_of(this.spark, packed // max(rows, 1), _MOST_BYTES)
         return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, keep)
 
     @classmethod

@@ -97,11 +97,21 @@ class JudgedRows:
         if not any(self._is_written(name) for name in self.this.names[contract.table]):
             none = Here(built_schema(contract).empty_table())
             return OfKeys(none, none, Here(ids.PUBLISHED_IDS.empty_table()))
-        keys = _hashes(new, "key_hash", "previous_hash")
+        if self._is_first(contract):
+            # All that is there is the run's.
+            history, current = (
+                self.carrier.carried(rows, built_schema(contract)) for rows in self._built(contract)
+            )
+            return OfKeys(history, current, Here(ids.PUBLISHED_IDS.empty_table()))
         published = self._published(contract, new)
+        keys = _hashes(new, "key_hash", "previous_hash")
         if self.carrier.size is None:
             return self._here(contract, keys.collected(), published)
         return self._spread(contract, keys, published)
+
+    def _is_first(self, contract: Contract) -> bool:
+        """Is nothing of the table published?"""
+        return all(self.tables[name].main is None for name in self.this.names[contract.table])
 
     def _here(self, contract: Contract, keys: pa.Table, published: DataFrame | None) -> OfKeys:
         """In one query, and in another one where the run touches keys by more than its changes."""

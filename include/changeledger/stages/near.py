@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import BooleanExpression, Or
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from changeledger.contract import Contract
@@ -14,6 +14,11 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.run import Run
 from changeledger.storage import lake, scans
 from changeledger.storage.spread import Spread
+
+# Of a batch of changes.
+_ENDS = pa.schema(
+    [("first", pa.binary()), ("last", pa.binary()), ("unplaced", pa.int64()), ("rows", pa.int64())]
+)
 
 
 def nothing(contract: Contract) -> Rows:
@@ -50,24 +55,19 @@ def _here(this: Run, contract: Contract, changes: pa.Table) -> Rows | None:
 
 def between(changes: Rows) -> Column | None:
     """A condition that files of the ledger can be passed over by; None where there are no changes."""
-    if isinstance(changes, Spread):
-        first, last, unplaced, count = _ends(changes.frame)
-    else:
-        lsns = changes.collected(None).column("commit_lsn")
-        ends = pc.min_max(lsns).as_py() if len(lsns) else {"min": None, "max": None}
-        first, last, unplaced, count = ends["min"], ends["max"], lsns.null_count, len(lsns)
-    if not count:
+    ends = changes.through(_ends, _ENDS).collected()
+    first, last = (pc.min_max(ends.column(name)).as_py() for name in ("first", "last"))
+    if not len(ends) or not pc.sum(ends.column("rows")).as_py():
         return None
-    near = F.lit(False) if first is None else F.col("commit_lsn").between(F.lit(first), F.lit(last))
-    return near | F.col("commit_lsn").isNull() if unplaced else near
+    is_near = F.lit(False)
+    if first["min"] is not None:
+        is_near = F.col("commit_lsn").between(F.lit(first["min"]), F.lit(last["max"]))
+    unplaced = pc.sum(ends.column("unplaced")).as_py()
+    return is_near | F.col("commit_lsn").isNull() if unplaced else is_near
 
 
-def _ends(changes: DataFrame) -> tuple[bytes | None, bytes | None, int, int]:
-    row = changes.agg(
-        F.min("commit_lsn").alias("first"),
-        F.max("commit_lsn").alias("last"),
-        F.count_if(F.col("commit_lsn").isNull()).alias("unplaced"),
-        F.count(F.lit(1)).alias("rows"),
-    ).collect()[0]
-    first, last = (None if end is None else bytes(end) for end in (row["first"], row["last"]))
-    return first, last, row["unplaced"], row["rows"]
+def _ends(changes: pa.RecordBatch) -> pa.RecordBatch:
+    lsns = changes.column("commit_lsn")
+    ends = pc.min_max(lsns).as_py()
+    row = {"first": ends["min"], "last": ends["max"], "unplaced": lsns.null_count, "rows": len(lsns)}
+    return pa.RecordBatch.from_pylist([row], _ENDS)

@@ -32,7 +32,9 @@ from changeledger.stages.reading import Input, Records
 from changeledger.stages.run import Run, log, stage
 from changeledger.storage import catalog, lake, refs, writes
 from changeledger.storage.records import message_record
-from changeledger.storage.spread import Spread, as_frame
+from changeledger.storage.spread import as_frame
+
+_COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 
 
 @stage
@@ -191,12 +193,16 @@ def _settled(this: Run, decoded: Rows, contract: Contract, published: Rows) -> d
 
 
 def _left(rows: Rows) -> Left:
-    if isinstance(rows, Here):
-        counted = rows.table.group_by("disposition").aggregate([([], "count_all")]).to_pylist()
-        return Left(rows, {row["disposition"]: row["count_all"] for row in counted})
-    assert isinstance(rows, Spread), "rows are here or spread"
-    found = rows.frame.groupBy("disposition").count().collect()
-    return Left(rows, {row["disposition"]: row["count"] for row in found})
+    counted = (
+        rows.through(_counted, _COUNTED).collected().group_by("disposition").aggregate([("rows", "sum")])
+    )
+    return Left(rows, {row["disposition"]: row["rows_sum"] for row in counted.to_pylist()})
+
+
+def _counted(left: pa.RecordBatch) -> pa.RecordBatch:
+    """`_COUNTED` of a batch."""
+    counted = pc.value_counts(left.column("disposition"))
+    return pa.RecordBatch.from_arrays(counted.flatten(), schema=_COUNTED)
 
 
 def _write_dispositions(this: Run, left: Iterable[Left]) -> None:

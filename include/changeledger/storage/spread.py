@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from zipimport import zipimporter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,14 +16,17 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from changeledger.change import quoted
-from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
+from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
 from changeledger.plans import Keep
 
 # So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
 _BUCKET = 50_000
 # Rows of a batch on their way to Spark.
 _BATCH = 10_000
-_KEY, _PART = "_bucket", "_part"
+_KEY, _PART, _ROWS = "_bucket", "_part", "_rows"
+# What a bucket has made, on its way through Spark: batches of rows in Arrow's own bytes, and whose they are.
+# Spark would take each row apart, to keep it at hand and again to hand it on.
+_PACKED = pa.schema([(_PART, pa.string()), (_ROWS, pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class Spread:
     """Rows of a DataFrame. Kernels wait in `steps`, and go over each batch in one pass.
 
     `size`: how many rows there are, about. `keep`: rows that several ask for are kept at hand by it.
+    `is_packed`: has the DataFrame batches (`_PACKED`) instead of rows?
     """
 
     base: DataFrame
@@ -36,6 +42,7 @@ class Spread:
     keep: Keep
     size: int
     steps: tuple[BatchKernel, ...] = ()
+    is_packed: bool = False
 
     @classmethod
     def of(cls, frame: DataFrame, keep: Keep, size: int, schema: pa.Schema | None = None) -> Spread:
@@ -46,9 +53,10 @@ class Spread:
 
     @property
     def frame(self) -> DataFrame:
-        if not self.steps:
+        if not self.steps and not self.is_packed:
             return self.base
-        return self.base.mapInArrow(partial(_stepped, self.steps), spark_schema(self.schema))
+        work = partial(_stepped, self.steps, is_packed=self.is_packed)
+        return self.base.mapInArrow(work, spark_schema(self.schema))
 
     def through(self, kernel: BatchKernel, schema: pa.Schema) -> Spread:
         return replace(self, schema=schema, steps=(*self.steps, kernel))
@@ -60,27 +68,26 @@ class Spread:
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
     ) -> dict[str, Rows]:
         schemas = {name: part.rows.schema for name, part in parts.items()}
-        frames = [_keyed(self._frame_of(part.rows), name, part.key, schemas) for name, part in parts.items()]
+        there = {name: part for name, part in parts.items() if not _is_empty(part.rows)}
+        columns = {name: schemas[name] for name in there}
+        frames = [_keyed(self._frame_of(part.rows), name, part.key, columns) for name, part in there.items()]
         rows = reduce(DataFrame.union, frames)
         number = max(2, -(-self.size // _BUCKET))
         made = self.keep(
             rows.repartition(number, _KEY)
             .drop(_KEY)
-            .mapInArrow(partial(_bucket, kernel, schemas, outputs), spark_schema(_parted(outputs)))
+            .mapInArrow(partial(_bucket, kernel, schemas, outputs), spark_schema(_PACKED))
         )
         return {
             name: replace(
-                self,
-                base=made.where(F.col(_PART) == name).select(f"{quoted(name)}.*"),
-                schema=schema,
-                steps=(),
+                self, base=made.where(F.col(_PART) == name), schema=schema, steps=(), is_packed=True
             )
             for name, schema in outputs.items()
         }
 
     def and_all(self, others: Sequence[Rows]) -> Spread:
         frames = [self.frame, *(self._frame_of(one) for one in others)]
-        return replace(self, base=reduce(DataFrame.unionByName, frames), steps=())
+        return replace(self, base=reduce(DataFrame.unionByName, frames), steps=(), is_packed=False)
 
     def _frame_of(self, rows: Rows) -> DataFrame:
         return as_frame(self.base.sparkSession, rows)
@@ -109,16 +116,42 @@ def _typed(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
 
 
-def _stepped(steps: Sequence[BatchKernel], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
+def _is_empty(rows: Rows) -> bool:
+    """Are there certainly none?"""
+    return isinstance(rows, Here) and not len(rows.table)
+
+
+def _stepped(
+    steps: Sequence[BatchKernel], batches: Iterable[pa.RecordBatch], *, is_packed: bool
+) -> Iterator[pa.RecordBatch]:
+    _forget_archives()
+    for batch in _unpacked(batches) if is_packed else batches:
         made = reduce(lambda rows, step: step(rows), steps, batch)
         if made.num_rows:
             yield made
 
 
-def _parted(schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-    """Rows of several schemas in one: each has its columns in the struct named as its part."""
-    return pa.schema([(_PART, pa.string()), *((name, pa.struct(list(s))) for name, s in schemas.items())])
+def _forget_archives() -> None:
+    """Before each task a worker reads the directories of the archives again that it imports from, Spark's own
+    Python among them: a tenth of a second. It does so for finders that are there; they are made when needed.
+    """
+    archives = [path for path, one in sys.path_importer_cache.items() if isinstance(one, zipimporter)]
+    for path in archives:
+        del sys.path_importer_cache[path]
+
+
+def _packed(part: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
+        out.write_batch(batch)
+    values = [pa.array([part]), pa.array([sink.getvalue().to_pybytes()], pa.binary())]
+    return pa.RecordBatch.from_arrays(values, schema=_PACKED)
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for rows in batch.column(_ROWS):
+            yield from pa.ipc.open_stream(rows.as_buffer())
 
 
 def _keyed(frame: DataFrame, part: str, key: str, schemas: Mapping[str, pa.Schema]) -> DataFrame:
@@ -136,21 +169,19 @@ def _bucket(
     outputs: Mapping[str, pa.Schema],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    _forget_archives()
     found = list(batches)
     if not sum(batch.num_rows for batch in found):
         return
     made = kernel({name: _table_of(found, name, schema) for name, schema in schemas.items()})
-    whole = _parted(outputs)
     for name, schema in outputs.items():
         for batch in made[name].cast(schema).combine_chunks().to_batches(_BATCH):
-            rows = batch.num_rows
-            own = pa.StructArray.from_arrays(batch.columns, fields=list(schema))
-            columns = [own if f.name == name else pa.nulls(rows, f.type) for f in whole]
-            columns[0] = pa.repeat(pa.scalar(name), rows)
-            yield pa.RecordBatch.from_arrays(columns, schema=whole)
+            yield _packed(name, batch)
 
 
 def _table_of(batches: Sequence[pa.RecordBatch], part: str, schema: pa.Schema) -> pa.Table:
+    if part not in batches[0].schema.names:
+        return schema.empty_table()
     own = [batch.filter(pc.equal(batch.column(_PART), part)).column(part) for batch in batches]
     tables = [pa.Table.from_arrays(cells.flatten(), names=schema.names) for cells in own if len(cells)]
     return pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()

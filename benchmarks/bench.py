@@ -1,0 +1,110 @@
+"""The subjects of the benchmarks, each measured in a process of its own that begins cold, and judged."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from benchmarks.environments import python_of
+from benchmarks.judge import Wrong, judged
+from benchmarks.meter import Measured, measured
+from benchmarks.stream import Stream, stream
+from benchmarks.topics import fill
+from changeledger.config import PROJECT
+from sourcelab.services import KafkaBroker
+
+CACHE = PROJECT / ".cache" / "benchmarks"
+HOME = PROJECT / ".changeledger" / "bench"
+
+
+@dataclass(frozen=True)
+class Result:
+    """`wrong`: None of what publishes nothing."""
+
+    measured: Measured
+    wrong: Wrong | None = None
+
+
+@dataclass
+class Bench:
+    """A broker, and folders. `Result`s come from one try each."""
+
+    _services: ExitStack = field(default_factory=ExitStack)
+    _topics: set[str] = field(default_factory=set)
+    _tries: int = 0
+
+    def __enter__(self) -> Self:
+        shutil.rmtree(HOME, ignore_errors=True)
+        HOME.mkdir(parents=True)
+        self._kafka = self._services.enter_context(KafkaBroker(PROJECT / ".jars" / "kafka", HOME / "broker"))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._services.close()
+
+    def line(self, messages: int, windows: int = 1, tables: int = 1) -> Result:
+        """The stages of the line; `messages` are those of each table."""
+        topics = [self._topic(self.stream(messages, at), windows, at) for at in range(tables)]
+        arguments = ("line", self._kafka.bootstrap, ",".join(topics), str(windows))
+        return self._run(arguments, self.stream(messages))
+
+    def by_hand(self, messages: int, windows: int = 1, *, history: bool = True) -> Result:
+        topic = self._topic(self.stream(messages), windows, 0)
+        more = () if history else ("--no-history",)
+        return self._run(
+            ("by_hand", self._kafka.bootstrap, topic, str(windows)), self.stream(messages), more=more
+        )
+
+    def floor(self, messages: int) -> Result:
+        return self._run(("floor", str(self.stream(messages).messages)))
+
+    def duckdb(self, messages: int, *, history: bool = False) -> Result:
+        truth, more = self.stream(messages), ("--history",) if history else ()
+        return self._run(("duck", str(truth.messages)), truth, "duckdb", more)
+
+    def dlt(self, messages: int) -> Result:
+        truth = self.stream(messages)
+        return self._run(("load", str(truth.messages)), truth, "dlt")
+
+    def stream(self, messages: int, at: int = 0) -> Stream:
+        return stream(CACHE / "streams", messages, _table(at), seed=1 + at)
+
+    def _topic(self, of: Stream, windows: int, at: int) -> str:
+        """The stream's topic, filled once; streams of other sizes have their own server name."""
+        topic = f"{of.folder.name}_{windows}.dbo.{_table(at)}"
+        if topic not in self._topics:
+            fill(self._kafka.bootstrap, topic, of, windows)
+            self._topics.add(topic)
+        return topic
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        truth: Stream | None = None,
+        environment: str | None = None,
+        more: Sequence[str] = (),
+    ) -> Result:
+        """`truth`: of a subject that takes a folder for what it publishes."""
+        self._tries += 1
+        home = HOME / f"{self._tries}-{arguments[0]}"
+        out = () if truth is None else (str(home / "out"),)
+        python = sys.executable if environment is None else python_of(environment, CACHE)
+        home.mkdir()
+        paths = [PROJECT] if environment else [PROJECT, PROJECT / "include"]
+        env = {"CHANGELEDGER_HOME": str(home), "PYTHONPATH": ":".join(map(str, paths))}
+        module = f"benchmarks.subjects.{arguments[0]}"
+        found = measured([python, "-m", module, *arguments[1:], *out, *more], HOME / f"{home.name}.log", env)
+        result = Result(found, None if truth is None else judged(home / "out", truth))
+        shutil.rmtree(home)
+        return result
+
+
+def _table(at: int) -> str:
+    return f"t{at}" if at else "t"

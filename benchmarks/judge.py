@@ -1,0 +1,49 @@
+"""Wrong rows: what a subject has published, beside what the stream says must be published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from benchmarks.stream import ROW, VERSION, Stream
+
+
+class Wrong(NamedTuple):
+    """Missing, extra and different rows; of versions missing, extra and repeated ones. None: it has none."""
+
+    rows: int
+    versions: int | None
+
+
+def judged(found: Path, truth: Stream) -> Wrong:
+    """`found`: a folder with the Parquet files `rows` and, where the subject has it, `versions`."""
+    versions = found / "versions.parquet"
+    return Wrong(
+        _different(_read(found / "rows.parquet", ROW), _read(truth.rows, ROW)),
+        _different(_read(versions, VERSION), _read(truth.versions, VERSION)) if versions.exists() else None,
+    )
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    return pq.read_table(path).select(schema.names).cast(schema)
+
+
+def _different(found: pa.Table, truth: pa.Table) -> int:
+    """Keys (all of a version is its key) whose rows are not the same in both."""
+    keys = ["id"] if truth.schema.equals(ROW) else truth.column_names
+    counted = [_counted(found, "found"), _counted(truth, "truth")]
+    both = counted[0].join(counted[1], [*truth.column_names], join_type="full outer")
+    is_same = pc.equal(both.column("found"), both.column("truth")).fill_null(fill_value=False)
+    return len(both.filter(pc.invert(is_same)).group_by(keys).aggregate([]))
+
+
+def _counted(rows: pa.Table, name: str) -> pa.Table:
+    """Each row once, and how often it is there. A NULL is a value here: a join never finds two equal."""
+    filled = [pc.coalesce(column.cast(pa.string()), pa.scalar("\0")) for column in rows.columns]
+    texts = pa.table(filled, names=rows.column_names)
+    counted = texts.group_by(rows.column_names).aggregate([([], "count_all")])
+    return counted.rename_columns([name if one == "count_all" else one for one in counted.column_names])

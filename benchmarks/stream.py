@@ -1,0 +1,180 @@
+"""The input of the benchmarks: Debezium's messages of one table, and beside them what must be published.
+
+Of the messages 35 % are inserts, 50 % updates, 10 % deletes, 5 % updates of a key (`d` and `c`, which share a
+position). Three changes share a transaction. 0.5 % are delivered again, 0.5 % arrive late: up to a fifth of the
+stream behind their place. A message has some 614 bytes. `name` is another one in each version of a row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+# SQL Server's type of each column, and Arrow's.
+COLUMNS: dict[str, tuple[str, pa.DataType]] = {
+    "id": ("int", pa.int32()),
+    "name": ("nvarchar(50)", pa.string()),
+    "n1": ("int", pa.int32()),
+    "n2": ("int", pa.int32()),
+    "amount": ("decimal(18,2)", pa.decimal128(18, 2)),
+    "d": ("date", pa.date32()),
+    "ts": ("datetime2(6)", pa.timestamp("us")),
+    "flag": ("bit", pa.bool_()),
+    "city": ("nvarchar(50)", pa.string()),
+    "x": ("float", pa.float64()),
+}
+TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
+ROW = pa.schema([(name, kind) for name, (_, kind) in COLUMNS.items()])
+VERSION = pa.schema([("id", pa.int32()), ("name", pa.string())])
+_CITIES = ("Basel", "Bern", "Genf", "Lausanne", "Lugano", "Zürich")
+_EPOCH = datetime(1970, 1, 1)
+_INSERTS, _UPDATES, _DELETES = 0.35, 0.85, 0.95
+_AGAIN = _LATE = 0.005
+_FARTHEST = 0.2
+Cells = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Files: `messages.jsonl` in the order of arrival, `rows.parquet` and `versions.parquet`, the truth.
+
+    Versions are the rows that a key has had, one for each insert, update and update of a key.
+    """
+
+    folder: Path
+
+    @property
+    def messages(self) -> Path:
+        return self.folder / "messages.jsonl"
+
+    @property
+    def rows(self) -> Path:
+        return self.folder / "rows.parquet"
+
+    @property
+    def versions(self) -> Path:
+        return self.folder / "versions.parquet"
+
+
+def stream(folder: Path, messages: int, table: str = "t", seed: int = 1) -> Stream:
+    """The stream of that many messages, made once in a folder of its own."""
+    made = Stream(folder / f"{table}-{messages}-{seed}")
+    if not made.versions.exists():
+        made.folder.mkdir(parents=True, exist_ok=True)
+        source = _Source(Random(seed), table)
+        lines = list(source.messages(messages))
+        with made.messages.open("wb") as out:
+            out.writelines(_as_delivered(lines, Random(seed + 1)))
+        rows = [_as_published(cells) for cells in source.alive.values()]
+        pq.write_table(pa.Table.from_pylist(rows, ROW), made.rows)
+        columns = [pa.array(list(one)) for one in zip(*source.versions, strict=True)]
+        pq.write_table(pa.table(columns, names=VERSION.names).cast(VERSION), made.versions)
+    return made
+
+
+@dataclass
+class _Source:
+    """A table, and what a connector writes of each change of it."""
+
+    rng: Random
+    table: str
+    alive: dict[int, Cells] = field(default_factory=dict)
+    versions: list[tuple[int, str]] = field(default_factory=list)
+    _keys: list[int] = field(default_factory=list)
+    _number: int = 0
+
+    def messages(self, number: int) -> Iterator[bytes]:
+        """So many messages, in the order of the changes."""
+        written = 0
+        while written < number:
+            for one in self._change(left=number - written):
+                written += 1
+                yield one
+
+    def _change(self, left: int) -> list[bytes]:
+        rng, kind = self.rng, self.rng.random()
+        self._number += 1
+        if kind < _INSERTS or not self._keys:
+            return [self._event("c", None, self._insert(self._number))]
+        at = rng.randrange(len(self._keys))
+        key = self._keys[at]
+        before = self.alive[key]
+        if kind < _UPDATES or (kind >= _DELETES and left < 2):
+            after = {**before, "name": f"customer {self._number}", "n1": before["n1"] + 1}
+            after["city"] = rng.choice(_CITIES)
+            self.alive[key] = after
+            self.versions.append((key, after["name"]))
+            return [self._event("u", before, after)]
+        self._keys[at] = self._keys[-1]
+        self._keys.pop()
+        del self.alive[key]
+        gone = self._event("d", before, None)
+        if kind < _DELETES:
+            return [gone]
+        moved = {**before, "id": self._number, "name": f"customer {self._number}"}
+        return [gone, self._event("c", None, self._insert(self._number, moved), serial=2)]
+
+    def _insert(self, key: int, cells: Cells | None = None) -> Cells:
+        cells = cells or self._cells(key)
+        self.alive[key] = cells
+        self._keys.append(key)
+        self.versions.append((key, cells["name"]))
+        return cells
+
+    def _cells(self, key: int) -> Cells:
+        rng = self.rng
+        return {
+            "id": key,
+            "name": f"customer {self._number}",
+            "n1": rng.randrange(10**6),
+            "n2": rng.randrange(100) or None,
+            "amount": f"{rng.randrange(10**6)}.{rng.randrange(100):02}",
+            "d": 20_000 + rng.randrange(600),
+            "ts": 1_786_119_900_000_000 + rng.randrange(10**9),
+            "flag": rng.random() < 0.5,
+            "city": rng.choice(_CITIES),
+            "x": round(rng.random() * 1000, 4),
+        }
+
+    def _event(self, op: str, before: Cells | None, after: Cells | None, serial: int | None = None) -> bytes:
+        at = self._number
+        source = {
+            "version": "3.1.0.Final", "connector": "sqlserver", "name": "bench", "ts_ms": 1_786_119_900_883 + at // 3,
+            "snapshot": "false", "db": "bench", "sequence": None, "schema": "dbo", "table": self.table,
+            "change_lsn": f"0000002a:{at:08x}:0003", "commit_lsn": f"0000002a:{at // 3 * 3 + 3:08x}:0005",
+            "event_serial_no": serial or 1 + (op == "u"),
+        }  # fmt: skip
+        event = {"before": before, "after": after, "source": source, "op": op}
+        event |= {"ts_ms": 1_786_119_901_883 + at, "transaction": None}
+        event |= {"ts_us": 1_786_119_901_883_000 + at, "ts_ns": 1_786_119_901_883_000_000 + at}
+        return json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def _as_delivered(lines: list[bytes], rng: Random) -> Iterator[bytes]:
+    farthest = max(1, int(len(lines) * _FARTHEST))
+    placed: list[tuple[float, bytes]] = []
+    for place, line in enumerate(lines):
+        later = place + rng.randrange(1, farthest + 1) + 0.5
+        chance = rng.random()
+        if chance < _AGAIN:
+            placed.append((later, line))
+        placed.append((later if chance >= 1 - _LATE else place, line))
+    return (line for _, line in sorted(placed, key=lambda one: one[0]))
+
+
+def _as_published(cells: Cells) -> Cells:
+    return {
+        **cells,
+        "amount": Decimal(cells["amount"]),
+        "d": date(1970, 1, 1) + timedelta(days=cells["d"]),
+        "ts": _EPOCH + timedelta(microseconds=cells["ts"]),
+    }

@@ -1,0 +1,97 @@
+"""The aims, and how each is computed of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from benchmarks.meter import DRIVER, JVM, WORKERS
+
+if TYPE_CHECKING:
+    from benchmarks.run import Figures
+
+_LINE, _BY_HAND = "line", "Spark by hand with SCD 2"
+_TEN, _FIVE = "line, ten windows", "line, five times the messages"
+_FIVE_BY_HAND = "Spark by hand with SCD 2, five times the messages"
+_SMALL = "line, 4 tables x 50 changes, three windows"
+STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
+
+
+class Target(NamedTuple):
+    """`reached` gets the figures of the subjects named in `of`; it must not exceed `aim`."""
+
+    what: str
+    aim: float
+    unit: str
+    of: tuple[str, ...]
+    reached: Callable[..., float]
+
+    @property
+    def aim_text(self) -> str:
+        return f"<= {self.aim:g} {self.unit}"
+
+
+def _times(one: Figures, other: Figures) -> float:
+    return one.wall() / other.wall()
+
+
+def _times_cpu(one: Figures, other: Figures) -> float:
+    return one.cpu() / other.cpu()
+
+
+def _last_window(unit: str) -> Callable[[Figures], float]:
+    """Of a window in an engine that is warm: the last of three."""
+
+    def reached(figures: Figures) -> float:
+        spans = (result.measured.spans[-len(STAGES) :] for result in figures.results)
+        return min(sum(s.wall if unit == "s" else s.cpu_seconds for s in last) for last in spans)
+
+    return reached
+
+
+def _wrong(figures: Figures) -> float:
+    wrong = figures.wrong
+    assert wrong is not None, "the line publishes rows"
+    return wrong.rows + (wrong.versions or 0)
+
+
+def _gibibytes(figures: Figures) -> float:
+    return max(figures.peak(kind) for kind in (DRIVER, JVM, WORKERS)) / 1024
+
+
+def _of_nothing() -> float:
+    raise NotImplementedError
+
+
+# No subject measures these yet: they are printed as such.
+_LATER = tuple(
+    Target(what, aim, unit, (what,), _of_nothing)
+    for what, aim, unit in (
+        ("normalize of each dialect / Debezium's", 1.5, "x"),
+        ("10,000 changes into 10 M rows / into 0.1 M, keys spread", 2, "x"),
+        ("10,000 changes into 10 M rows / into 0.1 M, recent keys", 1.2, "x"),
+        ("idle window, all five tasks", 3, "CPU s"),
+        ("`make demo` with everything installed", 75, "s"),
+        ("`make test`", 480, "s"),
+        ("`decode` of ten messages", 1, "s"),
+        ("`status`", 2, "s"),
+        ("`compare` of five feeds, 4 tables", 20, "s"),
+        ("`verify` of the same", 20, "s"),
+    )
+)
+TARGETS = (
+    Target("the whole line, cold / by hand with SCD 2", 1.0, "x", (_LINE, _BY_HAND), _times),
+    Target("the same, CPU", 1.0, "x", (_LINE, _BY_HAND), _times_cpu),
+    Target("five times as much: line / by hand with SCD 2", 1.0, "x", (_FIVE, _FIVE_BY_HAND), _times),
+    Target(
+        "normalize / typed JSON read into Iceberg", 1.0, "x", (_LINE, "Spark: typed JSON read"),
+        lambda line, read: line.wall("normalize") / read.wall("read"),
+    ),
+    Target("ten windows / one", 1.5, "x", (_TEN, _LINE), _times),
+    Target("ten windows: wrong rows and versions", 0, "", (_TEN,), _wrong),
+    Target("4 tables x 50 changes, warm: all stages", 10, "CPU s", (_SMALL,), _last_window("CPU s")),
+    Target("4 tables x 50 changes, warm: all stages", 10, "s", (_SMALL,), _last_window("s")),
+    Target("5 x the events", 5.2, "x", (_FIVE, _LINE), _times),
+    Target("5 x the events: the largest process", 4, "GiB", (_FIVE,), _gibibytes),
+    *_LATER,
+)  # fmt: skip

@@ -1,0 +1,48 @@
+"""Streams in topics of a broker, each message with the time of one of several windows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from zlib import crc32
+
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from benchmarks.stream import Stream
+
+PARTITIONS = 2
+# The windows are hours from then on.
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_KEY = re.compile(rb'"id":(\d+)')
+
+
+def windows(number: int) -> Iterator[tuple[datetime, datetime]]:
+    for at in range(number):
+        begin = BEGIN + timedelta(hours=at)
+        yield begin, begin + timedelta(hours=1)
+
+
+def fill(bootstrap: str, topic: str, stream: Stream, number: int = 1) -> None:
+    """The stream in a new topic, as `number` windows of equal size."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result()
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 1_000_000}
+    )
+    with stream.messages.open("rb") as lines:
+        size = sum(1 for _ in lines)
+    with stream.messages.open("rb") as lines:
+        for at, line in enumerate(lines):
+            key = _KEY.search(line)
+            assert key is not None, "every message has a row"
+            begin = BEGIN + timedelta(hours=at * number // size, seconds=1)
+            producer.produce(
+                topic, line[:-1], b'{"id":%s}' % key[1], crc32(key[1]) % PARTITIONS,
+                timestamp=int(begin.timestamp() * 1000),
+            )  # fmt: skip
+            if at % 10_000 == 0:
+                producer.poll(0)
+    producer.flush()
