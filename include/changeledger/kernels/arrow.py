@@ -53,6 +53,7 @@ _PLAIN: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "map<string,string>": GAPS,
     "array<string>": NAMES,
+    "array<struct<key:string,value:binary>>": HEADERS,
     change.RECORD_TYPE: RECORD,
     change.BREAK_TYPE: BREAK,
 }
