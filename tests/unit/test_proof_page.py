@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from changeledger.inspection.proof_report import Feed, Report, Spoilt, write
-from changeledger.stages.proofs import COUNTED, DRIFTED, PROVEN, SOURCE, TOPIC, WAITING
+from changeledger.stages.proofs import COUNTED
 from changeledger.storage.control import ProofRow
+from changeledger.storage.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
 

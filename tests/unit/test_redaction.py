@@ -10,7 +10,7 @@ from tests.unit.test_proof_page import CHANGED, NEW, REPAIRS, pages, row
 from changeledger.audit import gate
 from changeledger.inspection.proof_report import Feed, Spoilt
 from changeledger.redaction import redacted_row
-from changeledger.stages.proofs import DRIFTED
+from changeledger.storage.control.outcomes import DRIFTED
 
 
 def test_an_offending_row_keeps_what_says_where_it_is() -> None:

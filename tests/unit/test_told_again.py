@@ -18,6 +18,7 @@ from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.stages import proofs, verify
 from changeledger.storage import lake, refs
 from changeledger.storage.control import ControlStore
+from changeledger.storage.control.outcomes import last_proofs
 from changeledger.window import Window
 
 
@@ -60,7 +61,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     assert verify.waits(database, feeds, KEPT)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)
-    (row,) = proofs.last_proofs(ControlStore(Settings().control_url), "told")["stream"]
+    (row,) = last_proofs(ControlStore(Settings().control_url), "told")["stream"]
     assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
     drift = {r["key"]: r for r in spark.table(proofs.DRIFT).where("feed = 'stream'").collect()}
     assert {key: (r["verdict"], r["operation"], r["record"]["offset"]) for key, r in drift.items()} == {

@@ -21,9 +21,9 @@ from changeledger.inspection import reports
 from changeledger.kernels.compare import verdicts
 from changeledger.kernels.compare.positions import said
 from changeledger.stages.compare_findings import FINDINGS
-from changeledger.stages.compare_tables import worst
 from changeledger.storage import catalog, lake
 from changeledger.storage.control import ComparisonRow, ControlStore
+from changeledger.storage.control.outcomes import worst_comparison
 
 # Samples of each verdict of a table.
 _SAMPLES = 5
@@ -157,7 +157,7 @@ def _pair(
     times = [t for row in told for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
         feed,
-        worst(row.outcome for row in last),
+        worst_comparison(row.outcome for row in last),
         last,
         _picture(told),
         min(times, default=None),

@@ -19,6 +19,15 @@ from changeledger.redaction import REDACTED
 from changeledger.stages import proofs
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow
+from changeledger.storage.control.outcomes import (
+    DRIFTED,
+    PROVEN,
+    SOURCE,
+    TOPIC,
+    WAITING,
+    last_proofs,
+    worst_proof,
+)
 
 # Rows shown of a table; the lake has all.
 _SAMPLES = 50
@@ -28,7 +37,7 @@ _VERDICTS = {
     judging.SURPLUS: "what is published has the row, the source has not",
     judging.DIFFERS: "both have the row, with another value",
 }
-_AGAINST = {proofs.SOURCE: "the source", proofs.TOPIC: "its topic, told again"}
+_AGAINST = {SOURCE: "the source", TOPIC: "its topic, told again"}
 # What becomes of the keys; the first number is the sum of the others.
 _KEYS = {
     "keys": "keys that were compared: each is one of the next five",
@@ -70,16 +79,16 @@ class Feed:
     @property
     def says(self) -> str:
         """The verdict as a sentence."""
-        read = [row for row in self.rows if row.against == proofs.SOURCE] or self.rows
+        read = [row for row in self.rows if row.against == SOURCE] or self.rows
         tables = "1 table" if len(read) == 1 else f"{len(read)} tables"
         rows, keys = (f"{sum(counted(row)[name] for row in read):,} {name}" for name in ("rows", "keys"))
         at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
-        if self.outcome == proofs.PROVEN:
+        if self.outcome == PROVEN:
             return f"{self.feed} is proven: {rows} of {tables} are what the source held at {at}."
         wrong = ", ".join(
-            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != proofs.PROVEN
+            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )
-        if self.outcome == proofs.WAITING:
+        if self.outcome == WAITING:
             return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
         return f"{self.feed} has drifted: {wrong} of {keys} of {tables}, read at {at}."
 
@@ -107,15 +116,15 @@ def gather(
     spark: SparkSession, control: ControlStore, database: Database, configured: Mapping[str, config.Feed]
 ) -> Report:
     """From the control store, and what the lake has of drifts and repairs."""
-    last = proofs.last_proofs(control, database.database)
-    wrong = [row.id for rows in last.values() for row in rows if row.outcome == proofs.DRIFTED]
+    last = last_proofs(control, database.database)
+    wrong = [row.id for rows in last.values() for row in rows if row.outcome == DRIFTED]
     drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
     feeds = [
         Feed(
             feed,
-            proofs.worst(row.outcome for row in rows),
+            worst_proof(row.outcome for row in rows),
             rows,
-            [Spoilt(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == proofs.DRIFTED],
+            [Spoilt(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == DRIFTED],
         )
         for feed, rows in last.items()
     ]
@@ -131,7 +140,7 @@ def _missing(
         return []
     found = []
     for feed in feeds:
-        read = {row.table for row in last.get(feed.feed, ()) if row.against == proofs.SOURCE}
+        read = {row.table for row in last.get(feed.feed, ()) if row.against == SOURCE}
         lacking = [t.table for t in feed.tables if t.table not in read]
         found += [f"{feed.feed} ({', '.join(lacking)})" if read else feed.feed] if lacking else []
     return found

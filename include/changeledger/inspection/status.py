@@ -17,10 +17,9 @@ from changeledger.config import Feed
 from changeledger.contract import distinct_names
 from changeledger.kernels.arrow import table_schema
 from changeledger.looks import SourceLook
-from changeledger.stages import proofs
-from changeledger.stages.compare_tables import worst
 from changeledger.storage import catalog, scans
-from changeledger.storage.control import AuditRow, ControlStore, ReleaseRow, WindowRow
+from changeledger.storage.control import AuditRow, ControlStore, ProofRow, ReleaseRow, WindowRow
+from changeledger.storage.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
 
 # The flags that are doubts about a change; the others say what it is.
 DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
@@ -136,19 +135,24 @@ def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
     """The worst outcome among the last proofs of its tables."""
-    rows = proofs.last_proofs(control, feed.database).get(feed.feed, [])
+    rows = last_proofs(control, feed.database).get(feed.feed, [])
     if not rows:
         return None
-    wrong = ", ".join(
-        f"{row.table}: {proofs.told(row.counts)}" for row in rows if row.outcome != proofs.PROVEN
-    )
-    return proofs.worst(row.outcome for row in rows), wrong, min(row.until for row in rows)
+    wrong = ", ".join(f"{row.table}: {_wrong(row)}" for row in rows if row.outcome != PROVEN)
+    return worst_proof(row.outcome for row in rows), wrong, min(row.until for row in rows)
+
+
+def _wrong(row: ProofRow) -> str:
+    # Seconds to import, and needed where something is wrong.
+    from changeledger.stages.proofs import told  # noqa: PLC0415
+
+    return told(row.counts)
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
     """Of a pair the worst outcome among the last comparisons of its tables."""
     return tuple(
-        (*pair, worst(row.outcome for row in rows), max(row.at for row in rows))
+        (*pair, worst_comparison(row.outcome for row in rows), max(row.at for row in rows))
         for pair, rows in sorted(control.last_comparisons(feed.database).items())
         if feed.feed in pair
     )

@@ -12,6 +12,7 @@ from changeledger.databases import NEEDED, Database
 from changeledger.inspection import proof_report, reports
 from changeledger.stages import proofs, verify
 from changeledger.storage.control import ControlStore
+from changeledger.storage.control.outcomes import last_proofs
 from changeledger.terminal import plain
 
 
@@ -45,7 +46,7 @@ def drawn_proofs(database: str) -> Table:
         "read",
         title=f"{database}: is it what the source holds?",
     )
-    for feed, rows in proofs.last_proofs(ControlStore(Settings().control_url), database).items():
+    for feed, rows in last_proofs(ControlStore(Settings().control_url), database).items():
         for row in rows:
             counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
             until = f"{row.until:%Y-%m-%d %H:%M:%S}"

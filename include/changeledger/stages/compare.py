@@ -22,10 +22,11 @@ from changeledger.stages.compare_findings import FINDINGS, Findings
 from changeledger.stages.compare_ledgers import ledgers
 from changeledger.stages.compare_matching import Method
 from changeledger.stages.compare_ranges import Translation, corresponding, feed_range
-from changeledger.stages.compare_tables import DIFFER, Pair, TablePair
+from changeledger.stages.compare_tables import Pair, TablePair
 from changeledger.stages.run import control_store, log
 from changeledger.storage import lake
 from changeledger.storage.control import ComparisonRow
+from changeledger.storage.control.outcomes import DIFFER
 from changeledger.storage.session import for_small_data
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,8 +16,7 @@ from changeledger.stages.compare_matching import Matching, Method, Side
 from changeledger.stages.compare_ranges import FeedRange
 from changeledger.stages.run import log
 from changeledger.storage.control import ComparisonRow, ControlStore
-
-AGREE, WARN, DIFFER = "agree", "warn", "differ"
+from changeledger.storage.control.outcomes import AGREE, DIFFER, WARN
 
 
 @dataclass(frozen=True)
@@ -86,11 +85,6 @@ class TablePair:
                 translation = (method.translation, method.translation.known.ledgers[table])
             sides.append(Side(number, one.ledgers[table], contract, method.reach, translation, keep))
         return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
-
-
-def worst(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; AGREE where there are none."""
-    return max(outcomes, key=(AGREE, WARN, DIFFER).index, default=AGREE)
 
 
 def _outcome(database: Database, result: Counts) -> str:

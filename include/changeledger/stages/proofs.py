@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -20,11 +20,6 @@ from changeledger.storage.spread import as_frame
 DRIFT: Final = f"lake.{NAMESPACE}.drift"
 REPAIRS: Final = f"lake.{NAMESPACE}.repairs"
 
-PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
-
-# What a feed is held against: rows read of its source, or rows that its own topic tells again.
-SOURCE, TOPIC = "source", "topic"
-
 # So many wrong rows of a table wait for those of others, to be written together.
 _FEW: Final = 20_000
 
@@ -36,26 +31,6 @@ COUNTED: Final = (
 def told(counts: Mapping[str, int]) -> str:
     """The rows that are wrong, in words."""
     return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in judging.DRIFTS if counts[verdict])
-
-
-def worst(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; PROVEN where there are none."""
-    return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
-
-
-def last_proofs(control: ControlStore, database: str) -> dict[str, list[ProofRow]]:
-    """The last ones of each feed. What a topic told again counts until the source has proved the table."""
-    found = {}
-    for feed, rows in control.last_proofs(database).items():
-        proved = {row.table: row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
-        found[feed] = [
-            row
-            for row in rows
-            # Of a topic that has told nothing again there is nothing to say.
-            if row.against == SOURCE
-            or (row.counts["rows"] and (row.table not in proved or row.at > proved[row.table]))
-        ]
-    return {feed: rows for feed, rows in found.items() if rows}
 
 
 @dataclass

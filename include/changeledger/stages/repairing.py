@@ -14,10 +14,11 @@ from changeledger.errors import ConfigError
 from changeledger.kernels import repairs
 from changeledger.kernels.messages import decoded_schema
 from changeledger.stages.carried import Carrier
-from changeledger.stages.proofs import DRIFTED, REPAIRS, SOURCE
+from changeledger.stages.proofs import REPAIRS
 from changeledger.stages.reading import Input
 from changeledger.stages.run import Run, log
 from changeledger.storage import lake
+from changeledger.storage.control.outcomes import DRIFTED, SOURCE
 from changeledger.storage.records import row_record
 
 

@@ -16,11 +16,12 @@ from changeledger.contract import Contract, TableNames
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.kernels.verify import drift, judging, resnapshot
 from changeledger.plans import Keep, at_hand
-from changeledger.stages.proofs import COUNTED, DRIFTED, PROVEN, TOPIC, Keeper
+from changeledger.stages.proofs import COUNTED, Keeper
 from changeledger.stages.stored import Stored, stored, weights
 from changeledger.stages.verify_tables import concluded
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow
+from changeledger.storage.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.storage.releases import release_tag
 
 

@@ -24,13 +24,14 @@ from changeledger.kernels.verify.versions import CURRENT, HISTORY
 from changeledger.kernels.verify.versions import SOURCE as READ
 from changeledger.plans import Keep, at_hand
 from changeledger.stages import told_again
-from changeledger.stages.proofs import COUNTED, DRIFT, DRIFTED, PROVEN, REPAIRS, SOURCE, WAITING, Keeper, told
+from changeledger.stages.proofs import COUNTED, DRIFT, REPAIRS, Keeper, told
 from changeledger.stages.run import control_store, log
 from changeledger.stages.snapshot import take
 from changeledger.stages.stored import Stored, stored, weights
 from changeledger.stages.verify_tables import Proof, concluded
 from changeledger.storage import lake
 from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
+from changeledger.storage.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.storage.releases import release_tag
 from changeledger.storage.scans import Weight
 from changeledger.storage.session import for_small_data
