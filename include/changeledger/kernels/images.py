@@ -126,6 +126,14 @@ def fitted(image: Image, written: Contract, contract: Contract) -> Image:
     return Image(image.present, cells, states if states.any() else None)
 
 
+def fitted_key(cells: Sequence[pa.Array], columns: Sequence[Column], contract: Contract) -> list[pa.Array]:
+    """The cells of the contract's key, in its types, from those of `columns`, as they were written."""
+    by_name = {c.name.lower(): cell for c, cell in zip(columns, cells, strict=True)}
+    kinds = [field.type for field in row_type(contract.key)]
+    found = [by_name[column.name.lower()] for column in contract.key]
+    return [c if c.type == kind else pc.cast(c, kind) for c, kind in zip(found, kinds, strict=True)]
+
+
 def is_fitted(written: Contract, contract: Contract) -> bool:
     """Are the writer's columns the contract's already?"""
     columns = [[(c.name, c.spark_type) for c in one.columns] for one in (written, contract)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger import change
 from changeledger.kernels import changes, images, lsn, messages
-from changeledger.kernels.arrow import Bools, Rows, row_type, valid
+from changeledger.kernels.arrow import Bools, Rows, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.ces import alone, positions, split, typed
 from changeledger.kernels.ces.events import DELETE, INSERT, UPDATE, Event
@@ -149,9 +149,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     changed = _changed(read, plan)
     if not images.is_fitted(written, contract):
         before, after = (images.fitted(one, written, contract) for one in (before, after))
-        by_name = {c.name.lower(): one for c, one in zip(written.key, key, strict=True)}
-        kinds = [field.type for field in row_type(contract.key)]
-        key = [pc.cast(by_name[c.name.lower()], kind) for c, kind in zip(contract.key, kinds, strict=True)]
+        key = images.fitted_key(key, written.key, contract)
     operations = [one.operation for one in read.events]
     rows = len(operations)
     place = read.place

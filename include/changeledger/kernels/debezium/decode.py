@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from changeledger import change
 from changeledger.kernels import avro, changes, images, lsn, messages
-from changeledger.kernels.arrow import Bools, row_type
+from changeledger.kernels.arrow import Bools
 from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
 from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.changes import Changes
@@ -123,7 +123,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     key, moved = _keys(before, after, is_update, is_delete, plan)
     if not images.is_fitted(written, contract):
         before, after = (images.fitted(image, written, contract) for image in (before, after))
-        key = _fitted_key(key, plan)
+        key = images.fitted_key(key, plan.writer_schema.key, plan.contract)
     return Changes(
         operation=_operations(op),
         before=before,
@@ -177,14 +177,6 @@ def _keys(
     for one, other in zip(old, new, strict=True):
         differs |= images.differs(one, other)
     return key, differs & is_update & before.present
-
-
-def _fitted_key(key: list[pa.Array], plan: TablePlan) -> list[pa.Array]:
-    by_name = {c.name.lower(): one for c, one in zip(plan.writer_schema.key, key, strict=True)}
-    kinds = row_type(plan.contract.key)
-    return [
-        pc.cast(by_name[column.name.lower()], kinds[at].type) for at, column in enumerate(plan.contract.key)
-    ]
 
 
 def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:

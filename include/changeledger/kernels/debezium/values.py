@@ -8,9 +8,7 @@ Source: the connector's chapter on data types; `decimal.handling.mode`, `time.pr
 
 from __future__ import annotations
 
-import re
 from base64 import b64encode
-from binascii import Error, a2b_base64
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple
@@ -23,14 +21,13 @@ from changeledger.config import KafkaSource
 from changeledger.contract import Column, SqlType
 from changeledger.kernels import cells, sql_text
 from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.binary_text import from_base64, from_hex
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import DAYS, MICROS, MICROS_A_DAY, Reader
 
 _TEMPORAL = {"date", "time", "datetime", "smalldatetime", "datetime2"}
 _LONG = (-(2**63), 2**63 - 1)
 # Spaces may stand anywhere in base64, and the padding may lack.
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
-_SPACES = re.compile(r"\s+")
 
 
 class Cell(NamedTuple):
@@ -175,30 +172,13 @@ def reader(sql: SqlType, source: KafkaSource) -> Reader:
 
 def _hex(text: str) -> bytes | None:
     # An odd number of digits lacks a zero in front (Spark's `to_binary`).
-    digits = text if len(text) % 2 == 0 else f"0{text}"
-    if not digits.isascii() or (digits and not digits.isalnum()):
-        return None
-    try:
-        return bytes.fromhex(digits)
-    except ValueError:
-        return None
-
-
-def _base64(text: str) -> bytes | None:
-    text = _SPACES.sub("", text)
-    letters = len(text.rstrip("="))
-    if not _BASE64.match(text) or letters % 4 == 1 or (letters < len(text) and len(text) % 4):
-        return None
-    try:
-        return a2b_base64(text + "=" * (-len(text) % 4))
-    except Error:
-        return None
+    return from_hex(text if len(text) % 2 == 0 else f"0{text}")
 
 
 def _base64_of_either_alphabet(text: str) -> bytes | None:
     """The alphabet for addresses has - and _ where the usual one has + and /."""
-    found = _base64(text)
-    return _base64(text.translate({45: "+", 95: "/"})) if found is None else found
+    found = from_base64(text)
+    return from_base64(text.translate({45: "+", 95: "/"})) if found is None else found
 
 
 def most_bytes(precision: int) -> int:
@@ -207,7 +187,7 @@ def most_bytes(precision: int) -> int:
 
 def _encoded_decimal(text: str, precision: int, scale: int) -> Decimal | None:
     """From base64 of a big-endian two's complement; the scale is the contract's."""
-    digits = _base64(text)
+    digits = from_base64(text)
     if not digits or len(digits) > most_bytes(precision):
         return None
     return sql_text.of_unscaled(int.from_bytes(digits, "big", signed=True), precision, scale)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from changeledger import change
 from changeledger.contract import Contract
 from changeledger.kernels import changes, images, lsn, messages
-from changeledger.kernels.arrow import Bools, row_type, valid
+from changeledger.kernels.arrow import Bools, valid
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.messages import Outcome
 from changeledger.kernels.problems import Problem
@@ -187,9 +187,7 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     flags = _flags(read, moved, knows_old_key, written)
     if not images.is_fitted(written, contract):
         before, after = (images.fitted(one, written, contract) for one in (before, after))
-        by_name = {c.name.lower(): one for c, one in zip(written.key, key, strict=True)}
-        kinds = [field.type for field in row_type(contract.key)]
-        key = [pc.cast(by_name[c.name.lower()], kind) for c, kind in zip(contract.key, kinds, strict=True)]
+        key = images.fitted_key(key, written.key, contract)
     rows, place = len(read.events), read.place
     return Changes(
         operation=pa.array([OPERATIONS[one.operation] for one in read.events], pa.string()),

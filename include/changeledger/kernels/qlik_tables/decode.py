@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from changeledger import change
 from changeledger.contract import Contract
-from changeledger.kernels import masks
+from changeledger.kernels import images, masks
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
@@ -177,7 +177,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         operation=_OPERATIONS.take(pa.array(rows.code)),
         before=outcomes.fitted(outcomes.side(rows.values, is_old, gaps), plan),
         after=outcomes.fitted(outcomes.side(rows.values, is_new, gaps), plan),
-        key=outcomes.fitted_key(rows.values, plan),
+        key=images.fitted_key(rows.values, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(size, np.bool_),
         changed=_changed(rows, written),
         mask=pc.if_else(of_a_row, masks.to_hex(rows.masks.data), nothing),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger import change
-from changeledger.kernels import fingerprints, lsn, masks
+from changeledger.kernels import fingerprints, images, lsn, masks
 from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
@@ -114,7 +114,7 @@ def _decoded(
         operation=_OPERATIONS.take(pa.array(np.where((code < 0) | (code > _NET), 0, code))),
         before=outcomes.fitted(outcomes.side(cells, is_old, before_gaps), plan),
         after=outcomes.fitted(outcomes.side(cells, ~is_old, after_gaps), plan),
-        key=outcomes.fitted_key(cells, plan),
+        key=images.fitted_key(cells, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(rows.size, np.bool_),
         changed=masks.columns(bits, ordinals, written.names, masked & is_half),
         mask=masks.to_hex(header.mask),

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeledger import change
 from changeledger.contract import Contract
 from changeledger.kernels import changes, images, messages
-from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, row_type, valid
+from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -109,15 +109,6 @@ def fitted(image: Image, plan: TablePlan) -> Image:
     if images.is_fitted(plan.writer_schema, plan.contract):
         return image
     return images.fitted(image, plan.writer_schema, plan.contract)
-
-
-def fitted_key(cells: Sequence[pa.Array], plan: TablePlan) -> list[pa.Array]:
-    """The cells of the contract's key, from those of the change table."""
-    by_name = {name.lower(): cell for name, cell in zip(plan.writer_schema.names, cells, strict=True)}
-    kinds = row_type(plan.contract.key)
-    found = [by_name[column.name.lower()] for column in plan.contract.key]
-    return [cell if cell.type == kind.type else pc.cast(cell, kind.type)
-            for cell, kind in zip(found, kinds, strict=True)]  # fmt: skip
 
 
 def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
