@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -124,6 +125,19 @@ def _data(record: dict[str, Any], member: str) -> bytes | None:
     text = record.get(member)
     # A lone surrogate stays one, for the reader to meet.
     return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def assert_as_expected(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
+    """Each record became what the case says; `found`: see `outcomes`."""
+    said = [{n: v for n, v in found[at].items() if n != "sort_key"} for at in range(len(case.expected))]
+    assert said == case.expected
+
+
+def assert_in_order(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
+    """The changes stand in the source's order, by their sort keys; the case counts records from 1."""
+    changes = [at + 1 for at in sorted(found) if found[at]["disposition"] == "change"]
+    assert sorted(case.order) == changes
+    assert sorted(changes, key=lambda at: str(found[at - 1]["sort_key"])) == case.order
 
 
 def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -13,9 +13,11 @@ import pyarrow as pa
 from changeledger.change import MASK_DISAGREES
 from changeledger.contract import Contract
 from changeledger.kernels.arrow import RECORD, arrow_type
+from changeledger.kernels.tables.interface import TableKernel
+from changeledger.kernels.tables.pairs import joined
 from changeledger.kernels.tables.plan import TablePlan
 from changeledger.kernels.tables.rows import stored_names
-from tests.kernels.golden import Case, lines
+from tests.kernels.golden import Case, lines, outcomes
 
 HEADER_TYPES = {
     "__$start_lsn": "binary",
@@ -96,3 +98,15 @@ def _contradicts(row: dict[str, Any]) -> bool:
         return False
     gaps = {*row.get("before_gaps", ()), *row.get("after_gaps", ())}
     return {n for n in before if before[n] != after[n]} - gaps != set(row["changed"]) - gaps
+
+
+def rows_became(case: Case, kernel: TableKernel, captured: Callable[[str], str]) -> dict[int, dict[str, Any]]:
+    """What the rows became, by their numbers, as `outcomes` gives it; `captured`: a change table's table."""
+    table, read = rows(case)
+    records = raw(read, kernel.record(read, captured(table), case.feed))
+    return outcomes([joined(kernel.decode(records, plan(case)), plan(case))])
+
+
+def assert_rows_as_expected(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
+    said = [of_the_rows(found[at]) for at in range(len(case.expected))]
+    assert said == [of_the_rows(one) for one in case.expected]

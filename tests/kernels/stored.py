@@ -8,6 +8,8 @@ the table's contract, by the number in `schema`. Never write these ids from a ru
 from __future__ import annotations
 
 import json
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +18,7 @@ import pyarrow as pa
 from changeledger.config import Feed
 from changeledger.contract import Contract
 from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.messages import decoded_schema
 
 
 class Stored(NamedTuple):
@@ -51,3 +54,24 @@ def feed(dialect: str) -> Feed:
         {"feed": "sales", "dialect": dialect, "database": "sales", "connection": "none",
          "source": {"topics": ["*"]}, "tables": [{"table": "dbo.orders"}]}
     )  # fmt: skip
+
+
+# Of a batch, by a dialect's plan of the table.
+Decode = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
+
+
+def assert_stored_ids(decode: Decode, plan: Any, one: Stored) -> None:
+    found = decode(one.messages, plan)
+    assert found.column("disposition").unique().to_pylist() == ["change"]
+    assert found.column("change_id").to_pylist() == one.ids
+
+
+def assert_cut_anywhere(decode: Decode, plan: Any, one: Stored) -> None:
+    """A batch cut in two gives the rows of the whole one; the plan travels."""
+    plan = pickle.loads(pickle.dumps(plan))
+    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
+    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
+    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
+    assert whole.schema.equals(decoded_schema(one.contract))
+    whole.validate(full=True)
+    assert decode(one.messages.slice(0, 0), plan).num_rows == 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kernels.ces.decoding import decoded
-from tests.kernels.golden import Case, cases, outcomes
+from tests.kernels.golden import Case, assert_as_expected, assert_in_order, cases, outcomes
 
 ALL = cases("ces")
 
@@ -19,18 +19,9 @@ def of_case(case: Case) -> dict[int, dict[str, Any]]:
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
 def test_a_case_becomes_what_the_specification_says(case: Case) -> None:
-    found = of_case(case)
-    said = [{n: v for n, v in found[at].items() if n != "sort_key"} for at in range(len(case.expected))]
-    assert said == case.expected
+    assert_as_expected(case, of_case(case))
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL if case.order])
 def test_the_order_is_the_sources(case: Case) -> None:
-    found = of_case(case)
-    changes = [at for at in found if found[at]["disposition"] == "change"]
-    assert sorted(case.order) == [at + 1 for at in sorted(changes)]
-
-    def key(at: int) -> Any:
-        return found[at - 1]["sort_key"]
-
-    assert sorted(case.order, key=key) == case.order
+    assert_in_order(case, of_case(case))

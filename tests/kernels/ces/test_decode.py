@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from changeledger.contract import Contract
@@ -15,11 +13,10 @@ from changeledger.kernels.ces import survey, typed
 from changeledger.kernels.ces.decode import decode
 from changeledger.kernels.ces.plan import TablePlan
 from changeledger.kernels.ces.survey import facts, merged
-from changeledger.kernels.messages import decoded_schema
 from tests.kernels.ces.decoding import decoded
 from tests.kernels.ces.test_cases import ALL
 from tests.kernels.golden import Case
-from tests.kernels.stored import Stored, feed, stored
+from tests.kernels.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
 
 CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
 STORED = stored(Path(__file__).parent)
@@ -58,17 +55,9 @@ def plan_of(one: Stored) -> TablePlan:
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
 def test_ids_are_those_that_are_stored(one: Stored) -> None:
-    found = decode(one.messages, plan_of(one))
-    assert found.column("disposition").unique().to_pylist() == ["change"]
-    assert found.column("change_id").to_pylist() == one.ids
+    assert_stored_ids(decode, plan_of(one), one)
 
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
 def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
-    plan: TablePlan = pickle.loads(pickle.dumps(plan_of(one)))
-    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
-    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
-    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
-    assert whole.schema.equals(decoded_schema(one.contract))
-    whole.validate(full=True)
-    assert decode(one.messages.slice(0, 0), plan).num_rows == 0
+    assert_cut_anywhere(decode, plan_of(one), one)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from changeledger.contract import Contract
-from changeledger.kernels.messages import decoded_schema
 from changeledger.kernels.qlik_messages import survey, typed
 from changeledger.kernels.qlik_messages.avro import schemas_in
 from changeledger.kernels.qlik_messages.decode import decode
@@ -20,7 +18,7 @@ from changeledger.kernels.qlik_messages.survey import facts, merged
 from tests.kernels.golden import Case
 from tests.kernels.qlik_messages.decoding import decoded
 from tests.kernels.qlik_messages.test_cases import ALL
-from tests.kernels.stored import Stored, feed, stored
+from tests.kernels.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
 
 CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
 STORED = stored(Path(__file__).parent)
@@ -60,20 +58,12 @@ def plan_of(one: Stored) -> TablePlan:
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
 def test_ids_are_those_that_are_stored(one: Stored) -> None:
-    found = decode(one.messages, plan_of(one))
-    assert found.column("disposition").unique().to_pylist() == ["change"]
-    assert found.column("change_id").to_pylist() == one.ids
+    assert_stored_ids(decode, plan_of(one), one)
 
 
 @pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
 def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
-    plan: TablePlan = pickle.loads(pickle.dumps(plan_of(one)))
-    whole, cut = decode(one.messages, plan), one.messages.num_rows // 3
-    parts = [decode(one.messages.slice(0, cut), plan), decode(one.messages.slice(cut), plan)]
-    assert pa.Table.from_batches(parts).combine_chunks().to_pylist() == whole.to_pylist()
-    assert whole.schema.equals(decoded_schema(one.contract))
-    whole.validate(full=True)
-    assert decode(one.messages.slice(0, 0), plan).num_rows == 0
+    assert_cut_anywhere(decode, plan_of(one), one)
 
 
 @pytest.mark.parametrize(

@@ -6,39 +6,20 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.kernels.arrow import MESSAGE
 from sourcelab import qlik_messages, qlik_messages_avro
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message
 from tests.corrupting import corrupted
+from tests.kernels import accounted
 from tests.kernels.qlik_messages.decoding import decoded
 
 CORRUPTED = 150
 
 
 def results(values: Sequence[Message], log: Log) -> dict[int, dict[str, Any]]:
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "dialect": "qlik_messages", "database": "shop", "connection": "none",
-            "source": {"topics": ["*"]}, "tables": [{"table": table.full_name} for table in log.tables],
-        }
-    )  # fmt: skip
-    rows = [
-        {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "headers": []}
-        | {"key": m.key, "value": m.value}
-        for at, m in enumerate(values)
-    ]
-    found = {}
-    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
-        batch.validate(full=True)
-        for row in batch.to_pylist():
-            assert row["record"]["offset"] not in found, "a record has one outcome"
-            found[row["record"]["offset"]] = row
-    return found
+    return accounted.results(decoded, "qlik_messages", values, [table.full_name for table in log.tables])
 
 
 def changes(values: Sequence[Message], log: Log) -> dict[int, dict[str, Any]]:

@@ -1,0 +1,38 @@
+"""What becomes of each message of a batch: one outcome, whatever is in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.config import Feed
+from changeledger.kernels.arrow import MESSAGE
+from sourcelab.messages import Message
+
+Decoded = Callable[[pa.RecordBatch, Feed, dict[str, Any]], Iterable[pa.RecordBatch]]
+
+
+def results(
+    decoded: Decoded, dialect: str, values: Sequence[Message], tables: Sequence[str]
+) -> dict[int, dict[str, Any]]:
+    """By offset: the messages' places in `values`."""
+    feed = Feed.model_validate(
+        {
+            "feed": "f", "dialect": dialect, "database": "shop", "connection": "none",
+            "source": {"topics": ["*"]}, "tables": [{"table": name} for name in tables],
+        }
+    )  # fmt: skip
+    rows = [
+        {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "headers": []}
+        | {"key": m.key, "value": m.value}
+        for at, m in enumerate(values)
+    ]
+    found = {}
+    for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
+        batch.validate(full=True)
+        for row in batch.to_pylist():
+            assert row["record"]["offset"] not in found, "a record has one outcome"
+            found[row["record"]["offset"]] = row
+    return found
