@@ -18,7 +18,7 @@ from changeledger import change
 from changeledger.config import Feed, Settings
 from changeledger.errors import LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
-from changeledger.storage import catalog, lake, refs
+from changeledger.storage import catalog, lake, refs, writes
 from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from changeledger.window import Request, Window
@@ -70,6 +70,8 @@ def test_a_maintained_lake(
     more: dict[str, Any] = {"tables": [{"table": "dbo.customers"}], "keep": timedelta(microseconds=1)}
     feed = cdc_feed("maintained", source, monkeypatch, **more)
     control = ControlStore(Settings().control_url)
+    # As of large files: positions are deleted in them.
+    monkeypatch.setattr(writes, "_SMALL_BYTES", -1)
     run(spark, feed, over())
     for begin, end in pairwise(CUTS[1:]):
         sqlserver_cdc.append(source.url, log, begin, end)
