@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -74,7 +75,9 @@ class SparkConnectServer(Service):
         command = [
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
             "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={conf}", f"SPARK_HOME={pyspark}",
-            "SPARK_LOCAL_IP=127.0.0.1", str(pyspark / "bin" / "spark-submit"),
+            # Else its Python workers are whatever `python3` is on the PATH.
+            f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
+            str(pyspark / "bin" / "spark-submit"),
             "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER,
             "spark-internal",
         ]  # fmt: skip

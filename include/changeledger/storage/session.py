@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from changeledger.config import Settings
 from changeledger.errors import ConfigError
 from changeledger.folders import private_home
+from changeledger.storage.workers import send_package
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +167,9 @@ def spark_session(app_name: str) -> SparkSession:
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
         _allow_deep_plans()
-        return SparkSession.builder.remote(remote).getOrCreate()
+        spark = SparkSession.builder.remote(remote).getOrCreate()
+        send_package(spark)
+        return spark
     settings = Settings()
     private_home(settings.home)
     builder = SparkSession.builder.appName(app_name)
@@ -184,6 +188,8 @@ def spark_session(app_name: str) -> SparkSession:
     spark = builder.getOrCreate()
     for name, value in secrets.items():
         spark.conf.set(name, value)
+    if not re.fullmatch(r"local(\[.*])?", str(spark.conf.get("spark.master"))):
+        send_package(spark)
     return spark
 
 

@@ -1,0 +1,134 @@
+"""A standalone Spark cluster: a master and workers as processes of their own, which do not have the project."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.request
+from importlib.metadata import distribution
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from sourcelab.process import Owner, Service, free_port
+
+# What the workers' Python must have (docs/operate.md, "On a cluster"), with what these need.
+PACKAGES = (
+    "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core", "pydantic-settings",
+    "PyYAML", "annotated-types", "typing-extensions", "typing-inspection", "python-dotenv",
+)  # fmt: skip
+
+
+def python_of_workers(folder: Path) -> Path:
+    """A Python environment with the packages alone: no other package, and not the project."""
+    version = "python{}.{}".format(*sys.version_info)
+    packages = folder / "lib" / version / "site-packages"
+    packages.mkdir(parents=True)
+    for name in PACKAGES:
+        one = distribution(name)
+        for top in {file.parts[0] for file in one.files or () if file.parts[0] not in {"..", "__pycache__"}}:
+            if not (packages / top).exists():
+                (packages / top).symlink_to(one.locate_file(top))  # type: ignore[arg-type]
+    base = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
+    (folder / "bin").mkdir()
+    for name in ("python", "python3"):
+        (folder / "bin" / name).symlink_to(base)
+    return folder / "bin" / "python3"
+
+
+class _Part(Service):
+    """A Spark daemon with the workers' Python, and nothing of this process' environment that finds the project."""
+
+    def __init__(self, home: Path, name: str, python: Path) -> None:
+        self.name = name
+        super().__init__(home)
+        self.python = python
+        self.port, self.web = 0, 0
+
+    def run(self, of: str, *arguments: str, ready: str) -> None:
+        spec = find_spec("pyspark")
+        assert spec is not None
+        assert spec.origin is not None
+        spark = Path(spec.origin).parent
+        path = f"{self.python.parent}{os.pathsep}{os.environ['PATH']}"
+        kept = {name: os.environ[name] for name in ("HOME", "JAVA_HOME", "LANG") if name in os.environ}
+        variables = {**kept, "PATH": path, "SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+        command = [
+            "env", "-i", *(f"{name}={value}" for name, value in variables.items()),
+            "SPARK_DAEMON_MEMORY=256m", f"SPARK_WORKER_DIR={self.home}",
+            str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch(command, log, Owner(self.home))
+        self.wait_until(lambda: ready in self.told(log_from), log_from)
+
+    def clean(self) -> None:
+        """Its folder goes with the test's."""
+
+
+class Master(_Part):
+    @property
+    def url(self) -> str:
+        return f"spark://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self.port, self.web = free_port(), free_port()
+        at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
+        self.run("master.Master", *at, ready="New state: ALIVE")
+
+    def workers(self) -> list[str]:
+        """How each stands that has ever come."""
+        return [worker["state"] for worker in asked(f"http://127.0.0.1:{self.web}/json/")["workers"]]
+
+
+class Worker(_Part):
+    def __init__(self, home: Path, name: str, python: Path, master: Master) -> None:
+        super().__init__(home, name, python)
+        self.master = master
+
+    def start(self) -> None:
+        self.port, self.web = free_port(), free_port()
+        at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
+        size = ("--cores", "1", "--memory", "1g")
+        self.run("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")
+
+    def executors(self) -> set[str]:
+        """The numbers of those of its executors that have a Python running."""
+        found = set()
+        for process in self._tree():
+            command = _command(process)
+            if "--executor-id" in command and any("pyspark" in c for c in _below(process)):
+                found.add(command[command.index("--executor-id") + 1])
+        return found
+
+    def lose_power(self) -> None:
+        tree = self._tree()
+        for process in tree:
+            process.kill()
+        psutil.wait_procs(tree)
+
+    def _tree(self) -> list[psutil.Process]:
+        assert self._process is not None
+        root = psutil.Process(self._process.pid)
+        return [root, *root.children(recursive=True)]
+
+
+def _below(process: psutil.Process) -> list[str]:
+    return [" ".join(_command(child)) for child in process.children(recursive=True)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
+
+
+def asked(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        return json.load(answer)

@@ -1,0 +1,158 @@
+"""The stages on a cluster: workers without the project carry the rows, and one of them is lost meanwhile."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import urllib.error
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from changeledger.config import Settings
+from changeledger.contract import TableNames
+from changeledger.stages.run import MOST_ROWS
+from changeledger.storage.session import spark_conf
+from changeledger.window import Window
+from sourcelab import sqlserver_cdc
+from sourcelab.airflow_home import AirflowHome, DagTest
+from sourcelab.log import Log, simulate
+from sourcelab.process import free_port
+from sourcelab.services import Postgres
+from sourcelab.tables import ORDERS
+from tests.integration.standalone import Master, Worker, asked, python_of_workers
+
+pytestmark = pytest.mark.integration
+
+FEED, TABLE = "shop_cdc", ORDERS.full_name
+SECONDS = 600
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    log = simulate(seed=7, transactions=12_500)
+    changes = sum(change.table is ORDERS for one in log.transactions for change in one.changes)
+    assert changes > MOST_ROWS, "else the workers would carry nothing"
+    return log
+
+
+@pytest.fixture(scope="module")
+def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("source")) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        yield postgres
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The workers' Python."""
+    python = python_of_workers(tmp_path_factory.mktemp("python"))
+    command = [str(python), "-c", "import pyarrow, pyspark, changeledger"]
+    ended = subprocess.run(command, env={}, cwd="/", capture_output=True, text=True, check=False)
+    assert "No module named 'changeledger'" in ended.stderr, ended.stderr
+    return python
+
+
+class Installation:
+    """A lake of its own with the feed, and an Airflow that submits its DAG to `host`."""
+
+    def __init__(self, home: Path, host: str, source: Postgres, patch: pytest.MonkeyPatch) -> None:
+        feeds, conf = home / "feeds", home / "conf"
+        for folder in (feeds, conf):
+            folder.mkdir(parents=True)
+        told = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
+        (feeds / f"{FEED}.yaml").write_text(
+            yaml.safe_dump({**told, "source": {}, "tables": [{"table": TABLE}]})
+        )
+        patch.setenv("CHANGELEDGER_HOME", str(home / "lake"))
+        patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
+        self.settings = Settings()
+        self.ui = free_port()
+        # As an installation does it: not the test's own settings, but those of the machine of Airflow's tasks.
+        (conf / "spark-defaults.conf").write_text(
+            "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
+            f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n"
+        )
+        self.airflow = AirflowHome(home)
+        self.airflow.environment["SPARK_CONF_DIR"] = str(conf)
+        self.airflow.connect(
+            {"shop_sqlserver": source.connection, "changeledger_spark": {"conn_type": "spark", "host": host}}
+        )
+        self.airflow.forbid_retries()
+
+    def begin(self) -> DagTest:
+        with self.airflow.migrate() as migration:
+            migration.wait()
+        window = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
+        return self.airflow.test_dag(FEED, window)
+
+    def active(self) -> set[str]:
+        """The numbers of the executors that run a task at this moment."""
+        url = f"http://127.0.0.1:{self.ui}/api/v1/applications"
+        try:
+            executors = [
+                one for app in asked(url) for one in asked(f"{url}/{app['id']}/executors") if one["isActive"]
+            ]
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            return set()
+        return {one["id"] for one in executors if one["activeTasks"]}
+
+
+def in_mid_stage(installation: Installation, run: DagTest, worker: Worker) -> None:
+    """Returns when the worker runs a task of normalize that has a Python."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and run.running:
+        is_normalize = [line.split()[1] for line in run.done] == ["extract"]
+        if is_normalize and worker.executors() & installation.active():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"normalize was never seen on the worker: {run.done} {run.failure}")
+
+
+def published(spark: SparkSession, settings: Settings) -> dict[str, list[str]]:
+    """All rows of the published tables."""
+    session = spark.newSession()
+    for key, value in spark_conf(settings).items():
+        if key.startswith("spark.sql.catalog.lake."):
+            session.conf.set(key, value)
+    return {
+        kind: sorted(repr(row.asDict(recursive=True)) for row in session.table(name).collect())
+        for kind, name in TableNames.of(FEED, TABLE)._asdict().items()
+    }
+
+
+def finished(run: DagTest) -> None:
+    deadline = time.monotonic() + SECONDS
+    while run.running and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not run.running, run.done
+    assert not run.failed, run.failure
+    assert [line.split()[1] for line in run.done] == ["extract", "normalize", "reconcile", "audit", "publish"]
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_a_worker_that_is_lost_changes_nothing(
+    spark: SparkSession, source: Postgres, python: Path, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Installation(tmp_path / "here", "local[*]", source, monkeypatch)
+    with here.begin() as run:
+        finished(run)
+    with ExitStack() as stack:
+        master = stack.enter_context(Master(tmp_path, "master", python))
+        lost, other = (
+            stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other")
+        )
+        there = Installation(tmp_path / "there", master.url, source, monkeypatch)
+        with there.begin() as run:
+            in_mid_stage(there, run, lost)
+            lost.lose_power()
+            finished(run)
+        assert sorted(master.workers()) == ["ALIVE", "DEAD"]
+    found = published(spark, there.settings)
+    assert found == published(spark, here.settings)
+    assert len(found["current"]) == len(log.final_rows(ORDERS))
