@@ -98,7 +98,7 @@ class Installation:
             executors = [
                 one for app in asked(url) for one in asked(f"{url}/{app['id']}/executors") if one["isActive"]
             ]
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
+        except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
             return set()
         return {one["id"] for one in executors if one["activeTasks"]}
 
