@@ -1,4 +1,4 @@
-"""A standalone Spark cluster: a master and workers as processes of their own, which do not have the project."""
+"""A standalone Spark cluster: a master and workers as processes of their own, without the project."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ import psutil
 
 from sourcelab.process import Owner, Service, free_port
 
-# What the workers' Python must have (docs/operate.md, "On a cluster"), with what these need.
+# What the workers' Python must have (docs/operate.md, "Connections"), with what these need.
 PACKAGES = (
-    "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core", "pydantic-settings",
-    "PyYAML", "annotated-types", "typing-extensions", "typing-inspection", "python-dotenv",
+    "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
+    "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",
+    "python-dotenv",
 )  # fmt: skip
 
 
@@ -41,7 +42,7 @@ def python_of_workers(folder: Path) -> Path:
 
 
 class _Part(Service):
-    """A Spark daemon with the workers' Python, and nothing of this process' environment that finds the project."""
+    """A Spark daemon with the workers' Python, and nothing of this process that finds the project."""
 
     def __init__(self, home: Path, name: str, python: Path) -> None:
         self.name = name

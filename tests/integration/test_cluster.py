@@ -73,7 +73,7 @@ class Installation:
         patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
         self.settings = Settings()
         self.ui = free_port()
-        # As an installation does it: not the test's own settings, but those of the machine of Airflow's tasks.
+        # As an installation does it: not the test's own settings, but those of Airflow's machine.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
             f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n"
@@ -137,16 +137,19 @@ def finished(run: DagTest) -> None:
 
 @pytest.mark.timeout(2 * SECONDS)
 def test_a_worker_that_is_lost_changes_nothing(
-    spark: SparkSession, source: Postgres, python: Path, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    source: Postgres,
+    python: Path,
+    log: Log,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = Installation(tmp_path / "here", "local[*]", source, monkeypatch)
     with here.begin() as run:
         finished(run)
     with ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python))
-        lost, other = (
-            stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other")
-        )
+        lost, _ = (stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other"))
         there = Installation(tmp_path / "there", master.url, source, monkeypatch)
         with there.begin() as run:
             in_mid_stage(there, run, lost)

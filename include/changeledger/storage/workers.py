@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def send_package(spark: SparkSession) -> None:
-    """Let the workers of this session import the package as this process has it, before any that they have."""
+    """Let the session's workers import the package as this process has it, before any that they have."""
     spark.addArtifacts(str(_archive()), pyfile=True)
 
 
