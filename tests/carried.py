@@ -43,7 +43,7 @@ def carry(
 ) -> None:
     """One window with these rows, delivered at other places than by the windows before; published."""
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
-    this = Run.begin(spark, feed, over)
+    this = Run.begin(lambda: spark, feed, over)
     assert this is not None
     this.control.open_window(feed.feed, over, None, {})
     this.control.begin_stage(feed.feed, over, "normalize")
@@ -55,7 +55,7 @@ def carry(
     one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))
     normalize._write_dispositions(this, [normalize._write(this, one)])
     this.finish("normalize", this.written, [contract])
-    reconcile.run(spark, feed, over)
+    reconcile.run(lambda: spark, feed, over)
     built = this.require_done("reconcile")
     this.control.save_audit(feed.feed, over, [], built)
     this.control.commit_release(feed.feed, over, built.tables, {}, {})

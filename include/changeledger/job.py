@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from pydantic import ValidationError
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("changeledger")
 
 
-def main(
-    run: Callable[[SparkSession, Feed, Window], bool | None],
-    argv: list[str] | None = None,
-) -> None:
+Stage = Callable[["Callable[[], SparkSession]", Feed, Window], bool | None]
+
+
+def main(run: Stage, argv: list[str] | None = None) -> None:
     """Run one stage as the command line says. A stage that gives False has nothing for those that follow.
+
+    The stage gets what starts Spark, and starts it when it needs it: an idle window does not.
 
     A ChangeledgerError, and a known error of another system, ends the process with one of `exit_codes` and
     its remedy instead of a traceback; anything else may be a fault of ours and keeps its traceback.
@@ -54,8 +57,8 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
 
     def work() -> int:
         feed = named_feed(Settings().feeds, arguments.feed)
-        with _spark(f"{feed.feed}-{stage}") as spark:
-            run(spark, feed, f"{stage} ({arguments.run})")
+        with _spark(f"{feed.feed}-{stage}") as session:
+            run(session(), feed, f"{stage} ({arguments.run})")
         return 0
 
     _end(work)
@@ -98,31 +101,53 @@ def main_of_database(
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        with failure_noted(page(database, settings)), _spark(name) as spark:
-            run(spark, database, feeds, asked)
+        with failure_noted(page(database, settings)), _spark(name) as session:
+            run(session(), database, feeds, asked)
         return 0
 
     _end(work)
 
 
+class _Session:
+    """A Spark session that starts at the first call. Threads may share it."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self._lock = f"changeledger-{name}", Lock()
+        self._started: SparkSession | None = None
+        # How long the start has taken, or attaching to a server; 0 without it.
+        self.seconds = 0.0
+
+    def __call__(self) -> SparkSession:
+        # Not at the top: `--help` and a wrong argument answer at once.
+        from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+        with self._lock:
+            if self._started is None:
+                began = time.monotonic()
+                self._started = spark_session(self._name)
+                self.seconds = time.monotonic() - began
+            return self._started
+
+    def stop(self) -> None:
+        if self._started is not None:
+            self._started.stop()
+
+
 @contextmanager
-def _spark(name: str) -> Iterator[SparkSession]:
-    """A session that is let go at the end: a server that stays would keep it, with its plans, for an hour.
+def _spark(name: str) -> Iterator[_Session]:
+    """A session that is released at the end: a server that stays would keep it, with its plans, for an hour.
 
-    Not after a fault that is not ours: the server may be what has gone, and letting go would wait for it.
+    Not after a fault that is not ours: the server may be what has gone, and releasing would wait for it.
     """
-    # Not at the top: `--help` and a wrong argument answer at once.
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
-
-    spark = spark_session(f"changeledger-{name}")
+    session = _Session(name)
     try:
-        yield spark
+        yield session
     except SparkUnavailable:
         raise
     except ChangeledgerError:
-        spark.stop()
+        session.stop()
         raise
-    spark.stop()
+    session.stop()
 
 
 def _end(work: Callable[[], int]) -> NoReturn:
@@ -131,7 +156,7 @@ def _end(work: Callable[[], int]) -> NoReturn:
     lines.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[lines], level=logging.INFO)
     # Chatty below us: a query's every gRPC call, a migration's every step.
-    for name in ("py4j", "pyspark", "alembic", "great_expectations"):
+    for name in ("py4j", "pyspark", "pyiceberg", "alembic", "great_expectations"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
         code = work()
@@ -144,9 +169,7 @@ def _end(work: Callable[[], int]) -> NoReturn:
     sys.exit(code)
 
 
-def _run(
-    run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, arguments: argparse.Namespace
-) -> int:
+def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     feed = named_feed(Settings().feeds, arguments.feed)
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
@@ -161,25 +184,17 @@ def _run(
     if not is_open and not control.incomplete_releases(feed.feed):
         return exit_codes.NOTHING
     with kept(control, feed.feed, window.holder):
-        code = _with_spark(run, stage, feed, window)
-    return code if is_open else exit_codes.NOTHING
-
-
-def _with_spark(
-    run: Callable[[SparkSession, Feed, Window], bool | None], stage: str, feed: Feed, window: Window
-) -> int:
-    started = time.monotonic()
-    with _spark(f"{feed.feed}-{stage}") as spark:
-        attached = time.monotonic()
-        found = run(spark, feed, window)
-    log.info(
-        "%s %s done in %.1f s, after %.1f s for the Spark session",
-        stage,
-        feed.feed,
-        time.monotonic() - attached,
-        attached - started,
-    )
-    return exit_codes.NOTHING if found is False else 0
+        began = time.monotonic()
+        with _spark(f"{feed.feed}-{stage}") as session:
+            found = run(session, feed, window)
+        log.info(
+            "%s %s done in %.1f s, after %.1f s for the Spark session",
+            stage,
+            feed.feed,
+            time.monotonic() - began - session.seconds,
+            session.seconds,
+        )
+    return exit_codes.NOTHING if found is False or not is_open else 0
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:

@@ -73,7 +73,7 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
     for stage in stages:
-        stage.run(spark, feed, over)
+        stage.run(lambda: spark, feed, over)
 
 
 def carry(
@@ -84,6 +84,11 @@ def carry(
     over = window(start=begin)
     run(spark, feed, over)
     return over.end
+
+
+def without_spark() -> SparkSession:
+    """The session of a stage that must need none."""
+    raise AssertionError("Spark was started")
 
 
 def lake_name(feed: Feed, table: str, kind: str = "") -> str:

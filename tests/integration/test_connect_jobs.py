@@ -34,7 +34,7 @@ STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 CDC, QLIK = "shop_cdc", "shop_qlik"
 # Runs what is asked on each line, a JSON list, as `python LIST`; says its code behind what it prints.
 _RUNNER = """
-import json, logging, runpy, sys, traceback
+import gc, json, logging, runpy, sys, traceback
 from changeledger.config import load_feeds
 for line in sys.stdin:
     sys.argv = json.loads(line)
@@ -52,6 +52,8 @@ for line in sys.stdin:
     except BaseException:
         traceback.print_exc(file=sys.stdout)
         code = 1
+    # A session that is collected later would end the pool of threads that the next one uses.
+    gc.collect()
     print(f"\\nended {code}", flush=True)
 """
 

@@ -91,7 +91,7 @@ def test_a_maintained_lake(
     # A window is built, and waits for a person.
     waiting = over()
     for stage in (extract, normalize, reconcile, audit):
-        stage.run(spark, feed, waiting)
+        stage.run(lambda: spark, feed, waiting)
     with pytest.raises(LeaseHeld, match="works on the feed"):
         maintain.run(spark, feed, "maintain (weekly)")
     control.release_lease(feed.feed, waiting.holder)
@@ -102,7 +102,7 @@ def test_a_maintained_lake(
     newest = control.latest_release(feed.feed)
     assert newest is not None
     assert {tag for tag in tags(spark, history) if tag.startswith("release")} == {release_tag(newest.id)}
-    publish.run(spark, feed, waiting)
+    publish.run(lambda: spark, feed, waiting)
     assert content(spark, feed) == before
 
     maintain.run(spark, feed, "maintain (weekly)")
@@ -166,4 +166,4 @@ def test_what_nobody_needs_goes(
     assert [row["release"] for row in rows(spark, "lake.forgetful.releases")] == [newest.id]
     assert content(spark, feed) == before
     with pytest.raises(StageOrderError, match="has not been run to its end"):
-        publish.run(spark, feed, Window(start=dry.start, end=dry.end))
+        publish.run(lambda: spark, feed, Window(start=dry.start, end=dry.end))

@@ -23,7 +23,7 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS
-from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run
+from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run, without_spark
 
 pytestmark = pytest.mark.integration
 
@@ -100,7 +100,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
-        extract.run(spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
+        extract.run(lambda: spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
     assert control().lease(feed.feed) is None, "no retry mends that: the next run may begin"
 
 
@@ -116,7 +116,7 @@ def test_a_table_that_the_feed_got_later(
     run(spark, feed, asked(over.end, mode="window", tables=("sales.orders",), run="manual__1"))
     assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
     assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
-    assert extract.run(spark, feed, idle()) is False, "nothing of the topic is left"
+    assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
 def test_a_window_with_nothing_new_ends_after_extract(
@@ -125,13 +125,13 @@ def test_a_window_with_nothing_new_ends_after_extract(
     run(spark, feed, asked())
     release = control().latest_release(feed.feed)
     over = idle()
-    assert extract.run(spark, feed, over) is False
+    assert extract.run(without_spark, feed, over) is False
     stored = control().window(feed.feed, over)
     assert stored is not None
     assert stored.status == "empty"
     assert control().reached(feed.feed) == over.end
     assert control().lease(feed.feed) is None
-    assert not extract.run(spark, feed, over), "again: done already"
+    assert not extract.run(without_spark, feed, over), "again: done already"
     found = control().latest_release(feed.feed)
     assert found is not None
     assert release is not None
@@ -144,7 +144,7 @@ def test_a_window_with_nothing_new_ends_after_extract(
 def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
     run(spark, feed, asked())
     before, position = main_of(spark, feed), control().position(feed.feed)
-    assert extract.run(spark, feed, idle(dry_run=True)) is False
+    assert extract.run(lambda: spark, feed, idle(dry_run=True)) is False
     assert control().position(feed.feed) == position
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     trial = asked(dry_run=True, run="manual__1")
@@ -153,7 +153,7 @@ def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source
     assert stored is not None
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
-        publish.run(spark, feed, trial)
+        publish.run(lambda: spark, feed, trial)
     assert main_of(spark, feed) == before
     control().release_lease(feed.feed, trial.holder)
     true = asked(trial.end, run="manual__2")
@@ -170,7 +170,7 @@ def test_rules_let_pass_for_a_reason(
     over = asked()
     run(spark, feed, over, BUILD)
     with pytest.raises(AuditFailed, match="quarantine_limit: 1 violations"):
-        audit.run(spark, feed, over)
+        audit.run(lambda: spark, feed, over)
     excused = asked(over.end, tolerate="error", reason="row 10000 is a test of theirs")
     run(spark, feed, excused)
     release = control().latest_release(feed.feed)
@@ -191,7 +191,7 @@ def test_rules_let_pass_for_a_reason(
     assert kept["run_id"] == replay.id
     # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.
     other = asked(mode="replay", tables=("sales.orders",), run="manual__3")
-    assert extract.run(spark, feed, other) is False
+    assert extract.run(lambda: spark, feed, other) is False
 
 
 def test_a_branch_that_no_longer_follows_main(
@@ -206,7 +206,7 @@ def test_a_branch_that_no_longer_follows_main(
     done = main_of(spark, feed)
     for stage in (reconcile, audit, publish):
         with pytest.raises(StageOrderError, match="clear normalize with what follows it"):
-            stage.run(spark, feed, early)
+            stage.run(lambda: spark, feed, early)
     assert main_of(spark, feed) == done
     assert not control().incomplete_releases(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))

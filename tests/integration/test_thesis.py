@@ -12,7 +12,7 @@ from pyspark.sql import Row, SparkSession
 
 from changeledger.config import Feed
 from changeledger.databases import Database
-from changeledger.stages import compare, verify
+from changeledger.stages import compare, extract, verify
 from changeledger.storage import catalog
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Change, Interval, Log, Transaction, simulate
@@ -31,6 +31,7 @@ from tests.integration.line import (
     rows,
     run,
     window,
+    without_spark,
 )
 
 pytestmark = pytest.mark.integration
@@ -95,6 +96,9 @@ def test_five_dialects_tell_one_truth(
             over = window()
             for feed in feeds:
                 run(spark, feed, over)
+        for feed in feeds:
+            idle = window(start=over.end)
+            assert extract.run(without_spark, feed, idle) is False, "an idle window starts no Spark"
         _verify(spark, feeds, log)
     for feed in feeds:
         for table in _tables(feed, log):

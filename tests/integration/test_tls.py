@@ -252,7 +252,7 @@ def test_a_topic_that_the_login_may_not_see(
         }
     )  # fmt: skip
     with pytest.raises(ConfigError, match="no topic of 'tls' matches closed") as refused:
-        extract.run(spark, feed, window())
+        extract.run(lambda: spark, feed, window())
     assert "DESCRIBE and READ" in refused.value.remedy
 
 
@@ -288,19 +288,18 @@ def test_postgres_is_verified_by_default(
 ) -> None:
     host = socket.gethostname()
     assert host != "localhost"
-    rows = database(postgres, host, sslrootcert=str(authority.path)).rows(spark, TOLD)
-    assert sorted(row["id"] for row in rows) == [1, 2]
+    trusted = database(postgres, host, sslrootcert=str(authority.path))
+    for rows in (trusted.rows(TOLD), trusted.read(spark, [TOLD]).collect()):
+        assert sorted(row["id"] for row in rows) == [1, 2]
     for extra in ({"sslrootcert": str(stranger.path)}, {}):
         with pytest.raises(ConfigError, match=r"certificate of the database .* is not trusted") as refused:
-            database(postgres, host, **extra).rows(spark, TOLD)
+            database(postgres, host, **extra).rows(TOLD)
         assert "sslrootcert" in refused.value.remedy
 
 
-def test_the_name_in_the_certificate_counts(
-    spark: SparkSession, authority: Authority, tmp_path: Path
-) -> None:
+def test_the_name_in_the_certificate_counts(authority: Authority, tmp_path: Path) -> None:
     tls = replace(authority.server("elsewhere.example"), host="localhost")
     with Postgres(tmp_path, tls=tls) as service:
         extra = {"sslrootcert": str(authority.path)}
         with pytest.raises(ConfigError, match="is not trusted"):
-            database(service, "localhost", sslmode="verify-full", **extra).rows(spark, TOLD)
+            database(service, "localhost", sslmode="verify-full", **extra).rows(TOLD)

@@ -23,7 +23,7 @@ from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.inspection.verifying import verify_and_report
 from changeledger.stages import extract, proofs, snapshot, verify
 from changeledger.stages.run import NAMESPACE
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ControlStore
 from changeledger.window import Request, Window
 from sourcelab import base_tables, sqlserver_cdc
@@ -170,7 +170,7 @@ def check_repair(
     (shown,) = broken(spark, feed)
     # The same plan by another run adds nothing, though that run goes on only after all is right.
     second = repair("second")
-    extract.run(spark, feed, second)
+    extract.run(lambda: spark, feed, second)
     ControlStore(Settings().control_url).release_lease(feed.feed, second.holder)
     run(spark, feed, repair("first"))
     assert {row.outcome for row in outcomes(spark, shop, feed, NEW).values()} == {"proven"}
@@ -247,7 +247,7 @@ def test_a_large_table_is_read_in_parts(
 ) -> None:
     """Each row once, whatever the type of the key's first column."""
     log, tables = simulate(32, 20), (CUSTOMERS, ORDERS, PARTS)
-    lake.create_namespace(spark, NAMESPACE)
+    catalog.create_namespace(NAMESPACE)
     with Postgres(tmp_path) as own:
         base_tables.load(own.url, log)
         monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))

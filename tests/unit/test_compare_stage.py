@@ -23,7 +23,7 @@ from changeledger.inspection.comparing import compare_and_report
 from changeledger.kernels.compare.verdicts import FAULTS
 from changeledger.stages import compare, compare_matching, stored
 from changeledger.stages.compare_findings import FINDINGS
-from changeledger.storage import lake
+from changeledger.storage import catalog
 from changeledger.storage.control import ComparisonRow, ControlStore
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
@@ -43,7 +43,7 @@ def feed_of(name: str, database: str) -> Feed:
 
 def publish(spark: SparkSession, feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
     control = ControlStore(Settings().control_url)
-    lake.create_namespace(spark, feed.namespace)
+    catalog.create_namespace(feed.namespace)
     release(control, feed.feed, [contract_of(table) for table in TABLES])
     for table in TABLES:
         rows = ledger(spark, log, table, manner, feed.feed)

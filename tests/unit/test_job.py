@@ -166,8 +166,9 @@ def test_a_session_is_let_go(
     one = _Session()
     monkeypatch.setattr(session, "spark_session", lambda _: one)
 
-    def stage(spark: Any, *_: Any) -> None:
-        assert spark is one
+    def stage(session: Any, *_: Any) -> None:
+        assert session() is one
+        assert session() is one, "started once"
         assert not one.stopped
         if raised is not None:
             raise raised
@@ -178,6 +179,13 @@ def test_a_session_is_let_go(
     else:
         ended(run=stage)
     assert one.stopped is is_let_go
+
+
+def test_a_stage_that_needs_no_spark_starts_none(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "spark_session", lambda _: pytest.fail("Spark was started"))
+    assert ended(run=lambda *_: False) == exit_codes.NOTHING
 
 
 @pytest.mark.parametrize(
@@ -199,7 +207,8 @@ def test_an_error_of_another_system_ends_with_its_remedy(
     one = _Session()
     monkeypatch.setattr(session, "spark_session", lambda _: one)
 
-    def work(*_: Any) -> None:
+    def work(session: Any, *_: Any) -> None:
+        session()
         with failures.named("shop"):
             raise RuntimeError(text)
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.storage import lake, refs, summaries
+from changeledger.storage import catalog, lake, refs, summaries
 
 TABLE, BRANCH = "lake.summaries.t", "run_1"
 
 
 @pytest.fixture
 def table(spark: SparkSession) -> Iterator[str]:
-    lake.create_namespace(spark, "summaries")
+    catalog.create_namespace("summaries")
     lake.create(spark, TABLE, [("id", "int"), ("what", "string")])
     yield TABLE
     spark.sql(f"DROP TABLE {TABLE} PURGE")

@@ -16,7 +16,7 @@ from changeledger.contract import TableNames
 from changeledger.databases import KEPT, NEEDED, Database
 from changeledger.errors import ConfigError, PublishedDrifts
 from changeledger.stages import proofs, verify
-from changeledger.storage import lake, refs
+from changeledger.storage import catalog, lake, refs
 from changeledger.storage.control import ControlStore
 from changeledger.storage.control.outcomes import last_proofs
 from changeledger.window import Window
@@ -33,7 +33,7 @@ def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
 def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     """A release as the five stages would leave it."""
     control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
-    lake.create_namespace(spark, feed.namespace)
+    catalog.create_namespace(feed.namespace)
     made = published_of(spark, rows(window.id), CONTRACT, window.id)
     snapshots = {
         name: lake.put(table, name)

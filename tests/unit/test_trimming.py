@@ -15,7 +15,7 @@ from changeledger.stages.compare_findings import FINDINGS
 from changeledger.stages.proofs import DRIFT, REPAIRS
 from changeledger.stages.run import NAMESPACE
 from changeledger.stages.trimming import trim_results
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ComparisonRow, ControlStore, ProofRow
 from sourcelab.tables import ORDERS
 
@@ -40,7 +40,7 @@ def proved(name: str, feed: str, days: int) -> ProofRow:
 
 def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
     control = ControlStore(f"sqlite:///{tmp_path}/control.db")
-    lake.create_namespace(spark, NAMESPACE)
+    catalog.create_namespace(NAMESPACE)
     places = (
         (FINDINGS, "comparison_id", findings.FINDING_COLUMNS),
         (DRIFT, "proof_id", drift.DRIFT_COLUMNS),

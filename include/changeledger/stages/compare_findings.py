@@ -13,7 +13,7 @@ from changeledger.kernels.compare import findings
 from changeledger.kernels.compare.verdicts import FAULTS
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.stages.run import NAMESPACE
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ComparisonRow, ControlStore
 from changeledger.storage.spread import as_frame
 
@@ -38,7 +38,7 @@ class Findings:
     @contextmanager
     def kept(cls, spark: SparkSession, control: ControlStore) -> Iterator[Findings]:
         """What comparisons have left is kept also where a later one fails."""
-        lake.create_namespace(spark, NAMESPACE)
+        catalog.create_namespace(NAMESPACE)
         lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
         found = cls(spark, control)
         try:

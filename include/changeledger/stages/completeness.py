@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from changeledger.dialects.base import TablePositions
 from changeledger.errors import GapError
 from changeledger.stages import looking
 from changeledger.stages.run import Run
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake, scans
 from changeledger.storage.control import SourceMark
 from changeledger.storage.kafka import Kafka, Offsets
 from changeledger.window import SourceRead
@@ -79,13 +80,7 @@ def note_messages(
     Offsets without a message are marks of transactions, or aborted messages; in a compacted topic they are
     lost changes.
     """
-    rows = lake.read(this.spark, this.raw_messages).where(F.col("run_id") == this.id)
-    counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.min("offset").alias("first"),
-        F.unix_millis(F.max("timestamp")).alias("newest"),
-    )
-    found = {partition(row["topic"], row["number"]): row for row in counted.collect()}
+    found = {partition(row["topic"], row["number"]): row for row in _counted(this)}
     came = {source: (row["rows"], row["first"]) for source, row in found.items()}
     earliest, compacted = kafka.earliest(end), kafka.compacted(end)
     reads = []
@@ -106,6 +101,19 @@ def note_messages(
     this.control.save_reads(this.feed.feed, this.window, reads)
     _mark(this, kafka, end)
     looking.look_at_topics(this, kafka, end, {source: row["newest"] for source, row in found.items()})
+
+
+def _counted(this: Run) -> list[Row]:
+    """Of each partition with records in the window: how many, the first offset, the newest time."""
+    if not catalog.exists(this.raw_messages) or not scans.has_rows(this.raw_messages, this.id):
+        return []
+    rows = lake.read(this.spark, this.raw_messages).where(F.col("run_id") == this.id)
+    counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("offset").alias("first"),
+        F.unix_millis(F.max("timestamp")).alias("newest"),
+    )
+    return counted.collect()
 
 
 def _mark(this: Run, kafka: Kafka, end: Offsets) -> None:

@@ -95,7 +95,7 @@ class Erasing:
         self.control.acquire_lease(feed, _HOLDER, LEASE_SECONDS)
         try:
             with kept(self.control, feed, _HOLDER):
-                complete_releases(self.spark, self.control, feed)
+                complete_releases(lambda: self.spark, self.control, feed)
                 return self._erase(by)
         finally:
             self.control.release_lease(feed, _HOLDER)

@@ -11,10 +11,10 @@ from changeledger.dialects.base import MessageDialect
 from changeledger.stages import repairing, replaying
 from changeledger.stages.extract_messages import extract_messages
 from changeledger.stages.extract_tables import extract_tables
-from changeledger.stages.run import Run, log, stage
+from changeledger.stages.run import Run, log, stage_of_source
 
 
-@stage
+@stage_of_source
 def run(this: Run) -> bool:
     """Whether it has found anything for the other stages.
 

@@ -34,8 +34,17 @@ def extract_messages(this: Run) -> None:
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
     stored = this.open(lambda: _resolve(this, kafka, source))
     start, end = stored.from_position or {}, stored.to_position
-    lake.create(this.spark, this.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
     wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    if wanted:
+        _read(this, kafka, start, end, wanted)
+    completeness.note_messages(this, kafka, start, end, this.control.position(feed.feed) or {})
+    if wanted or this.replayed() is not None:
+        _fetch_schemas(this)
+    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
+
+
+def _read(this: Run, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
+    lake.create(this.spark, this.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
     for_small_data(this.spark, small=wanted <= MOST_ROWS)
     messages = kafka.read(this.spark, start, end).withColumn("run_id", F.lit(this.id))
     with kafka.explained():
@@ -45,9 +54,6 @@ def extract_messages(this: Run) -> None:
             "run_id",
             this.id,
         )
-    completeness.note_messages(this, kafka, start, end, this.control.position(feed.feed) or {})
-    _fetch_schemas(this)
-    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, this.raw_messages)
 
 
 def _fetch_schemas(this: Run) -> None:

@@ -7,6 +7,7 @@ that a raw row is from, and the control store has its writer schema.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,14 +34,18 @@ from changeledger.window import SourceRead
 def extract_tables(this: Run) -> None:
     feed, dialect = this.feed, this.dialect
     assert isinstance(dialect, TableDialect), "the feed's dialect reads change tables"
-    database = Database(feed.connection, Connection.named(feed.connection))
-    reader = dialect.reader(feed, _Connected(this, database))
+    with closing(Database(feed.connection, Connection.named(feed.connection))) as database:
+        _extract(this, dialect, database)
+
+
+def _extract(this: Run, dialect: TableDialect, database: Database) -> None:
+    feed, reader = this.feed, dialect.reader(this.feed, database)
     released = this.control.position(feed.feed) or {}
     reader.check(released)
     completeness.require_landmarks(this, reader.landmarks(released), released)
     stored = this.open(lambda: _resolve(this, reader, released))
     reading = _Reading(this, database, reader, dialect, stored.from_position or {}, stored.to_position)
-    reads = [read for found in lake.each(reading.extract, list(this.names)) for read in found]
+    reads = reading.extract()
     # A clean-up may have come between the first look and the reading.
     reader.check(released)
     this.control.save_reads(feed.feed, this.window, reads)
@@ -64,35 +69,26 @@ def _resolve(
     return dict(start), dict(end)
 
 
-@dataclass(frozen=True)
-class _Connected:
-    """The database as a `base.Database`."""
-
-    this: Run
-    database: Database
-
-    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
-        return [row.asDict() for row in self.database.rows(self.this.spark, query)]
-
-    def columns(self, query: Select[Any]) -> Sequence[str]:
-        return self.database.columns(self.this.spark, query)
-
-
 _LARGE = 20
 
 
 class _Asked(NamedTuple):
-    """The window's rows of one change table, and how many of them the source counts."""
+    """What the window asks of one change table, and how many rows of it the source counts."""
 
-    instance: str
-    rows: DataFrame
+    of: ChangeTable
+    queries: Sequence[Select[Any]]
     expected: int
-    has_large: bool
 
     @property
     def weight(self) -> int:
         """As how many usual rows they count: one large value can be as long as a thousand others."""
-        return self.expected * (_LARGE if self.has_large else 1)
+        has_large = any(column.sql_type.is_large for column in self.of.shape.columns)
+        return self.expected * (_LARGE if has_large else 1)
+
+    def read(self, received: int) -> SourceRead:
+        differ = f"the source has {self.expected} rows, {received} were read"
+        problem = None if self.expected == received else differ
+        return SourceRead(self.of.instance, self.expected, received, problem=problem)
 
 
 @dataclass(frozen=True)
@@ -104,38 +100,45 @@ class _Reading:
     start: TablePositions
     end: TablePositions
 
-    def extract(self, table: str) -> list[SourceRead]:
-        """The window's rows of the table into raw; of each of its change tables what was asked and came."""
-        this, name = self.this, self.this.raw_table(table)
-        asked = [self._asked(one) for one in self.reader.tables if one.table == table]
+    def extract(self) -> list[SourceRead]:
+        """The window's rows into raw; of each change table what was asked and came.
+
+        Spark is started only where the source has rows.
+        """
+        asked = [self._asked(one) for one in self.reader.tables]
+        if not any(one.expected for one in asked):
+            return [one.read(0) for one in asked]
+        by_table = [[one for one in asked if one.of.table == table] for table in self.this.names]
+        return [read for found in lake.each(self._write, by_table) for read in found]
+
+    def _asked(self, one: ChangeTable) -> _Asked:
+        queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))
+        return _Asked(one, queries, self.database.count(queries))
+
+    def _write(self, asked: Sequence[_Asked]) -> list[SourceRead]:
+        """The window's rows of one source table into raw."""
+        this, table = self.this, asked[0].of.table
+        name = this.raw_table(table)
+        frames = {one.of.instance: self.database.read(this.spark, one.queries) for one in asked}
         there = dict(lake.read(this.spark, name).dtypes) if catalog.exists(name) else {}
-        raw = RawTable.of({one.instance: to_arrow_schema(one.rows.schema) for one in asked}, there)
+        raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
         new = [(column, kind) for column, kind in raw.columns if column not in there]
         if not there:
             lake.create(this.spark, name, new, ("run_id",))
         elif new:
             lake.widen(this.spark, name, new)
-        rows = self._rows(asked, raw)
+        rows = self._rows(asked, frames, raw)
         lake.replace_partition(as_frame(this.spark, rows), name, "run_id", this.id)
         log.info("%s: read the window's rows of %s into %s", this.feed.feed, table, name)
         received = self._received(rows, name)
-        return [_read(one, received.get(one.instance, 0)) for one in asked]
+        return [one.read(received.get(one.of.instance, 0)) for one in asked]
 
-    def _asked(self, one: ChangeTable) -> _Asked:
-        spark, bounds = self.this.spark, (self.start.get(one.table), self.end.get(one.table))
-        queries = self.reader.queries(one, *bounds)
-        expected = self.database.count(spark, queries)
-        has_large = any(column.sql_type.is_large for column in one.shape.columns)
-        return _Asked(one.instance, self.database.read(spark, queries), expected, has_large)
-
-    def _rows(self, asked: Sequence[_Asked], raw: RawTable) -> Rows:
+    def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
         this, carrier = self.this, Carrier.for_rows(sum(one.weight for one in asked), asked_once)
         kernel = self.dialect.kernel
         found = [
-            carrier.carried(one.rows).through(
-                AsRaw(kernel, this.feed, one.instance, this.id, raw), raw.schema
-            )
-            for one in asked
+            carrier.carried(frame).through(AsRaw(kernel, this.feed, instance, this.id, raw), raw.schema)
+            for instance, frame in frames.items()
         ]
         return numbered(together(found))
 
@@ -146,9 +149,3 @@ class _Reading:
             return {row["_instance"]: row["count_all"] for row in counts}
         mine = lake.read(self.this.spark, raw).where(F.col("run_id") == self.this.id)
         return dict(mine.groupBy("_instance").count().collect())
-
-
-def _read(asked: _Asked, received: int) -> SourceRead:
-    differ = f"the source has {asked.expected} rows, {received} were read"
-    problem = None if asked.expected == received else differ
-    return SourceRead(asked.instance, asked.expected, received, problem=problem)

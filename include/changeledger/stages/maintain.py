@@ -36,7 +36,7 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
     control.acquire_lease(feed.feed, holder, LEASE_SECONDS)
     try:
         with kept(control, feed.feed, holder):
-            complete_releases(spark, control, feed.feed)
+            complete_releases(lambda: spark, control, feed.feed)
             _maintain(spark, feed, control)
             _forget(spark, feed, control, settings)
     finally:

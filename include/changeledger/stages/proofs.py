@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.kernels.verify import drift, judging
 from changeledger.stages.run import NAMESPACE, log
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake
 from changeledger.storage.control import ControlStore, ProofRow
 from changeledger.storage.spread import as_frame
 
@@ -48,7 +48,7 @@ class Keeper:
     @contextmanager
     def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[Keeper]:
         """What proofs have left is kept also where a later one fails."""
-        lake.create_namespace(spark, NAMESPACE)
+        catalog.create_namespace(NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
             lake.create(spark, name, columns, ["proof_id"])
             lake.widen(spark, name, columns)

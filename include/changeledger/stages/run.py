@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +17,7 @@ from changeledger.dialects.base import Dialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.errors import ConfigError, StageOrderError
 from changeledger.folders import private_home
-from changeledger.storage import catalog, failures, lake, refs
+from changeledger.storage import catalog, failures, lake, refs, scans
 from changeledger.storage.control import (
     IN_ORDER,
     LEASE_SECONDS,
@@ -65,7 +65,8 @@ def entered(control: ControlStore, feed: Feed, window: Window) -> bool:
 class Run:
     """One run of one feed over one window."""
 
-    spark: SparkSession
+    # Spark, started by the first call: a stage with little to do needs none.
+    session: Callable[[], SparkSession]
     feed: Feed
     window: Window
     control: ControlStore
@@ -78,7 +79,7 @@ class Run:
     snapshots: Mapping[str, int] | None = None
 
     @classmethod
-    def begin(cls, spark: SparkSession, feed: Feed, window: Window) -> Run | None:
+    def begin(cls, session: Callable[[], SparkSession], feed: Feed, window: Window) -> Run | None:
         """The run, holding the feed's lease; None when there is nothing left to do for its window.
 
         What a crash behind a release's commit point has left, of this window or of another, is completed
@@ -91,13 +92,17 @@ class Run:
             return None
         token = control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
         with kept(control, feed.feed, window.holder):
-            complete_releases(spark, control, feed.feed)
+            complete_releases(session, control, feed.feed)
         if not is_open:
             control.release_lease(feed.feed, window.holder)
             return None
-        lake.create_namespace(spark, feed.namespace)
+        catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
-        return cls(spark, asked, window, control, settings, feed, f"{window.branch}_{token}")
+        return cls(session, asked, window, control, settings, feed, f"{window.branch}_{token}")
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session()
 
     @property
     def id(self) -> str:
@@ -266,10 +271,9 @@ class Run:
         if self.window.request.partial:
             return None
         listed = self.opened("extract").replay_snapshot
-        if listed is None:
+        if listed is None or not scans.has_rows(self.replay, snapshot=listed):
             return None
-        asked = lake.read(self.spark, self.replay, snapshot=listed)
-        return None if asked.isEmpty() else asked
+        return lake.read(self.spark, self.replay, snapshot=listed)
 
     def planned(self) -> DataFrame | None:
         """The repairs that the run applies; None where it is a run of another kind."""
@@ -288,30 +292,51 @@ class Run:
             )
 
     def nothing_new(self) -> bool:
-        """Has the window no record of its own, does nothing wait, and is nothing asked for again?"""
-        waiting = self.waiting()
-        if (waiting is not None and not waiting.isEmpty()) or self.replayed() is not None:
+        """Has the window no record of its own, does nothing wait, and is nothing asked for again?
+
+        Asked without Spark: this is an idle window's whole work.
+        """
+        request = self.window.request
+        if request.mode == "repair" or any(scans.has_rows(raw, self.id) for raw in self.raws):
             return False
-        if self.planned() is not None:
-            return False
-        there = [lake.read(self.spark, raw) for raw in self.raws]
-        return all(rows.where(F.col("run_id") == self.id).isEmpty() for rows in there)
+        waits = not request.partial and catalog.exists(self.pending) and scans.has_rows(self.pending)
+        return not waits and self.replayed() is None
 
 
-def stage(work: Callable[[Run], Result]) -> Callable[[SparkSession, Feed, Window], Result | None]:
+Stage = Callable[[Callable[[], SparkSession], Feed, Window], Result | None]
+
+
+def stage(work: Callable[[Run], Result]) -> Stage[Result]:
     """The frame of a stage: `work` on a run that holds its feed's lease meanwhile.
 
     It gives None without work when nothing is left to do for the window.
     """
 
     @wraps(work)
-    def run(spark: SparkSession, feed: Feed, window: Window) -> Result | None:
+    def started(this: Run) -> Result:
+        # Expressions cannot be built before there is a session.
+        _ = this.spark
+        return work(this)
+
+    return stage_of_source(started)
+
+
+def stage_of_source(work: Callable[[Run], Result]) -> Stage[Result]:
+    """The frame of the stage that asks the source: it starts Spark itself, where there is something new."""
+
+    @wraps(work)
+    def run(session: Callable[[], SparkSession], feed: Feed, window: Window) -> Result | None:
+        @cache
+        def prepared() -> SparkSession:
+            received = sum(read.received for read in control_store(Settings()).reads(feed.feed, window))
+            spark = session()
+            for_small_data(spark, small=received <= MOST_ROWS)
+            return spark
+
         with failures.named(feed.connection):
-            this = Run.begin(spark, feed, window)
+            this = Run.begin(prepared, feed, window)
         if this is None:
             return None
-        received = sum(read.received for read in this.control.reads(feed.feed, window))
-        for_small_data(spark, small=received <= MOST_ROWS)
         with kept(this.control, feed.feed, window.holder), failures.named(feed.connection):
             return work(this)
 

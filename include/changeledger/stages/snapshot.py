@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,12 +39,12 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     Raises SourceUnavailable, and ConfigError where a table there has not the key.
     """
     assert source.connection is not None, "Database.source has found it"
-    reading = _Reading(
-        spark, Jdbc(source.connection, Connection.named(source.connection)), source, f"snapshot_{database}"
-    )
-    since = reading.moment()
-    found = dict(lake.each(reading.table, tables.values()))
-    until = reading.moment()
+    jdbc = Jdbc(source.connection, Connection.named(source.connection))
+    with closing(jdbc):
+        reading = _Reading(spark, jdbc, source, f"snapshot_{database}")
+        since = reading.moment()
+        found = dict(lake.each(reading.table, tables.values()))
+        until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
         database=database,
@@ -64,20 +65,20 @@ class _Reading(NamedTuple):
 
     def moment(self) -> _Moment:
         if self.source.cdc_schema is None:
-            (row,) = self.database.rows(self.spark, sql.clock())
+            (row,) = self.database.rows(sql.clock())
             return _Moment(_utc(row["at"]), None)
         highest = CdcCatalog(self.source.cdc_schema).highest_lsn().add_columns(sql.UtcNow().label("at"))
-        (row,) = self.database.rows(self.spark, highest)
+        (row,) = self.database.rows(highest)
         return _Moment(_utc(row["at"]), None if row["lsn"] is None else bytes(row["lsn"]))
 
     def table(self, contract: Contract) -> tuple[str, dict[str, Any]]:
         log.info("%s: reading it from the source", contract.table)
         schema, _, name = contract.table.partition(".")
         place = (self.source.schemas.get(schema, schema), name)
-        there = self.database.columns(self.spark, sql.header(sql.source_table(*place)))
+        there = self.database.columns(sql.header(sql.source_table(*place)))
         contract = _present(contract, there)
         source = sql.source_table(*place, contract.names)
-        (counted,) = self.database.rows(self.spark, sql.row_count(source))
+        (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])
         raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
         carried = Carrier.for_rows(counted["rows"], asked_once).carried(raw)
@@ -95,7 +96,7 @@ class _Reading(NamedTuple):
         rows = self.source.partition_rows
         if count <= rows:
             return []
-        cuts = self.database.rows(self.spark, sql.cuts(source, contract, rows))
+        cuts = self.database.rows(sql.cuts(source, contract, rows))
         return [row["cut"] for row in sorted(cuts, key=lambda row: row["place"])]
 
 

@@ -7,13 +7,14 @@ what the commit was built on, so neither writes over the other.
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from functools import cache
 
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError, OperationalError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, ProgrammingError
 
 from changeledger.config import Settings
 from changeledger.errors import ConfigError
@@ -46,6 +47,12 @@ def found(table: str) -> Table | None:
 
 def exists(table: str) -> bool:
     return _catalog().table_exists(_own(table))
+
+
+def create_namespace(namespace: str) -> None:
+    """Where it is not there yet; another process may create it at the same moment."""
+    with suppress(IntegrityError):
+        _catalog().create_namespace_if_not_exists(namespace)
 
 
 def tables(namespace: str) -> list[str]:

@@ -1,15 +1,15 @@
-"""JDBC: a SELECT of SQLAlchemy Core, compiled for the database and read by Spark."""
+"""JDBC: a SELECT of SQLAlchemy Core, compiled for the database; Spark reads rows, small results need none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from sqlalchemy import Select, func, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 from sqlalchemy.engine.default import DefaultDialect
@@ -17,6 +17,7 @@ from sqlalchemy.engine.default import DefaultDialect
 from changeledger.config import Connection
 from changeledger.errors import ConfigError, SourceUnavailable
 from changeledger.storage import jdbc_tls
+from changeledger.storage.jdbc_client import Session
 
 _FETCH_ROWS = "10000"
 _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
@@ -74,15 +75,15 @@ class Database:
         # A style without percent signs, which the compiler would double.
         self._dialect = dialect(paramstyle="named")
 
-    def rows(self, spark: SparkSession, query: Select[Any]) -> list[Row]:
-        """The result of a small SELECT, on the driver. Raises SourceUnavailable."""
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        """The result of a small SELECT, by column. Raises SourceUnavailable."""
         with self._asked():
-            return list(self.read(spark, [query]).collect())
+            return list(self._session.ask(self.sql(query)).rows)
 
-    def columns(self, spark: SparkSession, query: Select[Any]) -> list[str]:
+    def columns(self, query: Select[Any]) -> list[str]:
         """The names of a result's columns. Raises SourceUnavailable."""
         with self._asked():
-            return list(self.read(spark, [query]).columns)
+            return list(self._session.ask(self.sql(query)).columns)
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
@@ -92,14 +93,17 @@ class Database:
             together = together.unionAll(frame)
         return together
 
-    def count(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> int:
+    def count(self, queries: Sequence[Select[Any]]) -> int:
         """How many rows the SELECTs give together, counted by the database. Raises SourceUnavailable."""
         counts = [
             select(func.count().label("rows")).select_from(query.order_by(None).subquery("asked"))
             for query in queries
         ]
-        with self._asked():
-            return sum(int(row["rows"]) for row in self.read(spark, counts).collect())
+        return sum(int(row["rows"]) for query in counts for row in self.rows(query))
+
+    def close(self) -> None:
+        """End the session that small results were asked in; the next question begins another."""
+        self._session.close()
 
     def sql(self, query: Select[Any]) -> str:
         return str(query.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
@@ -113,14 +117,25 @@ class Database:
             # SQL Server's datetime types have no zone, and get none on the way.
             .option("preferTimestampNTZ", "true")
         )
+        if self._first:
+            reader = reader.option("sessionInitStatement", self._first)
+        return reader.options(**self._properties())
+
+    @property
+    def _first(self) -> str:
+        """PostgreSQL prints moments in the session's zone, which would be that of this machine."""
+        return "SET TIME ZONE 'UTC'" if self._connection.conn_type == "postgres" else ""
+
+    def _properties(self) -> dict[str, str]:
+        login, password = self._connection.login, self._connection.password or ""
+        properties = {"user": login, "password": password} if login else {}
         if self._connection.conn_type == "postgres":
-            # It prints moments in the session's zone, which would be that of this machine.
-            reader = reader.option("sessionInitStatement", "SET TIME ZONE 'UTC'")
-            reader = reader.options(**jdbc_tls.postgres_properties(self._conn_id, self._connection))
-        if self._connection.login:
-            reader = reader.option("user", self._connection.login)
-            reader = reader.option("password", self._connection.password or "")
-        return reader
+            properties |= jdbc_tls.postgres_properties(self._conn_id, self._connection)
+        return properties
+
+    @cached_property
+    def _session(self) -> Session:
+        return Session(self._driver, self._url(), self._properties(), self._first)
 
     def _url(self) -> str:
         place = self._connection
@@ -142,11 +157,11 @@ class Database:
     def _asked(self) -> Iterator[None]:
         try:
             yield
-        except (PySparkException, Py4JJavaError) as error:
+        except Py4JJavaError as error:
             cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
             if cause is not None:
                 raise cause from error
-            reason = str(error).splitlines()[0][:300]
+            reason = error.java_exception.toString().splitlines()[0][:300]
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {reason}",
                 "check that it runs, that the login may read the cdc schema, and the connection's members",

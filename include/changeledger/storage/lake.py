@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -40,18 +39,6 @@ def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`work` on each item, such as a table, some at once; the first error ends it."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))
-
-
-def create_namespace(spark: SparkSession, namespace: str) -> None:
-    """The first use of a catalog makes its tables; two at once disturb each other, so one tries again."""
-    statement = f"CREATE NAMESPACE IF NOT EXISTS lake.{namespace}"
-    try:
-        spark.sql(statement)
-    except Exception as error:
-        if "update SQL schema" not in str(error):
-            raise
-        time.sleep(1)
-        spark.sql(statement)
 
 
 def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:

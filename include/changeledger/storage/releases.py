@@ -7,7 +7,7 @@ moment; a reader of several mains may find some moved and others not yet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -63,10 +63,10 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     lake.each(lambda one: refs.drop(*one), built.items())
 
 
-def complete_releases(spark: SparkSession, control: ControlStore, feed: str) -> None:
+def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
     """Finish what a crash between the commit point and the last table has left."""
     for release in control.incomplete_releases(feed):
-        complete(spark, control, release)
+        complete(session(), control, release)
 
 
 def require_mains(feed: str, tables: dict[str, int]) -> None:

@@ -105,6 +105,14 @@ def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
     }
 
 
+def has_rows(table: str, run: str | None = None, snapshot: int | None = None) -> bool:
+    """Has the table rows, or those of a run; on main or in a snapshot."""
+    found = catalog.load(table)
+    one = next(iter(found.schema().fields)).name if run is None else _RUN
+    asked = AlwaysTrue() if run is None else _of(run)
+    return found.scan(asked, (one,), snapshot_id=snapshot).count() > 0
+
+
 def grouped(table: str, snapshot: int, run: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """How many rows the run has in that snapshot by the values of these columns: each with their number."""
     rows = catalog.load(table).scan(_of(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
