@@ -47,4 +47,5 @@ class JobParser(_Parser):
         exit_codes.RETRY: "a source does not answer: try again",
         exit_codes.HELD: "another run holds the feed: come again later",
         exit_codes.NOTHING: "done, and nothing is left for the stages that follow",
+        exit_codes.NEEDS_SPARK: "with --no-spark: the source has something new, which Spark reads",
     }

@@ -72,5 +72,9 @@ class SourceUnavailable(ChangeledgerError):
     retryable = True
 
 
+class SparkNeeded(ChangeledgerError):
+    """A stage that was to do without Spark has something to do with it."""
+
+
 class SparkUnavailable(SourceUnavailable):
     """Spark itself does not answer, or has no room to work."""

@@ -10,6 +10,8 @@ RETRY = 75
 HELD = 76
 # All is well, and nothing is left for the stages that follow.
 NOTHING = 77
+# The source has something new, and Spark was not to be started (`--no-spark`).
+NEEDS_SPARK = 78
 
 
 def of(error: ChangeledgerError) -> int:

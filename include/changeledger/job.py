@@ -19,7 +19,7 @@ from changeledger import exit_codes
 from changeledger.arguments import JobParser
 from changeledger.config import Feed, Settings, named_feed, readable_feeds
 from changeledger.databases import Database, named_database
-from changeledger.errors import ChangeledgerError, ConfigError, SparkUnavailable
+from changeledger.errors import ChangeledgerError, ConfigError, SparkNeeded, SparkUnavailable
 from changeledger.pages import failure_noted
 from changeledger.storage import failures
 from changeledger.terminal import Lines
@@ -109,10 +109,13 @@ def main_of_database(
 
 
 class _Session:
-    """A Spark session that starts at the first call. Threads may share it."""
+    """A Spark session that starts at the first call. Threads may share it.
 
-    def __init__(self, name: str) -> None:
-        self._name, self._lock = f"changeledger-{name}", Lock()
+    Raises SparkNeeded instead where it is not `allowed`.
+    """
+
+    def __init__(self, name: str, *, allowed: bool) -> None:
+        self._name, self._lock, self._allowed = f"changeledger-{name}", Lock(), allowed
         self._started: SparkSession | None = None
         # How long the start has taken, or attaching to a server; 0 without it.
         self.seconds = 0.0
@@ -121,6 +124,8 @@ class _Session:
         # Not at the top: `--help` and a wrong argument answer at once.
         from changeledger.storage.session import spark_session  # noqa: PLC0415
 
+        if not self._allowed:
+            raise SparkNeeded("there is something to do with Spark", "run it again without --no-spark")
         with self._lock:
             if self._started is None:
                 began = time.monotonic()
@@ -134,12 +139,12 @@ class _Session:
 
 
 @contextmanager
-def _spark(name: str) -> Iterator[_Session]:
+def _spark(name: str, *, allowed: bool = True) -> Iterator[_Session]:
     """A session that is released at the end: a server that stays would keep it, with its plans, for an hour.
 
     Not after a fault that is not ours: the server may be what has gone, and releasing would wait for it.
     """
-    session = _Session(name)
+    session = _Session(name, allowed=allowed)
     try:
         yield session
     except SparkUnavailable:
@@ -185,8 +190,12 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
         return exit_codes.NOTHING
     with kept(control, feed.feed, window.holder):
         began = time.monotonic()
-        with _spark(f"{feed.feed}-{stage}") as session:
-            found = run(session, feed, window)
+        try:
+            with _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session:
+                found = run(session, feed, window)
+        except SparkNeeded:
+            log.info("%s: the window has records, which Spark reads", feed.feed)
+            return exit_codes.NEEDS_SPARK
         log.info(
             "%s %s done in %.1f s, after %.1f s for the Spark session",
             stage,
@@ -206,6 +215,9 @@ def _parser(stage: str) -> argparse.ArgumentParser:
     parser.add_argument("--end", required=True, type=_moment, help="end of the window, not included")
     parser.add_argument(
         "--request", default="{}", metavar="JSON", help="what else is asked of the run: window.Request"
+    )
+    parser.add_argument(
+        "--no-spark", action="store_true", help=f"end with {exit_codes.NEEDS_SPARK} instead of starting Spark"
     )
     return parser
 

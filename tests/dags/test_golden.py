@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,8 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], t
     of_database = [task for dag in ("compare_shop", "verify_shop") for task in dags[dag].tasks]
     for task in [*dags["shop_cdc"].tasks, dags["maintain"].get_task("shop_cdc"), *of_database]:
         execute(task)
-    shown = [" ".join(job.command).replace(str(PROJECT), "<project>") for job in started]
+    shown = [" ".join(job.command).replace(sys.executable, "<python>") for job in started]
+    shown = [line.replace(str(PROJECT), "<project>") for line in shown]
     assert [line.replace(f"{tmp_path}/", "") for line in shown] == GOLDEN.read_text().splitlines()
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -45,10 +46,14 @@ class Started:
 
     all: ClassVar[list["Started"]] = []
     code: ClassVar[int] = 0
+    # Of a job that must not start Spark: 78 says that it needs one.
+    asked: ClassVar[int] = 78
 
     def __init__(self, command: list[str], **options: Any) -> None:
         self.command, self.env, self.options = command, options["env"], options
         self.stdout, self.returncode, self.pid = io.StringIO("a line of the job\n"), Started.code, 0
+        if "--no-spark" in command:
+            self.returncode = Started.asked
         Started.all.append(self)
 
     def __enter__(self) -> "Started":
@@ -73,6 +78,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Started]:
     monkeypatch.setattr(subprocess, "Popen", Started)
     monkeypatch.setattr(Started, "all", [])
     monkeypatch.setattr(Started, "code", 0)
+    monkeypatch.setattr(Started, "asked", 78)
     return Started.all
 
 
@@ -80,7 +86,7 @@ def spark(monkeypatch: pytest.MonkeyPatch, **members: object) -> None:
     monkeypatch.setenv("AIRFLOW_CONN_CHANGELEDGER_SPARK", json.dumps(members))
 
 
-def operator(stage: str = "extract") -> Any:
+def operator(stage: str = "normalize") -> Any:
     return feed_dag(load_feeds(Settings().feeds)["shop_cdc"]).get_task(stage)
 
 
@@ -105,8 +111,8 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], t
     assert job.command == [
         "spark-submit", "--master", "spark://master:7077",
         "--jars", f"{tmp_path}/a.jar,{tmp_path}/b.jar",
-        "--name", "changeledger-shop_cdc-extract",
-        str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS,
+        "--name", "changeledger-shop_cdc-normalize",
+        str(PROJECT / "jobs" / "normalize.py"), *ARGUMENTS,
     ]  # fmt: skip
     assert "SPARK_REMOTE" not in job.env
     assert job.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
@@ -126,9 +132,45 @@ def test_spark_connect(monkeypatch: pytest.MonkeyPatch, started: list[Started]) 
     spark(monkeypatch, conn_type="spark_connect", host="sc://127.0.0.1", port=15002, password="tok3n")
     operator().execute(context())
     (job,) = started
-    assert job.command == [sys.executable, str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS]
+    assert job.command == [sys.executable, str(PROJECT / "jobs" / "normalize.py"), *ARGUMENTS]
     assert job.env["SPARK_REMOTE"].startswith("sc://127.0.0.1:15002/")
     assert "tok3n" in job.env["SPARK_REMOTE"]
+
+
+def test_extract_asks_the_source_before_anything_is_submitted(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started]
+) -> None:
+    spark(monkeypatch, conn_type="spark", host="yarn")
+    operator("extract").execute(context())
+    asking, submitted = started
+    script = str(PROJECT / "jobs" / "extract.py")
+    assert asking.command == [sys.executable, script, *ARGUMENTS, "--no-spark"]
+    assert submitted.command[0] == "spark-submit"
+    assert submitted.command[-len(ARGUMENTS) - 1 :] == [script, *ARGUMENTS]
+
+
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [(0, None), (2, AirflowFailException), (75, AirflowException), (77, DownstreamTasksSkipped)],
+)
+def test_without_anything_new_nothing_is_submitted(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], code: int, raised: type[Exception] | None
+) -> None:
+    spark(monkeypatch, conn_type="spark", host="yarn")
+    monkeypatch.setattr(Started, "asked", code)
+    task = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"].get_task("extract")
+    with nullcontext() if raised is None else pytest.raises(raised):
+        task.execute(context())  # type: ignore[attr-defined]
+    assert len(started) == 1
+
+
+def test_extract_attached_to_a_server_asks_and_reads_in_one(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started]
+) -> None:
+    spark(monkeypatch, conn_type="spark_connect", host="127.0.0.1", port=15002)
+    operator("extract").execute(context())
+    (job,) = started
+    assert job.command == [sys.executable, str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS]
 
 
 WAYS = [

@@ -188,6 +188,14 @@ def test_a_stage_that_needs_no_spark_starts_none(
     assert ended(run=lambda *_: False) == exit_codes.NOTHING
 
 
+def test_a_stage_that_must_start_no_spark_says_that_it_needs_one(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "spark_session", lambda _: pytest.fail("Spark was started"))
+    assert ended("--no-spark", run=lambda session, *_: session()) == exit_codes.NEEDS_SPARK
+    assert ended("--no-spark", run=lambda *_: False) == exit_codes.NOTHING
+
+
 @pytest.mark.parametrize(
     ("text", "said", "is_let_go"),
     [

@@ -49,7 +49,10 @@ class JobOperator(SparkSubmitOperator):
     The Spark connection is looked at when the task runs: `spark` submits to its master, in client
     mode; `spark_connect` runs the script as plain Python attached to its warm server.
     The source's connection, where there is one, reaches the job in its process' environment only.
+    Where a job `asks_first`, it is submitted only when it has found something to do with Spark.
     """
+
+    asks_first = False
 
     def __init__(
         self,
@@ -83,7 +86,9 @@ class JobOperator(SparkSubmitOperator):
             url = SparkConnectHook(self.spark_connection).get_connection_url()
             self._run_attached({**environment, "SPARK_REMOTE": url})
         elif spark.conn_type == "spark":
-            self._submit(spark, environment)
+            self._require_client(spark)
+            if not self.asks_first or self._run_attached(environment, "--no-spark") == exit_codes.NEEDS_SPARK:
+                self._submit(spark, environment)
         else:
             raise AirflowFailException(
                 f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}; "
@@ -102,7 +107,7 @@ class JobOperator(SparkSubmitOperator):
                 f"  Remedy: {remedy} Trigger the DAG again"
             )
 
-    def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
+    def _require_client(self, spark: Connection) -> None:
         if spark.extra_dejson.get("deploy-mode") == "cluster":
             # The driver would run elsewhere, and its secrets would have to be on the command line.
             raise AirflowFailException(
@@ -114,6 +119,8 @@ class JobOperator(SparkSubmitOperator):
                 f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
                 "submits to with apache-airflow-providers-cncf-kubernetes: install that beside the lock"
             )
+
+    def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
         settings = Settings()
         try:
             self.jars = ",".join(jars(settings))
@@ -133,8 +140,9 @@ class JobOperator(SparkSubmitOperator):
                 f"{error.filename} is not on the PATH: install the locked requirements.txt"
             ) from None
 
-    def _run_attached(self, environment: dict[str, str]) -> None:
-        command = [sys.executable, self.application, *map(str, self.application_args or [])]
+    def _run_attached(self, environment: dict[str, str], *more: str) -> int:
+        """The script as plain Python: 0, or the code that says that it needs Spark."""
+        command = [sys.executable, self.application, *map(str, self.application_args or []), *more]
         self.log.info("Running %s", " ".join(command))
         # A session of its own, so that on_kill reaches whatever the job started.
         with subprocess.Popen(  # noqa: S603 - our own script and arguments
@@ -148,9 +156,10 @@ class JobOperator(SparkSubmitOperator):
             self._process = process
             for line in process.stdout or ():
                 self.log.info("%s", line.rstrip())
-        if process.returncode:
+        if process.returncode not in (0, exit_codes.NEEDS_SPARK):
             self._end_by(process.returncode)
             raise AirflowException(f"{self.task_id} ended with code {process.returncode}; see the log above")
+        return process.returncode
 
     def _end_by(self, returncode: int | None) -> None:
         """Raises what the job's `exit_codes` ask of Airflow; for another code another try may help."""

@@ -32,6 +32,8 @@ class StageOperator(JobOperator):
 
     def __init__(self, *, stage: str, feed: Feed, **kwargs: Any) -> None:
         super().__init__(job=stage, arguments=[], name=f"changeledger-{feed.feed}-{stage}", **kwargs)
+        # An idle window ends with it, and costs no Spark.
+        self.asks_first = stage == "extract"
         if stage == "audit":
             self.operator_extra_links = (DataDocsLink(),)
         self.stage = stage

@@ -108,7 +108,9 @@ def _cell(result: Any, place: int, kind: int) -> Any:
 @cache
 def _gateway() -> JavaGateway:
     home = os.environ.get("JAVA_HOME")
-    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    # Under spark-submit pyspark itself is in an archive.
+    spark = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    (py4j,) = Path(spark, "jars").glob("py4j-*.jar")
     try:
         port, token = launch_gateway(
             jarpath=str(py4j),
