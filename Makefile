@@ -11,9 +11,10 @@ demo: setup-run ## five feeds from real services to published tables, with a rep
 test: setup-test ## all tests
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-lint: setup-lint ## style, format, types, import contracts
+lint: setup-lint ## style, format, sizes, types, import contracts
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) scripts/sizes.py
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports --no-cache
 

@@ -15,7 +15,7 @@ from benchmarks.judge import Wrong, judged
 from benchmarks.meter import Measured, measured
 from benchmarks.stream import Stream, stream
 from benchmarks.topics import fill
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 from sourcelab.services import KafkaBroker
 
 CACHE = PROJECT / ".cache" / "benchmarks"

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -38,8 +39,8 @@ def main() -> None:
     # They read the settings.
     from pyspark.sql import functions as F  # noqa: PLC0415
 
-    from changeledger.contract import TableNames  # noqa: PLC0415
-    from changeledger.databases import Database  # noqa: PLC0415
+    from changeledger.config.database import Database  # noqa: PLC0415
+    from changeledger.model.table_names import TableNames  # noqa: PLC0415
     from changeledger.stages import compare  # noqa: PLC0415
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
@@ -70,7 +71,7 @@ def main() -> None:
 
 
 def _feed(name: str):  # type: ignore[no-untyped-def]
-    from changeledger.config import Feed  # noqa: PLC0415
+    from changeledger.config.feed import Feed  # noqa: PLC0415
 
     return Feed.model_validate(
         {
@@ -81,12 +82,13 @@ def _feed(name: str):  # type: ignore[no-untyped-def]
 
 
 def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
-    from changeledger import change  # noqa: PLC0415
-    from changeledger.config import Settings  # noqa: PLC0415
-    from changeledger.contract import Column, Contract, TableNames  # noqa: PLC0415
-    from changeledger.storage import lake  # noqa: PLC0415
-    from changeledger.storage.control import Built, ControlStore  # noqa: PLC0415
-    from changeledger.window import Window  # noqa: PLC0415
+    from changeledger.config.settings import Settings  # noqa: PLC0415
+    from changeledger.control import Built, ControlStore  # noqa: PLC0415
+    from changeledger.model import change  # noqa: PLC0415
+    from changeledger.model.contract import Column, Contract  # noqa: PLC0415
+    from changeledger.model.table_names import TableNames  # noqa: PLC0415
+    from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.storage import catalog, lake  # noqa: PLC0415
 
     columns = [
         Column(name=name, type=kind, ordinal=at, key_position=int(name == "id"))
@@ -100,19 +102,19 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     control.finish_stage(feed.feed, window, "normalize", built, [contract])
     control.save_audit(feed.feed, window, [], built)
     control.commit_release(feed.feed, window, {}, {}, {})
-    lake.create_namespace(spark, feed.namespace)
-    keys = max(changes // 5, 1)
+    catalog.create_namespace(feed.namespace)
+    cells, kinds = _cells(feed, max(changes // 5, 1)), change.ledger_columns(contract)
+    rows = spark.range(changes).withColumnRenamed("id", "i")
+    rows = rows.selectExpr(*(f"cast({cells.get(name, 'null')} as {kind}) as {name}" for name, kind in kinds))
+    name = TableNames.of(feed.namespace, TABLE).changes
+    lake.create(spark, name, kinds)
+    lake.append(rows, name)
 
-    def image(number: str) -> str:
-        return (
-            f"named_struct('id', cast({number} % {keys} as int), 'name', concat('customer ', {number}), "
-            f"'n1', cast({number} % 1000003 as int), 'n2', cast({number} * 7 % 1000003 as int), "
-            f"'amount', cast({number} / 4 as decimal(18,2)), 'd', date_from_unix_date(cast({number} % 20000 as int)), "
-            f"'ts', cast(timestamp_micros(1700000000000000 + {number}) as timestamp_ntz), 'flag', true, "
-            f"'city', concat('city ', {number} % 100), 'x', cast(1.5 as double))"
-        )
 
-    told = {
+def _cells(feed, keys: int) -> dict[str, str]:  # type: ignore[no-untyped-def]
+    """The ledger's columns of change `i`, as SQL."""
+    image = partial(_image, keys=keys)
+    return {
         "change_id": "md5(cast(i as string))",
         "operation": f"if(i < {keys}, 'insert', 'update')",
         "key": f"named_struct('id', cast(i % {keys} as int))",
@@ -125,12 +127,16 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
         "feed": f"'{feed.feed}'",
         "run_id": "'bench'",
     }
-    kinds = change.ledger_columns(contract)
-    rows = spark.range(changes).withColumnRenamed("id", "i")
-    rows = rows.selectExpr(*(f"cast({told.get(name, 'null')} as {kind}) as {name}" for name, kind in kinds))
-    name = TableNames.of(feed.namespace, TABLE).changes
-    lake.create(spark, name, kinds)
-    lake.append(rows, name)
+
+
+def _image(number: str, keys: int) -> str:
+    return (
+        f"named_struct('id', cast({number} % {keys} as int), 'name', concat('customer ', {number}), "
+        f"'n1', cast({number} % 1000003 as int), 'n2', cast({number} * 7 % 1000003 as int), "
+        f"'amount', cast({number} / 4 as decimal(18,2)), 'd', date_from_unix_date(cast({number} % 20000 as int)), "
+        f"'ts', cast(timestamp_micros(1700000000000000 + {number}) as timestamp_ntz), 'flag', true, "
+        f"'city', concat('city ', {number} % 100), 'x', cast(1.5 as double))"
+    )
 
 
 def _timed(work: Callable[[], None]) -> float:

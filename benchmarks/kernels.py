@@ -19,13 +19,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.structs import typed
+from changeledger.dialects.debezium.survey import facts
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.plan import TablePlan
-from changeledger.kernels.debezium.structs import typed
-from changeledger.kernels.debezium.survey import facts
+from changeledger.model.contract import Column, Contract
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry

@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.kernels import BATCH, CONTRACT, TYPES, cpu, events
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
+from changeledger.dialects.ces import decode as ces_decode
+from changeledger.dialects.ces import plan as ces_plan
+from changeledger.dialects.ces import survey as ces_survey
+from changeledger.dialects.qlik_messages import decode as qlik_decode
+from changeledger.dialects.qlik_messages import plan as qlik_plan
+from changeledger.dialects.qlik_messages import survey as qlik_survey
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.ces import decode as ces_decode
-from changeledger.kernels.ces import plan as ces_plan
-from changeledger.kernels.ces import survey as ces_survey
-from changeledger.kernels.qlik_messages import decode as qlik_decode
-from changeledger.kernels.qlik_messages import plan as qlik_plan
-from changeledger.kernels.qlik_messages import survey as qlik_survey
 
 GUID = "9c8d4ad2-bf54-4f10-a96f-038af496997f"
 TIME = "2026-08-07T16:25:00.883"

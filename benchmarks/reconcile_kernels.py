@@ -17,13 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import Column, Contract
 from changeledger.kernels.arrow import INSTANT, fixed_width, ledger_schema
 from changeledger.kernels.lsn import big_endian
-from changeledger.kernels.reconcile.current import current
-from changeledger.kernels.reconcile.effects import exploded, truncates
-from changeledger.kernels.reconcile.history import History, Published, continued, rebuilt
-from changeledger.kernels.reconcile.resolve import resolve
+from changeledger.model.contract import Column, Contract
+from changeledger.reconcile.current import current
+from changeledger.reconcile.effects import exploded, truncates
+from changeledger.reconcile.history import History, Published, continued, rebuilt
+from changeledger.reconcile.resolve import resolve
 
 TYPES = ("bigint", "int", "nvarchar(40)", "nvarchar(40)", "nvarchar(40)", "decimal(18,4)", "datetime2(3)",
          "date", "bit", "float")  # fmt: skip

@@ -24,7 +24,7 @@ from benchmarks.bench import Bench, Result
 from benchmarks.judge import Wrong
 from benchmarks.meter import DRIVER, JVM, WORKERS
 from benchmarks.targets import TARGETS, Target
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "benchmarks.md"
 _HEAD = ("what", "wall s", "CPU s", "JVM", "workers", "peak MiB: JVM, worker", "wrong rows", "wrong versions")

@@ -20,15 +20,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from benchmarks.kernels import BATCH, TYPES, events
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
-from changeledger.kernels import mask_evidence
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import INSTANT, arrow_type
-from changeledger.kernels.qlik_tables.kernel import QLIK_TABLES
-from changeledger.kernels.sqlserver_cdc.kernel import SQLSERVER_CDC
-from changeledger.kernels.tables.interface import TableKernel
-from changeledger.kernels.tables.pairs import joined
-from changeledger.kernels.tables.plan import TablePlan
+from changeledger.mask_order import mask_evidence
+from changeledger.model.contract import Column, Contract
 
 Work = Callable[[pa.RecordBatch], object]
 BEGIN = datetime(2026, 8, 7, 16, 25)

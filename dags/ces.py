@@ -1,6 +1,7 @@
 """Airflow DAGs for SQL Server's change event streaming: one for every feed file with `dialect: ces`."""
 
-from changeledger.config import Settings, readable_feeds
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
 from changeledger.orchestration import feed_dag
 
 feeds, _ = readable_feeds(Settings().feeds)

@@ -1,7 +1,8 @@
 """Airflow DAGs that compare the feeds of a database: one for every database that several feeds tell."""
 
-from changeledger.config import Settings, readable_feeds
-from changeledger.databases import readable_databases
+from changeledger.config.database import readable_databases
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
 from changeledger.orchestration import compare_dag
 
 settings = Settings()

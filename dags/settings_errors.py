@@ -3,9 +3,10 @@
 What is broken is left out of the DAGs of the other files, and takes none of the rest with it.
 """
 
-from changeledger.config import Settings, readable_feeds
-from changeledger.databases import readable_databases
-from changeledger.errors import ConfigError
+from changeledger.config.database import readable_databases
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
 
 settings = Settings()
 feeds, of_feeds = readable_feeds(settings.feeds)

@@ -1,7 +1,8 @@
 """Airflow DAGs that hold what is published against its source: one for every database."""
 
-from changeledger.config import Settings, readable_feeds
-from changeledger.databases import readable_databases
+from changeledger.config.database import readable_databases
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
 from changeledger.orchestration import verify_dag
 
 settings = Settings()

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 from changeledger.storage.session import as_properties, jars, spark_conf
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"

@@ -1,7 +1,7 @@
 """Compare the feeds of one database, change by change, and write the report."""
 
-from changeledger.databases import Database
-from changeledger.inspection.comparing import compare_and_report
+from changeledger.cli.compare import compare_and_report
+from changeledger.config.database import Database
 from changeledger.job import Choice, main_of_database
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Hold what the feeds of one database have published against their source, and write the page."""
 
-from changeledger.databases import TAKES, Database
-from changeledger.inspection.verifying import verify_and_report
+from changeledger.cli.verify import verify_and_report
+from changeledger.config.database import TAKES, Database
 from changeledger.job import Choice, main_of_database
 from changeledger.stages.verify import waits
 

@@ -10,16 +10,16 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from changeledger import change
-from changeledger.config import Feed
-from changeledger.contract import Contract
-from changeledger.kernels.messages import OUTCOME, decoded_schema
+from changeledger.config.feed import Feed
+from changeledger.dialects.messages.message_rows import OUTCOME, decoded_schema
 from changeledger.kernels.rows import Here
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
 from changeledger.stages import normalize, reconcile
-from changeledger.stages.reading import Input
-from changeledger.stages.run import Run
+from changeledger.stages.common.context import StageContext
+from changeledger.stages.normalization.reading import Input
 from changeledger.storage.releases import complete
-from changeledger.window import Window
 from tests.kernels.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.
@@ -43,26 +43,26 @@ def carry(
 ) -> None:
     """One window with these rows, delivered at other places than by the windows before; published."""
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
-    this = Run.begin(lambda: spark, feed, over)
-    assert this is not None
-    this.control.open_window(feed.feed, over, None, {})
-    this.control.begin_stage(feed.feed, over, "normalize")
-    normalize._prepare(this, {contract.table: contract})
+    ctx = StageContext.begin(lambda: spark, feed, over)
+    assert ctx is not None
+    ctx.control.open_window(feed.feed, over, None, {})
+    ctx.control.begin_stage(feed.feed, over, "normalize")
+    normalize._prepare(ctx, {contract.table: contract})
     delivered = [
         {**row, "run_id": over.id, "record": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)
     ]
     one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))
-    normalize._write_dispositions(this, [normalize._write(this, one)])
-    this.finish("normalize", this.written, [contract])
+    normalize._write_dispositions(ctx, [normalize._write(ctx, one)])
+    ctx.finish("normalize", ctx.written, [contract])
     reconcile.run(lambda: spark, feed, over)
-    built = this.require_done("reconcile")
-    this.control.save_audit(feed.feed, over, [], built)
-    this.control.commit_release(feed.feed, over, built.tables, {}, {})
-    release = this.control.release(feed.feed, over)
+    built = ctx.require_done("reconcile")
+    ctx.control.save_audit(feed.feed, over, [], built)
+    ctx.control.commit_release(feed.feed, over, built.tables, {}, {})
+    release = ctx.control.release(feed.feed, over)
     assert release is not None
-    complete(spark, this.control, release)
-    this.control.release_lease(feed.feed, over.holder)
+    complete(spark, ctx.control, release)
+    ctx.control.release_lease(feed.feed, over.holder)
 
 
 def _decoded(changes: pa.Table, contract: Contract) -> pa.Table:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 from sourcelab.services import KafkaBroker
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
-from changeledger import change
-from changeledger.contract import Column, Contract
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
     table="dbo.t",

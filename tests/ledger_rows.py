@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from changeledger import change
-from changeledger.contract import Column, Contract
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 from sourcelab.log import Change, Log, Transaction
 from sourcelab.tables import Row, Table
 

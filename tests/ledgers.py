@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger import change
-from changeledger.contract import Contract
-from changeledger.kernels.reconcile.current import current
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile.current import current
 from changeledger.storage.spread import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from changeledger.contract import Contract
-from changeledger.storage.control import Built, ControlStore
-from changeledger.window import Window
+from changeledger.control import Built, ControlStore
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
 
 DAY = Window(start=datetime(2026, 1, 31, tzinfo=UTC), end=datetime(2026, 2, 1, tzinfo=UTC))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from changeledger import change
-from changeledger.contract import Column, Contract
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
     table="dbo.t",

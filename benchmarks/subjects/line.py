@@ -23,11 +23,11 @@ def main() -> None:
     bootstrap, topics, number, out = sys.argv[1:]
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
     os.environ["AIRFLOW_CONN_BENCH_KAFKA"] = json.dumps(connection)
-    from changeledger.config import Feed  # noqa: PLC0415 - it reads the settings
-    from changeledger.contract import TableNames  # noqa: PLC0415
+    from changeledger.config.feed import Feed  # noqa: PLC0415 - it reads the settings
+    from changeledger.model.table_names import TableNames  # noqa: PLC0415
+    from changeledger.model.window import Window  # noqa: PLC0415
     from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
     from changeledger.storage.session import spark_session  # noqa: PLC0415
-    from changeledger.window import Window  # noqa: PLC0415
 
     columns = [{"name": name, "type": kind} for name, kind in TYPES.items()]
     tables = [topic.partition(".")[2] for topic in topics.split(",")]

@@ -1,6 +1,6 @@
 """How a job's process tells Airflow's task how to go on."""
 
-from changeledger.errors import ChangeledgerError, LeaseHeld, LeaseLost
+from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
 # A ChangeledgerError that is not retryable; argparse ends with 2 as well, and rightly so.
 FINAL = 2

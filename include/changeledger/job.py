@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from pydantic import ValidationError
 
 from changeledger import exit_codes
-from changeledger.arguments import JobParser
-from changeledger.config import Feed, Settings, named_feed, readable_feeds
-from changeledger.databases import Database, named_database
-from changeledger.errors import ChangeledgerError, ConfigError, SparkNeeded, SparkUnavailable
-from changeledger.pages import failure_noted
+from changeledger.config.database import Database, named_database
+from changeledger.config.feed import Feed
+from changeledger.config.files import named_feed, readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.console.arguments import JobParser
+from changeledger.console.terminal import Lines
+from changeledger.model.errors import ChangeledgerError, ConfigError, SparkNeeded, SparkUnavailable
+from changeledger.model.window import Request, Window
+from changeledger.pages.html import failure_noted
 from changeledger.storage import failures
-from changeledger.terminal import Lines
-from changeledger.window import Request, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,8 +181,8 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
     # Not at the top: `--help` and a wrong argument answer at once.
-    from changeledger.stages.run import control_store, entered  # noqa: PLC0415
-    from changeledger.storage.control import kept  # noqa: PLC0415
+    from changeledger.control import kept  # noqa: PLC0415
+    from changeledger.stages.common.context import control_store, entered  # noqa: PLC0415
 
     asked = window.request.argument()
     log.info("%s %s %s .. %s %s", stage, feed.feed, window.start.isoformat(), window.end.isoformat(), asked)

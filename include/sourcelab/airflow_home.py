@@ -17,8 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from changeledger.config import PROJECT, connection_variable
-from changeledger.window import Window
+from changeledger.config.connection import connection_variable
+from changeledger.config.settings import PROJECT
+from changeledger.model.window import Window
 from sourcelab.children import Child, ChildFailed, require_running
 
 _POLICY = '''\

@@ -13,7 +13,7 @@ from typing import Self
 
 import psutil  # type: ignore[import-untyped]
 
-from changeledger.folders import private
+from changeledger.config.folders import private
 
 _FAREWELL_SECONDS = 5.0
 _LAST_LINES = 25

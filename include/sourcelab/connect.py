@@ -7,8 +7,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from changeledger.config import Settings
-from changeledger.folders import private_home
+from changeledger.config.folders import private_home
+from changeledger.config.settings import Settings
 from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties, local_conf, spark_conf
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java

@@ -14,16 +14,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from changeledger.config import Feed, Settings, connection_variable, load_feeds
-from changeledger.databases import named_database
-from changeledger.errors import ChangeledgerError
-from changeledger.window import Window
+from changeledger.config.connection import connection_variable
+from changeledger.config.database import named_database
+from changeledger.config.feed import Feed
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ChangeledgerError
+from changeledger.model.window import Window
 from sourcelab import report
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.children import ChildFailed
 from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
-from sourcelab.log import simulate
+from sourcelab.log import Log, simulate
 from sourcelab.process import ServiceError
 from sourcelab.tables import DATABASE
 from sourcelab.together import Together, ended_by_sigterm
@@ -65,25 +68,14 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
     ):
         together.wait_for(*sources.services)
-        changes = sum(len(transaction.changes) for transaction in log.transactions)
-        messages = sources.load(log, len(log.transactions))
-        progress.say(
-            f"{len(log.transactions)} transactions with {changes} changes are told in five "
-            f"dialects: as rows of two kinds of change tables, and as {messages} messages of three kinds"
-        )
+        _load(progress, sources, log)
         together.wait_for()
         if not submit:
             open_lake(server.remote)
             progress.say("the lake's catalog is made")
         migration.wait()
-        airflow.connect(sources.connections)
-        airflow.connect(
-            {
-                "changeledger_spark": {"conn_type": "spark", "host": "local[*]"}
-                if submit
-                else server.connection
-            }
-        )
+        spark = {"conn_type": "spark", "host": "local[*]"} if submit else server.connection
+        airflow.connect({**sources.connections, "changeledger_spark": spark})
         feeds = load_feeds(settings.feeds)
         window = Window(start=start, end=datetime.now(UTC))
         failed = _run_dags(progress, [airflow.test_dag(feed, window) for feed in feeds])
@@ -98,10 +90,19 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
     return found.holds and not failed
 
 
+def _load(progress: Progress, sources: Sources, log: Log) -> None:
+    changes = sum(len(transaction.changes) for transaction in log.transactions)
+    messages = sources.load(log, len(log.transactions))
+    progress.say(
+        f"{len(log.transactions)} transactions with {changes} changes are written in five dialects: as rows "
+        f"of two kinds of change tables, and as {messages} messages of three kinds"
+    )
+
+
 def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], sources: Sources) -> None:
     """Hold what the feeds have published against the source's tables; the report tells what came of it."""
     # Seconds to import.
-    from changeledger.inspection.verifying import verify_and_report  # noqa: PLC0415
+    from changeledger.cli.verify import verify_and_report  # noqa: PLC0415
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     for name, connection in sources.connections.items():

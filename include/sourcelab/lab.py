@@ -14,8 +14,8 @@ from typing import Any
 
 from rich.console import Console
 
-from changeledger.config import PROJECT, Settings
-from changeledger.folders import private, private_home
+from changeledger.config.folders import private, private_home
+from changeledger.config.settings import PROJECT, Settings
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Log
 from sourcelab.messages import produce

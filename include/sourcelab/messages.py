@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
@@ -52,13 +52,7 @@ def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int
             topics.add(message.topic)
         record = message._asdict() | {"timestamp": message.timestamp_ms, "headers": list(message.headers)}
         del record["timestamp_ms"]
-        while True:
-            try:
-                producer.produce(**record, on_delivery=delivered)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        producer.poll(0)
+        _send(producer, record, delivered)
         count += 1
     left = producer.flush(_TIMEOUT_SECONDS)
     if failed or left:
@@ -66,7 +60,18 @@ def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int
     return count
 
 
-# The log tells of the past: by the broker's default retention its messages would be removed at once.
+def _send(producer: Producer, record: dict[str, Any], delivered: Callable[..., None]) -> None:
+    """Waits where the producer's queue is full."""
+    while True:
+        try:
+            producer.produce(**record, on_delivery=delivered)
+            break
+        except BufferError:
+            producer.poll(0.1)
+    producer.poll(0)
+
+
+# The log is of the past: by the broker's default retention its messages would be removed at once.
 _KEPT = {"retention.ms": "-1"}
 
 

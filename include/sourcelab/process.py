@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Self
 
-from changeledger.folders import private
+from changeledger.config.folders import private
 
 _ATTEMPTS = 3
 _PATIENCE_SECONDS = 180.0

@@ -13,11 +13,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table as Grid
 
-from changeledger import change
-from changeledger.config import Feed, Settings
-from changeledger.contract import TableNames, distinct_names
-from changeledger.storage.control import ControlStore
-from changeledger.window import Window
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.window import Window
 from sourcelab.airflow_home import TaskRun
 from sourcelab.log import Log
 from sourcelab.tables import Key, Row, Table

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed, require_running
 from sourcelab.connect import SparkConnectServer

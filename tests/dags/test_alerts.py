@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import Settings, load_feeds
-from changeledger.databases import Database
-from changeledger.looks import SourceLook
+from changeledger.config.database import Database
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import Settings
+from changeledger.control import Built, ControlStore, Verdict
+from changeledger.model.looks import SourceLook
 from changeledger.orchestration import alerts, resolve_window
-from changeledger.storage.control import Built, ControlStore, Verdict
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

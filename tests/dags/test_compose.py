@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from changeledger.config import PROJECT, Settings, connection_variable, load_feeds
+from changeledger.config.connection import connection_variable
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import PROJECT, Settings
 
 FILE = PROJECT / "docker-compose.yaml"
 EXAMPLE = PROJECT / ".env.example"

@@ -13,13 +13,14 @@ from fastapi.testclient import TestClient
 
 from changeledger.airflow_ui import data_docs
 from changeledger.airflow_ui.plugin import ChangeledgerPlugin
-from changeledger.config import Settings, readable_feeds
-from changeledger.databases import Database
+from changeledger.config.database import Database
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.window import Window
 from changeledger.orchestration import job_operator
 from changeledger.orchestration.compare_dag import compare_dag
 from changeledger.orchestration.links import DATA_DOCS, DataDocsLink, ReportLink
 from changeledger.orchestration.verify_dag import verify_dag
-from changeledger.window import Window
 from tests.dags.test_stage_operator import ARGUMENTS, operator
 
 

@@ -13,7 +13,8 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_connect import SparkConnectHook
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
-from changeledger.config import PROJECT, Connection
+from changeledger.config.connection import Connection
+from changeledger.config.settings import PROJECT
 from changeledger.storage.jdbc import Database
 from changeledger.storage.kafka import Kafka
 

@@ -16,7 +16,8 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
-from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import PROJECT, Settings
 
 EXPECTED = {"shop_cdc", "shop_ces", "shop_debezium", "shop_qlik_messages", "shop_qlik_tables"}
 OTHERS = {"maintain", "compare_shop", "verify_shop"}

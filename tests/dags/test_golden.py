@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 from tests.dags.test_stage_operator import Started, spark, started
 
 __all__ = ["started"]

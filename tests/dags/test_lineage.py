@@ -7,8 +7,9 @@ from types import ModuleType
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 
-from changeledger.config import PROJECT, Settings, load_feeds
-from changeledger.contract import TableNames
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import PROJECT, Settings
+from changeledger.model.table_names import TableNames
 from changeledger.orchestration.lineage import Place, place
 
 

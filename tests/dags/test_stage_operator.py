@@ -24,7 +24,8 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from changeledger.config import PROJECT, Settings, load_feeds
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import PROJECT, Settings
 from changeledger.orchestration import feed_dag
 
 SECRET = "s3cr3t-of-the-source"

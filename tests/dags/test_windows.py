@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from airflow.sdk.definitions.param import ParamsDict, ParamValidationError
 
-from changeledger.config import Settings, load_feeds
-from changeledger.errors import ConfigError
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
+from changeledger.model.window import Request, Window
 from changeledger.orchestration import form, resolve_window
-from changeledger.window import Request, Window
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)

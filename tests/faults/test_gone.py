@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Settings
-from changeledger.errors import SourceUnavailable
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.errors import SourceUnavailable
 from changeledger.stages import extract
 from changeledger.storage import failures, kafka, lake
-from changeledger.storage.control import ControlStore
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres, free_port

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import LeaseLost, ReleaseStuck, StageOrderError
-from changeledger.inspection import quarantine
-from changeledger.inspection.quarantine import Chosen
+from changeledger.cli import quarantine
+from changeledger.cli.quarantine import Chosen
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, base
+from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
+from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.stages.releasing import complete_by_hand
+from changeledger.stages.maintenance.releasing import complete_by_hand
 from changeledger.storage import lake, refs, releases
-from changeledger.storage.control import ControlStore, base
 from changeledger.storage.releases import release_tag
-from changeledger.window import Window
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

@@ -11,12 +11,13 @@ import pytest
 from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import AuditFailed, ConfigError, GapError, StageOrderError
-from changeledger.inspection import status
+from changeledger.cli import status
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, furthest
+from changeledger.model.errors import AuditFailed, ConfigError, GapError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import refs
-from changeledger.storage.control import ControlStore, furthest
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

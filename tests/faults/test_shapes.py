@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import AuditFailed, StageOrderError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.errors import AuditFailed, StageOrderError
+from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage.control import ControlStore
-from changeledger.window import Request, Window
 from sourcelab import ces, debezium
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce

@@ -12,12 +12,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import AuditFailed, GapError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.errors import AuditFailed, GapError
+from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
-from changeledger.storage.control import ControlStore
 from changeledger.storage.kafka import Kafka
-from changeledger.window import SourceRead, Window
 from sourcelab import debezium
 from sourcelab.log import simulate
 from sourcelab.messages import Message

@@ -12,12 +12,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.inspection.status import gather
-from changeledger.looks import NOT_CAPTURED, OPEN_TRANSACTION
+from changeledger.cli.status import gather
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.looks import NOT_CAPTURED, OPEN_TRANSACTION
+from changeledger.model.window import SourceRead
 from changeledger.stages import audit, extract, normalize, reconcile
-from changeledger.storage.control import ControlStore
-from changeledger.window import SourceRead
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 import yaml
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 from sourcelab import sqlserver_cdc
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child

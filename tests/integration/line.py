@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
+from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.window import Window
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker, Postgres
 

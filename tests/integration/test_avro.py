@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed
-from changeledger.errors import SourceUnavailable
-from changeledger.inspection import quarantine
-from changeledger.inspection.quarantine import Chosen
+from changeledger.cli import quarantine
+from changeledger.cli.quarantine import Chosen
+from changeledger.config.feed import Feed
+from changeledger.model.errors import SourceUnavailable
 from changeledger.stages import extract, normalize
 from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter

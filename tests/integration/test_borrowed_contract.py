@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from changeledger.errors import AuditFailed
+from changeledger.model.errors import AuditFailed
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import simulate

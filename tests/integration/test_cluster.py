@@ -14,11 +14,11 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from changeledger.config import Settings
-from changeledger.contract import TableNames
-from changeledger.stages.run import MOST_ROWS
+from changeledger.config.settings import Settings
+from changeledger.model.table_names import TableNames
+from changeledger.model.window import Window
+from changeledger.stages.common.context import MOST_ROWS
 from changeledger.storage.session import spark_conf
-from changeledger.window import Window
 from sourcelab import sqlserver_cdc
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.log import Log, simulate

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from changeledger.databases import Database
+from changeledger.config.database import Database
 from changeledger.stages import compare, verify
 from changeledger.storage import catalog
 from sourcelab import base_tables, debezium, qlik_tables, sqlserver_cdc

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from changeledger.config import PROJECT, Settings
-from changeledger.contract import distinct_names
+from changeledger.config.settings import PROJECT, Settings
+from changeledger.model.table_names import distinct_names
 from changeledger.storage.session import jars, local_conf, spark_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer

@@ -18,8 +18,8 @@ import psycopg
 import pytest
 
 from changeledger import exit_codes
-from changeledger.config import PROJECT, Settings
-from changeledger.storage.control import ControlStore
+from changeledger.config.settings import PROJECT, Settings
+from changeledger.control import ControlStore
 from sourcelab import base_tables, qlik_tables, sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate

@@ -11,13 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Feed, Settings
-from changeledger.contract import Column, Contract
-from changeledger.errors import ConfigError, LeaseHeld, StageOrderError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.stages.erasing import Erasing
+from changeledger.stages.maintenance.erasing import Erasing
 from changeledger.storage import refs
-from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate

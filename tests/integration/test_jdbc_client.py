@@ -12,8 +12,8 @@ import psycopg
 import pytest
 from sqlalchemy import column, select, table
 
-from changeledger.config import Connection
-from changeledger.errors import SourceUnavailable
+from changeledger.config.connection import Connection
+from changeledger.model.errors import SourceUnavailable
 from changeledger.storage.jdbc import Database
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres

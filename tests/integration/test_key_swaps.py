@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from sourcelab import qlik_messages, qlik_tables
 from sourcelab.log import Change, Log, simulate
 from sourcelab.messages import produce

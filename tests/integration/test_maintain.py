@@ -14,14 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger import change
-from changeledger.config import Feed, Settings
-from changeledger.errors import LeaseHeld, StageOrderError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.errors import LeaseHeld, StageOrderError
+from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
 from changeledger.storage import catalog, lake, refs, writes
-from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
-from changeledger.window import Request, Window
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

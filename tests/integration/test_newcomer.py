@@ -19,7 +19,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from changeledger.config import PROJECT, Settings
+from changeledger.config.settings import PROJECT, Settings
 from sourcelab import up
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.lab import Progress

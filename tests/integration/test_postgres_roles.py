@@ -10,8 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from changeledger.config import PROJECT
-from changeledger.storage.control import upgrade
+from changeledger.config.settings import PROJECT
+from changeledger.control import upgrade
 from sourcelab.services import Postgres
 
 sys.path.insert(0, str(PROJECT / "scripts"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from changeledger.stages import extract
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import Log, simulate

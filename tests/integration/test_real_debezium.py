@@ -16,7 +16,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
-from changeledger.config import PROJECT, Connection, Feed
+from changeledger.config.connection import Connection
+from changeledger.config.feed import Feed
+from changeledger.config.settings import PROJECT
 from changeledger.storage.kafka import Kafka
 from sourcelab.services import KafkaBroker, Postgres, java
 from tests.integration.line import plain, rows, run, window

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.inspection import quarantine, status
-from changeledger.inspection.quarantine import Chosen
-from changeledger.storage.control import ControlStore
+from changeledger.cli import quarantine, status
+from changeledger.cli.quarantine import Chosen
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce

@@ -11,13 +11,14 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import AuditFailed, ConfigError, StageOrderError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.errors import AuditFailed, ConfigError, StageOrderError
+from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import refs
-from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
-from changeledger.window import Request, Window
 from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

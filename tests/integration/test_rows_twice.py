@@ -9,10 +9,10 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed
-from changeledger.errors import AuditFailed
+from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import column
-from changeledger.kernels.reconcile import duplicates
+from changeledger.model.errors import AuditFailed
+from changeledger.reconcile import duplicates
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate

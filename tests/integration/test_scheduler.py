@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Settings
-from changeledger.contract import TableNames
+from changeledger.config.settings import Settings
+from changeledger.model.table_names import TableNames
 from changeledger.storage.session import spark_conf
 from sourcelab.log import Log, simulate
 from tests.integration.airflow_lab import BEGIN, HOUR, HOURS, Lab, running, spread

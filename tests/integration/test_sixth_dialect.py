@@ -14,17 +14,20 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger import change, config
-from changeledger.config import Feed, KafkaTopics
-from changeledger.contract import Column, Contract
-from changeledger.dialects.base import MessageDialect
+from changeledger.config import sources
+from changeledger.config.feed import Feed
+from changeledger.config.sources import KafkaTopics
+from changeledger.dialects.interface import MessageDialect
+from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels import changes, images, lsn, messages
+from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
-from changeledger.kernels.interface import Known, MessageKernel, Written
-from changeledger.kernels.messages import Outcome
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 from sourcelab.messages import Message, produce
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, rows, run, window
@@ -104,10 +107,10 @@ def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
     lines = [one for one in found if isinstance(one, Line)]
     read = changes_of(lines, raw.take(pa.array(good)), how.contract)
     ledger = changes.ledger_rows(read, how.contract, how.feed.feed, "lines", how.window_id)
-    columns = messages.spread(ledger.columns, good, raw.num_rows)
-    columns[ledger.schema.get_field_index("record")] = messages.record(raw)
-    columns += messages.outcomes(raw, list(bad), list(bad.values()))
-    return pa.RecordBatch.from_arrays(columns, schema=messages.decoded_schema(how.contract))
+    columns = message_rows.spread(ledger.columns, good, raw.num_rows)
+    columns[ledger.schema.get_field_index("record")] = message_rows.record(raw)
+    columns += message_rows.outcomes(raw, list(bad), list(bad.values()))
+    return pa.RecordBatch.from_arrays(columns, schema=message_rows.decoded_schema(how.contract))
 
 
 def line_of(text: str) -> Line | Outcome:
@@ -141,7 +144,7 @@ def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -
         committed_at=raw.column("timestamp"),
         transaction_id=pa.nulls(size, pa.string()),
         flags={change.BEFORE_UNKNOWN: is_update},
-        record=messages.record(raw),
+        record=message_rows.record(raw),
     )
 
 
@@ -152,7 +155,7 @@ def side(cells: Sequence[pa.Array], present: Bools) -> Image:
 
 
 def decode_other(raw: pa.RecordBatch, _feed: Feed, _survey: Survey) -> pa.RecordBatch:
-    return messages.unchanged(raw, [Outcome(change.TOMBSTONE)] * raw.num_rows)
+    return message_rows.unchanged(raw, [Outcome(change.TOMBSTONE)] * raw.num_rows)
 
 
 LINES = MessageKernel("lines", FACTS, facts, merged, survey, routes, plan, decode, decode_other)
@@ -161,7 +164,7 @@ LINES = MessageKernel("lines", FACTS, facts, merged, survey, routes, plan, decod
 def test_a_sixth_dialect_goes_through_the_whole_line(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(config.SOURCE_MODELS, "lines", LinesSource)
+    monkeypatch.setitem(sources.SOURCE_MODELS, "lines", LinesSource)
     # Step 3: a line in the registry. Step 4, its cases, is this test.
     monkeypatch.setitem(DIALECTS, "lines", MessageDialect(LINES))
     lines = [f"{n:020X},{rest}".encode() for n, rest in enumerate(("I,1,a", "I,2,b", "U,1,c", "D,2,b"), 1)]

@@ -8,10 +8,10 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.databases import Database
-from changeledger.errors import FeedsDisagree
+from changeledger.config.database import Database
+from changeledger.model.errors import FeedsDisagree
 from changeledger.stages import compare
-from changeledger.stages.compare_findings import FINDINGS
+from changeledger.stages.comparison.findings import FINDINGS
 from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.faults import Fault
 from sourcelab.log import Log, simulate

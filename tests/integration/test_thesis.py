@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed
-from changeledger.databases import Database
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
 from changeledger.stages import compare, extract, verify
 from changeledger.storage import catalog
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc

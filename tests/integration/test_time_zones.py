@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from sqlalchemy import column, select, table
 
-from changeledger.config import Connection
-from changeledger.contract import SqlType
-from changeledger.dialects.table_sql import as_read
+from changeledger.config.connection import Connection
+from changeledger.dialects.tables.sql import as_read
+from changeledger.model.sql_type import SqlType
 from changeledger.storage.jdbc import Database
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres

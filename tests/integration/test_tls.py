@@ -30,8 +30,9 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 from sqlalchemy import column, select, table
 
-from changeledger.config import Connection, Feed
-from changeledger.errors import ConfigError
+from changeledger.config.connection import Connection
+from changeledger.config.feed import Feed
+from changeledger.model.errors import ConfigError
 from changeledger.stages import extract
 from changeledger.storage import kafka as kafka_storage
 from changeledger.storage.jdbc import Database

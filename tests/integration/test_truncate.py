@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 from tests.integration.line import lake_name, qlik_tables_feed, run, window

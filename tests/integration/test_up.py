@@ -16,7 +16,7 @@ import pytest
 import yaml
 from rich.console import Console
 
-from changeledger.config import PROJECT, Settings
+from changeledger.config.settings import PROJECT, Settings
 from sourcelab import up
 from sourcelab.lab import Progress
 from sourcelab.traffic import PAST_HOURS, Traffic

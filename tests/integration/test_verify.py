@@ -15,17 +15,19 @@ import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
-from changeledger import change
-from changeledger.config import Feed, Settings
-from changeledger.contract import TableNames
-from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
-from changeledger.errors import ConfigError, PublishedDrifts
-from changeledger.inspection.verifying import verify_and_report
-from changeledger.stages import extract, proofs, snapshot, verify
-from changeledger.stages.run import NAMESPACE
+from changeledger.cli.verify import verify_and_report
+from changeledger.config.database import KEPT, NEEDED, NEW, Database, Verify
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, PublishedDrifts
+from changeledger.model.table_names import TableNames
+from changeledger.model.window import Request, Window
+from changeledger.stages import extract, verify
+from changeledger.stages.common.context import NAMESPACE
+from changeledger.stages.verification import proofs, snapshot
 from changeledger.storage import catalog, lake
-from changeledger.storage.control import ControlStore
-from changeledger.window import Request, Window
 from sourcelab import base_tables, sqlserver_cdc
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.postgres import plain_url

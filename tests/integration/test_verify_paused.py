@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.config import Settings
-from changeledger.databases import Database
-from changeledger.inspection.verifying import verify_and_report
-from changeledger.storage.control import ControlStore, ProofRow
+from changeledger.cli.verify import verify_and_report
+from changeledger.config.database import Database
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, ProofRow
 from sourcelab import base_tables, sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import Postgres

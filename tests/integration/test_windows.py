@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config import Feed
-from changeledger.stages import carried
+from changeledger.config.feed import Feed
+from changeledger.stages.common import carried
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import MESSAGE
 from sourcelab.messages import Message
 

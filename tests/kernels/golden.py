@@ -30,9 +30,9 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
+from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import MESSAGE
+from changeledger.model.contract import Contract
 
 CASES = Path(__file__).parents[1] / "cases"
 MEMBERS = (

@@ -10,13 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.change import MASK_DISAGREES
-from changeledger.contract import Contract
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD, arrow_type
-from changeledger.kernels.tables.interface import TableKernel
-from changeledger.kernels.tables.pairs import joined
-from changeledger.kernels.tables.plan import TablePlan
-from changeledger.kernels.tables.rows import stored_names
+from changeledger.model.change import MASK_DISAGREES
+from changeledger.model.contract import Contract
 from tests.kernels.golden import Case, lines, outcomes
 
 HEADER_TYPES = {

@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
-from changeledger.kernels.interface import Known, MessageKernel, Written
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.model.contract import Contract
 
 NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.messages import decoded_schema
+from changeledger.model.contract import Contract
 
 
 class Stored(NamedTuple):

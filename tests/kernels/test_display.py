@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changeledger.contract import Column, Contract
 from changeledger.kernels import display
 from changeledger.kernels.arrow import INSTANT
+from changeledger.model.contract import Column, Contract
 
 AT = datetime(2026, 8, 7, 16, 25, 0, 120_000)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.contract import Column
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.equality import differ
+from changeledger.model.contract import Column
 
 # Type, two cells, and whether they differ.
 CASES: list[tuple[str, Any, Any, bool]] = [

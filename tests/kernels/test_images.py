@@ -9,12 +9,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger import change
-from changeledger.contract import Column, Contract
 from changeledger.kernels import images
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.images import Image
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
     table="dbo.t",

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from changeledger import change
-from changeledger.contract import Column, Contract
-from changeledger.kernels.mask_evidence import Counted, Facts, MaskRules, counted, facts, merged
-from changeledger.kernels.tables.outcomes import decoded_schema
-from changeledger.mask_order import COUNTS, Evidence
+from changeledger.dialects.tables.outcomes import decoded_schema
+from changeledger.mask_order.decision import COUNTS, Evidence
+from changeledger.mask_order.mask_evidence import Counted, Facts, MaskRules, counted, facts, merged
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 
 
 def table(highest: int, first: int = 1) -> Contract:

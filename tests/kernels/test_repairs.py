@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger import change
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
-from changeledger.kernels import messages, repairs
-from changeledger.kernels.repairs import RAW, Plan
+from changeledger.config.feed import Feed
+from changeledger.dialects.messages import message_rows
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.verify import repairs
+from changeledger.verify.repairs import RAW, Plan
 
 # Of each type of the lake, values at its ends and ones that a careless text would lose, with the texts that
 # Spark's CAST makes of them; bytes as 0x and hex.
@@ -79,7 +80,7 @@ def planned(operation: str, before: Image | None, after: Image | None, **others:
 def decoded(*plans: dict[str, Any], contract: Contract = CONTRACT) -> list[dict[str, Any]]:
     raw = pa.RecordBatch.from_pylist(list(plans), RAW)
     found = repairs.decode(raw, Plan(FEED, contract, "window"))
-    assert found.schema == messages.decoded_schema(contract)
+    assert found.schema == message_rows.decoded_schema(contract)
     found.validate(full=True)
     rows: list[dict[str, Any]] = found.to_pylist()
     return rows

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.contract import SqlType
 from changeledger.kernels import sql_text
+from changeledger.model.sql_type import SqlType
 
 EPOCH = datetime(1970, 1, 1)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.contract import SqlType
 from changeledger.kernels import cells, sql_text, text_cells
 from changeledger.kernels.arrow import arrow_type
+from changeledger.model.sql_type import SqlType
 
 TYPES = (
     "tinyint", "smallint", "int", "bigint", "bit", "real", "float", "decimal(9,2)", "decimal(38,10)",

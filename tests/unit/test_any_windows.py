@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
 
-from changeledger import change
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
+from changeledger.model import change
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
 

@@ -11,15 +11,15 @@ from urllib.parse import unquote
 import pytest
 from tests.kernels.audit.tables import CONTRACT, key, record
 
-from changeledger import change
+from changeledger.audit.books import Faulty
 from changeledger.audit.conservation import Balance, feed_rules, source_rules
+from changeledger.audit.findings import Finding
 from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
 from changeledger.audit.rules import Rule, ledger_keeps, table_rules
-from changeledger.config import Feed
-from changeledger.errors import AuditFailed
-from changeledger.kernels.audit.books import Faulty
-from changeledger.kernels.audit.findings import Finding
-from changeledger.window import SourceRead, Window
+from changeledger.config.feed import Feed
+from changeledger.model import change
+from changeledger.model.errors import AuditFailed
+from changeledger.model.window import SourceRead, Window
 
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
 CRITICAL = {"change_id_unique", "ledger_keeps_everything", "duplicates_leave_one"}

@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
-from changeledger.config import Feed
-from changeledger.dialects.base import ChangeTable, TableReader
-from changeledger.dialects.qlik_tables_sql import ChangeTables
-from changeledger.dialects.sqlserver_cdc import source_table
-from changeledger.dialects.sqlserver_cdc_tables import CaptureTables
-from changeledger.errors import ConfigError, ContractError, GapError
-from changeledger.window import Window
+from changeledger.config.feed import Feed
+from changeledger.dialects.interface import ChangeTable, TableReader
+from changeledger.dialects.qlik_tables.reader import ChangeTables
+from changeledger.dialects.sqlserver_cdc.dialect import source_table
+from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
+from changeledger.model.errors import ConfigError, ContractError, GapError
+from changeledger.model.window import Window
 
 
 class Memory:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from changeledger import cli
-from changeledger.config import PROJECT
-from changeledger.errors import ConfigError
-from changeledger.storage.control import ControlStore
+from changeledger.cli.commands import erase
+from changeledger.config.settings import PROJECT
+from changeledger.control import ControlStore
+from changeledger.model.errors import ConfigError
 
 GOOD = (PROJECT / "include" / "feeds" / "shop_ces.yaml").read_text("utf-8")
 
@@ -71,7 +71,7 @@ def test_a_key_to_erase_has_each_column_once(tmp_path: Path, key: list[str]) -> 
 def test_erasing_is_confirmed(monkeypatch: pytest.MonkeyPatch, typed: str, is_done: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     if is_done:
-        cli._confirm("sure? ", "dbo.customers")
+        erase._confirm("sure? ", "dbo.customers")
     else:
         with pytest.raises(ConfigError, match="nothing was erased"):
-            cli._confirm("sure? ", "dbo.customers")
+            erase._confirm("sure? ", "dbo.customers")

@@ -14,17 +14,20 @@ from tests.injected import effects
 from tests.ledgers import PLAIN, Manner, contract_of, ledger
 from tests.released import release
 
-from changeledger import change
-from changeledger.config import Feed, Settings
-from changeledger.contract import TableNames
-from changeledger.databases import Database
-from changeledger.errors import ConfigError, FeedsDisagree
-from changeledger.inspection.comparing import compare_and_report
-from changeledger.kernels.compare.verdicts import FAULTS
-from changeledger.stages import compare, compare_matching, stored
-from changeledger.stages.compare_findings import FINDINGS
+from changeledger.cli.compare import compare_and_report
+from changeledger.compare.verdicts import FAULTS
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ComparisonRow, ControlStore
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, FeedsDisagree
+from changeledger.model.table_names import TableNames
+from changeledger.stages import compare
+from changeledger.stages.common import stored
+from changeledger.stages.comparison import matching
+from changeledger.stages.comparison.findings import FINDINGS
 from changeledger.storage import catalog
-from changeledger.storage.control import ComparisonRow, ControlStore
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS
@@ -273,7 +276,7 @@ def test_spread_over_workers_the_same_is_found(
     found = []
     for at, most in enumerate((stored.MOST_ROWS, 0)):
         monkeypatch.setattr(stored, "MOST_ROWS", most)
-        monkeypatch.setattr(compare_matching, "MOST_ROWS", most)
+        monkeypatch.setattr(matching, "MOST_ROWS", most)
         database = f"spread_{position}_{at}"
         feeds = published_pair(spark, database, logs, {"other": Manner(position=position)})
         rows = compared(spark, database, feeds)

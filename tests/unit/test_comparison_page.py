@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from changeledger.inspection.comparison_report import Pair, Report, Span, write
+from changeledger.reports.comparison import Pair, Report, Span, write
 
 AT = datetime(2026, 8, 7, 22, tzinfo=UTC)
 

@@ -8,19 +8,13 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from changeledger.config import (
-    Connection,
-    Feed,
-    Settings,
-    TableConfig,
-    connection_variable,
-    load_feed,
-    load_feeds,
-    named_feed,
-    readable_feeds,
-)
-from changeledger.errors import ConfigError
-from changeledger.window import Window
+from changeledger.config.connection import Connection, connection_variable
+from changeledger.config.feed import Feed
+from changeledger.config.files import load_feed, load_feeds, named_feed, readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.config.tables import TableConfig
+from changeledger.model.errors import ConfigError
+from changeledger.model.window import Window
 
 GOOD = """\
 feed: shop_cdc

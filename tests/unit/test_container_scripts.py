@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from changeledger.config import PROJECT, Connection
+from changeledger.config.connection import Connection
+from changeledger.config.settings import PROJECT
 from changeledger.storage.session import as_properties
 
 sys.path.insert(0, str(PROJECT / "scripts"))

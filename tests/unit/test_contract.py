@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.contract import RESERVED, Column, Contract, SqlType, TableNames, distinct_names
-from changeledger.errors import ConfigError, ContractError
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError, ContractError
+from changeledger.model.sql_type import SqlType
+from changeledger.model.table_names import RESERVED, TableNames, distinct_names
 
 
 def contract(*columns: tuple[str, str], key: tuple[str, ...] = ("id",)) -> Contract:

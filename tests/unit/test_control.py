@@ -12,14 +12,14 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 from tests.released import release
 
-from changeledger.contract import Column, Contract
-from changeledger.errors import ConfigError, LeaseHeld, LeaseLost, SourceUnavailable, StageOrderError
-from changeledger.mask_order import Evidence, Reading
-from changeledger.storage.control import Built, ControlStore, Verdict, upgrade
-from changeledger.storage.control.database import engine_for
-from changeledger.storage.control.models import ControlTable
-from changeledger.storage.control.windows import furthest
-from changeledger.window import Window
+from changeledger.control import Built, ControlStore, Verdict, upgrade
+from changeledger.control.database import engine_for
+from changeledger.control.tables.base import ControlTable
+from changeledger.control.windows import furthest
+from changeledger.mask_order.decision import Evidence, Reading
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError, LeaseHeld, LeaseLost, SourceUnavailable, StageOrderError
+from changeledger.model.window import Window
 
 FEED = "shop_cdc"
 

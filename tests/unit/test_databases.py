@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import Feed, Settings
-from changeledger.databases import Database, named_database, readable_databases
-from changeledger.errors import ConfigError
+from changeledger.config.database import Database, named_database, readable_databases
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
 
 
 def feed(name: str, dialect: str = "ces", database: str = "shop", **more: Any) -> Feed:

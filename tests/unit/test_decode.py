@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from changeledger.config import Feed, load_feed
-from changeledger.decoding import reader, records
-from changeledger.decoding.pretty import drawn
-from changeledger.errors import ConfigError, ContractError
+from changeledger.cli.decode import reader, records
+from changeledger.cli.decode.pretty import drawn
+from changeledger.config.feed import Feed
+from changeledger.config.files import load_feed
+from changeledger.model.errors import ConfigError, ContractError
 
 PROJECT = Path(__file__).parents[2]
 LSN = "0x0000002A000003B00005"
@@ -433,7 +434,7 @@ def ran(home: Path, code: str, text: str) -> list[Any]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
-DECODE = "from changeledger.cli import main; main(['decode', '--dialect', 'sqlserver_cdc'])"
+DECODE = "from changeledger.cli.main import main; main(['decode', '--dialect', 'sqlserver_cdc'])"
 
 
 def test_the_command_reads_standard_input_and_needs_nothing_beside(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from changeledger.decoding import reader, records
+from changeledger.cli.decode import reader, records
 
 
 def metadata() -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 
 sys.path.insert(0, str(PROJECT / "scripts"))
 try:

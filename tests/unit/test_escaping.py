@@ -15,13 +15,13 @@ import pytest
 from rich.console import Console, RenderableType
 
 from changeledger.audit import gate
-from changeledger.decoding import pretty
-from changeledger.escaping import escaped, escaped_line, json_line
-from changeledger.inspection.shown import drawn
-from changeledger.inspection.status import FeedStatus
-from changeledger.looks import SourceLook
-from changeledger.pages import note_failure
-from changeledger.terminal import Lines, plain
+from changeledger.cli.decode import pretty
+from changeledger.cli.status import FeedStatus
+from changeledger.cli.status_tables import drawn
+from changeledger.console.terminal import Lines, plain
+from changeledger.model.looks import SourceLook
+from changeledger.pages.escaping import escaped, escaped_line, json_line
+from changeledger.pages.html import note_failure
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 # Sets a window's title, wipes the screen, rings; the same in 8 bits; turns what follows around; half a

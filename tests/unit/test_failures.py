@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.errors import (
+from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
     GapError,

@@ -13,7 +13,7 @@ from tests.faults.matrix.judge import differences
 from tests.faults.matrix.outcomes import Outcome, Outcomes
 from tests.faults.matrix.page import page
 
-from changeledger.window import STAGES
+from changeledger.model.window import STAGES
 
 # As an undisturbed run of the three windows had them, each stage shortened.
 _LABELS = {

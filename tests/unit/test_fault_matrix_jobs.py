@@ -14,7 +14,7 @@ import pytest
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.jobs import Job, Jobs, Place
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 
 # Three transactions that write, and one that only reads.
 _JOB = """

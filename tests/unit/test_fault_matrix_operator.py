@@ -13,7 +13,7 @@ from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.lab import State
 from tests.faults.matrix.operator import Defect, Operator, Stopped
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 
 # Says and does what stands on the next line of its script.
 _JOB = """

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from changeledger import terminal
 from changeledger.audit.suites import private as private_docs
-from changeledger.config import Settings
-from changeledger.folders import private, private_home
-from changeledger.pages import note_failure
-from changeledger.stages.run import control_store
+from changeledger.config.folders import private, private_home
+from changeledger.config.settings import Settings
+from changeledger.console import terminal
+from changeledger.pages.html import note_failure
+from changeledger.stages.common.context import control_store
 from sourcelab import lab
 
 

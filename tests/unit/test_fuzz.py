@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from tests.corrupting import corrupted
 
-from changeledger.contract import Column, Contract
-from changeledger.decoding import reader
-from changeledger.decoding.records import Message
+from changeledger.cli.decode import reader
+from changeledger.cli.decode.records import Message
+from changeledger.model.contract import Column, Contract
 from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.faults import lose_segments

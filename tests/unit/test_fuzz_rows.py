@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.unit.test_thesis import row_lines
 
-from changeledger.contract import Column, Contract
-from changeledger.decoding import reader, records
+from changeledger.cli.decode import reader, records
+from changeledger.model.contract import Column, Contract
 from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS

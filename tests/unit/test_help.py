@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from changeledger import exit_codes
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 
 COMMANDS = (
     [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["quarantine", "replay"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.config import Connection
-from changeledger.errors import ConfigError
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ConfigError
 from changeledger.storage.jdbc import Database
 from changeledger.storage.jdbc_tls import explained, postgres_properties
 

@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from changeledger import exit_codes, job
-from changeledger.config import Settings
-from changeledger.databases import Database
-from changeledger.errors import AuditFailed, SourceUnavailable
+from changeledger.config.database import Database
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, kept, lease
+from changeledger.model.errors import AuditFailed, SourceUnavailable
+from changeledger.model.window import Request, Window
 from changeledger.storage import failures, session
-from changeledger.storage.control import ControlStore, kept, lease
-from changeledger.window import Request, Window
 
 FEED = "shop"
 HOUR = Window(

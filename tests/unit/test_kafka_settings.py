@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from changeledger.errors import ConfigError
+from changeledger.model.errors import ConfigError
 from changeledger.storage.kafka_settings import checked, java_settings
 
 HOST = {"bootstrap.servers": "a:9093"}

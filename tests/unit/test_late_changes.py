@@ -16,8 +16,8 @@ from tests.kernels.reconcile.test_key_moves import assert_true
 from tests.kernels.reconcile.test_snapshot_rows import rows_for
 from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Told, joined, told
 
-from changeledger.config import Feed
-from changeledger.stages import carried
+from changeledger.config.feed import Feed
+from changeledger.stages.common import carried
 
 
 def published(spark: SparkSession, feed: Feed) -> list[list[Row]]:

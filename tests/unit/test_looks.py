@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from changeledger.looks import (
+from changeledger.model.looks import (
     NEVER_CAPTURED,
     NOT_CAPTURED,
     OPEN_TRANSACTION,

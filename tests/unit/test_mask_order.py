@@ -5,14 +5,15 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from changeledger.config import ByteOrder, Feed
-from changeledger.contract import Column, Contract
-from changeledger.dialects.qlik_tables import QLIK_TABLES
-from changeledger.kernels.interface import Written
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import Written
+from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from changeledger.kernels.rows import Here
-from changeledger.mask_order import Evidence, Reading, settle
-from changeledger.stages.mask_reading import settled_alone
-from changeledger.stages.reading import of_change_table
+from changeledger.mask_order.decision import Evidence, Reading, settle
+from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import Column, Contract
+from changeledger.stages.normalization.mask_reading import settled_alone
+from changeledger.stages.normalization.reading import of_change_table
 
 NOTHING = Evidence()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from changeledger.contract import Column, Contract
-from changeledger.errors import ConfigError
-from changeledger.stages.one_key import OneKey
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError
+from changeledger.stages.maintenance.one_key import OneKey
 
 ORDERS = Contract(
     table="sales.orders",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.errors import FeedsDisagree, SourceUnavailable
-from changeledger.inspection.proof_report import Report, write
-from changeledger.pages import failure_noted
+from changeledger.model.errors import FeedsDisagree, SourceUnavailable
+from changeledger.pages.html import failure_noted
+from changeledger.reports.proof import Report, write
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.plans import at_hand
+from changeledger.storage.caching import at_hand
 
 
 def test_rows_are_at_hand_until_the_block_ends(spark: SparkSession) -> None:

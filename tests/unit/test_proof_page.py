@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from changeledger.inspection.proof_report import Feed, Report, Spoilt, write
-from changeledger.stages.proofs import COUNTED
-from changeledger.storage.control import ProofRow
-from changeledger.storage.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING
+from changeledger.control import ProofRow
+from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING
+from changeledger.reports.proof import Feed, Report, Spoilt, write
+from changeledger.stages.verification.proofs import COUNTED
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.errors import ConfigError
-from changeledger.inspection.querying import asked
+from changeledger.cli.querying import asked
+from changeledger.model.errors import ConfigError
 
 TABLE = "lake.querying.rows"
 

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.test_proof_page import CHANGED, NEW, REPAIRS, pages, row
 
 from changeledger.audit import gate
-from changeledger.inspection.proof_report import Feed, Spoilt
-from changeledger.redaction import redacted_row
-from changeledger.storage.control.outcomes import DRIFTED
+from changeledger.control.outcomes import DRIFTED
+from changeledger.pages.redaction import redacted_row
+from changeledger.reports.proof import Feed, Spoilt
 
 
 def test_an_offending_row_keeps_what_says_where_it_is() -> None:

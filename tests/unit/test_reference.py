@@ -6,13 +6,14 @@ import re
 
 import pytest
 
-from changeledger import reference
-from changeledger.config import SOURCE_MODELS, Feed
+from changeledger.config import reference
+from changeledger.config.feed import Feed
+from changeledger.config.sources import SOURCE_MODELS
 
 
 def test_the_page_is_up_to_date() -> None:
     written = reference.PAGE.read_text("utf-8") if reference.PAGE.exists() else ""
-    assert written == reference.page(), "write it again: .venv/bin/python -m changeledger.reference"
+    assert written == reference.page(), "write it again: .venv/bin/python -m changeledger.config.reference"
 
 
 def rows(section: str) -> dict[str, list[str]]:

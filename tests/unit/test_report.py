@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 from sourcelab.airflow_home import TaskRun
 from sourcelab.report import NO_TABLE, FeedReport, Report, TableReport, show
 

@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from changeledger.config import Connection
-from changeledger.errors import ChangeledgerError, ConfigError, SourceUnavailable
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
 from changeledger.storage.schema_registry import SchemaRegistry
 from sourcelab.process import free_port
 from sourcelab.schema_registry import SchemaRegistry as Server

@@ -6,11 +6,11 @@ from datetime import datetime
 
 import pytest
 
-from changeledger.config import Connection
-from changeledger.contract import Column, Contract
-from changeledger.dialects import source_sql
-from changeledger.dialects.sqlserver_cdc_sql import CdcCatalog
+from changeledger.config.connection import Connection
+from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
+from changeledger.model.contract import Column, Contract
 from changeledger.storage.jdbc import Database
+from changeledger.verify import snapshot_sql
 
 CONTRACT = Contract(
     table="dbo.Order Lines",
@@ -20,7 +20,7 @@ CONTRACT = Contract(
         Column(name="50%", type="bit", ordinal=3),
     ),
 )
-SOURCE = source_sql.source_table("dbo", "Order Lines", CONTRACT.names)
+SOURCE = snapshot_sql.source_table("dbo", "Order Lines", CONTRACT.names)
 
 
 def text(kind: str, query: object) -> str:
@@ -29,7 +29,7 @@ def text(kind: str, query: object) -> str:
 
 
 def test_a_table_in_two_parts() -> None:
-    first, last = source_sql.parts(SOURCE, CONTRACT, [7])
+    first, last = snapshot_sql.parts(SOURCE, CONTRACT, [7])
     rows = (
         "SELECT [Order Lines].[order] AS [order], CAST([Order Lines].at AS VARCHAR(40)) AS at, "
         "[Order Lines].[50%] AS [50%] FROM dbo.[Order Lines]"
@@ -43,17 +43,17 @@ def test_a_table_in_two_parts() -> None:
     [("50%", "'50%'"), (b"\x0a\x01", "0x0A01"), (datetime(2026, 1, 31, 5), "'2026-01-31")],
 )
 def test_a_cut_of_another_type(value: object, written: str) -> None:
-    assert f"[order] > {written}" in text("mssql", source_sql.parts(SOURCE, CONTRACT, [value])[1])
+    assert f"[order] > {written}" in text("mssql", snapshot_sql.parts(SOURCE, CONTRACT, [value])[1])
 
 
 def test_a_small_table_is_one_select() -> None:
-    (only,) = source_sql.parts(SOURCE, CONTRACT, [])
+    (only,) = snapshot_sql.parts(SOURCE, CONTRACT, [])
     assert "WHERE" not in text("postgres", only)
 
 
 def test_cuts_have_no_order_by_outside_of_a_window() -> None:
     """Spark puts the SELECT into another one, where SQL Server allows none."""
-    told = text("mssql", source_sql.cuts(SOURCE, CONTRACT, 1000))
+    told = text("mssql", snapshot_sql.cuts(SOURCE, CONTRACT, 1000))
     assert told.count("ORDER BY") == told.count("OVER (ORDER BY") == 1
     assert "% 1000 = 0" in told
 
@@ -62,7 +62,7 @@ def test_cuts_have_no_order_by_outside_of_a_window() -> None:
     ("kind", "clock"), [("mssql", "SYSUTCDATETIME()"), ("postgres", "clock_timestamp()")]
 )
 def test_the_clock_beside_the_highest_lsn(kind: str, clock: str) -> None:
-    assert clock in text(kind, source_sql.clock())
-    both = text(kind, CdcCatalog("cdc").highest_lsn().add_columns(source_sql.UtcNow().label("at")))
+    assert clock in text(kind, snapshot_sql.clock())
+    both = text(kind, CdcCatalog("cdc").highest_lsn().add_columns(snapshot_sql.UtcNow().label("at")))
     assert clock in both
     assert "max(cdc.lsn_time_mapping.start_lsn) AS lsn" in both

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from changeledger.config import PROJECT, Settings
+from changeledger.config.settings import PROJECT, Settings
 from sourcelab import up
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.connect import SparkConnectServer

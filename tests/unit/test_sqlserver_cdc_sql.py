@@ -9,15 +9,15 @@ import pytest
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
-from changeledger.config import TableConfig
-from changeledger.contract import Column, Contract
-from changeledger.dialects.sqlserver_cdc_sql import (
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.sqlserver_cdc.catalog import (
     CaptureInstance,
     CdcCatalog,
     capture_instances,
     contract_of,
 )
-from changeledger.errors import ContractError
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ContractError
 
 DIALECTS: dict[str, Any] = {
     "mssql": mssql.dialect(),

@@ -15,9 +15,11 @@ import pytest
 from sqlalchemy import Select
 from sqlalchemy.dialects import mssql
 
-from changeledger.config import PROJECT, Feed, load_feeds
-from changeledger.contract import Column, Contract
-from changeledger.dialects.sqlserver_cdc_sql import CaptureInstance, CdcCatalog
+from changeledger.config.feed import Feed
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import PROJECT
+from changeledger.dialects.sqlserver_cdc.catalog import CaptureInstance, CdcCatalog
+from changeledger.model.contract import Column, Contract
 from sourcelab.tables import TABLES
 
 FOLDER = PROJECT / "docker" / "sqlserver"

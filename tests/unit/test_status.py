@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from tests.released import release
 
-from changeledger.config import Feed
-from changeledger.inspection.shown import drawn, duration
-from changeledger.inspection.status import FeedStatus, gather
-from changeledger.looks import SourceLook
-from changeledger.storage.control import Built, ControlStore, Verdict
-from changeledger.window import Request, Window
+from changeledger.cli.status import FeedStatus, gather
+from changeledger.cli.status_tables import drawn, duration
+from changeledger.config.feed import Feed
+from changeledger.control import Built, ControlStore, Verdict
+from changeledger.model.looks import SourceLook
+from changeledger.model.window import Request, Window
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
 

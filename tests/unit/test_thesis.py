@@ -16,8 +16,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from changeledger.contract import Column, Contract
-from changeledger.decoding import reader, records
+from changeledger.cli.decode import reader, records
+from changeledger.model.contract import Column, Contract
 from sourcelab import (
     ces,
     ces_avro,

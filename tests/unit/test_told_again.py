@@ -10,16 +10,18 @@ from tests.ledgers import published_of
 from tests.released import release
 from tests.told_again_rows import AT, CONTRACT, rows
 
-from changeledger import change
-from changeledger.config import Feed, Settings
-from changeledger.contract import TableNames
-from changeledger.databases import KEPT, NEEDED, Database
-from changeledger.errors import ConfigError, PublishedDrifts
-from changeledger.stages import proofs, verify
+from changeledger.config.database import KEPT, NEEDED, Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.control.outcomes import last_proofs
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, PublishedDrifts
+from changeledger.model.table_names import TableNames
+from changeledger.model.window import Window
+from changeledger.stages import verify
+from changeledger.stages.verification import proofs
 from changeledger.storage import catalog, lake, refs
-from changeledger.storage.control import ControlStore
-from changeledger.storage.control.outcomes import last_proofs
-from changeledger.window import Window
 
 
 def ledger(spark: SparkSession, run: str = "run") -> DataFrame:

@@ -9,14 +9,14 @@ from pyspark.sql import SparkSession
 from tests.carried import feed_of
 from tests.ledgers import contract_of
 
-from changeledger.kernels.compare import findings
-from changeledger.kernels.verify import drift
-from changeledger.stages.compare_findings import FINDINGS
-from changeledger.stages.proofs import DRIFT, REPAIRS
-from changeledger.stages.run import NAMESPACE
-from changeledger.stages.trimming import trim_results
+from changeledger.compare import findings
+from changeledger.control import ComparisonRow, ControlStore, ProofRow
+from changeledger.stages.common.context import NAMESPACE
+from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.stages.maintenance.trimming import trim_results
+from changeledger.stages.verification.proofs import DRIFT, REPAIRS
 from changeledger.storage import catalog, lake
-from changeledger.storage.control import ComparisonRow, ControlStore, ProofRow
+from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

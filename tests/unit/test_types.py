@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from changeledger import contract
-from changeledger.contract import SqlType
-from changeledger.errors import ContractError
+from changeledger.model import sql_type
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "types.md"
 
@@ -27,7 +27,7 @@ def test_the_lake_has_the_types_that_the_document_says() -> None:
 
 def test_the_document_leaves_no_type_out() -> None:
     bases = {SqlType.parse(kind).base for kind in told()}
-    assert bases == {*contract._SIMPLE, "decimal", "numeric", "datetime2"}
+    assert bases == {*sql_type._SIMPLE, "decimal", "numeric", "datetime2"}
 
 
 @pytest.mark.parametrize("kind", ["json", "vector(3)", "dbo.phone", "cursor", "table", "decimal(10", ""])

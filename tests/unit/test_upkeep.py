@@ -9,12 +9,12 @@ import pytest
 from tests.released import release
 
 from changeledger.audit import suites
+from changeledger.audit.findings import Finding
 from changeledger.audit.rules import Rule
-from changeledger.config import Feed
-from changeledger.kernels.audit.findings import Finding
+from changeledger.config.feed import Feed
+from changeledger.control import Built, ControlStore, ErasureRow, Verdict
+from changeledger.model.window import Request, SourceRead, Window
 from changeledger.stages.maintain import is_over, waited_for
-from changeledger.storage.control import Built, ControlStore, ErasureRow, Verdict
-from changeledger.window import Request, SourceRead, Window
 
 FEED = Feed.model_validate(
     {

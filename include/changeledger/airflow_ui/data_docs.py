@@ -6,7 +6,7 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.responses import FileResponse
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
 
 app = FastAPI(title="Data Docs", docs_url=None, redoc_url=None, openapi_url=None)
 

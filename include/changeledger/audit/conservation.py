@@ -3,18 +3,18 @@ else is asked of the records as a whole."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from changeledger import change
+from changeledger.audit.books import READ, Faulty
+from changeledger.audit.findings import SAMPLES, Finding
 from changeledger.audit.rules import Rule
-from changeledger.config import Feed
-from changeledger.kernels.audit.books import READ, Faulty
-from changeledger.kernels.audit.findings import SAMPLES, Finding
-from changeledger.looks import SourceLook
-from changeledger.window import SourceRead
+from changeledger.config.feed import Feed
+from changeledger.model import change
+from changeledger.model.looks import SourceLook
+from changeledger.model.window import SourceRead
 
 
 @dataclass(frozen=True)
@@ -87,12 +87,6 @@ def source_rules(
 
     `late`: the sources on which the feed cannot read on.
     """
-    known = {read.source: read.received for read in reads}
-    found = [
-        {"source": r.source, "asked": r.asked, "received": came.get(r.source, 0), "problem": r.problem or ""}
-        for r in reads
-    ]
-    wrong = [row for row in found if row["problem"] or row["received"] != known[str(row["source"])]]
     asked, in_all = sum(r.asked for r in reads), sum(r.received for r in reads)
     removed = [{"source": r.source, "removed": r.before} for r in reads if r.before]
     waiting = [
@@ -104,7 +98,7 @@ def source_rules(
             "source_complete",
             "record",
             f"Raw has what the source had. Offsets without a record are marks of transactions. {sources}.",
-            _of(wrong),
+            _of(list(_incomplete(reads, came))),
             severity="critical",
         ),
         Rule(
@@ -126,8 +120,21 @@ def source_rules(
     ]
 
 
+def _incomplete(reads: Sequence[SourceRead], came: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    for read in reads:
+        received = came.get(read.source, 0)
+        if read.problem or received != read.received:
+            problem = read.problem or ""
+            yield {"source": read.source, "asked": read.asked, "received": received, "problem": problem}
+
+
 def _of(rows: Sequence[dict[str, Any]]) -> Finding:
     return Finding(len(rows), samples=tuple(rows[:SAMPLES]))
+
+
+def _allowed(feed: Feed, records: int) -> int:
+    """As written in the feed file: 0.29 of 100 is 29, which floating point misses."""
+    return int(Fraction(str(feed.quarantine_limit)) * records)
 
 
 def feed_rules(
@@ -137,8 +144,7 @@ def feed_rules(
     and those that have one of two reasons."""
     records = sum(b.raw for b in books)
     quarantined = found[change.QUARANTINED].violations or 0
-    # As written in the feed file: 0.29 of 100 is 29, which floating point misses.
-    allowed = int(Fraction(str(feed.quarantine_limit)) * records)
+    allowed = _allowed(feed, records)
     over = max(0, quarantined - allowed)
     wrong = tuple(row for fault in faults.values() for row in fault.samples)
     return [

@@ -9,10 +9,10 @@ from typing import Any
 
 from changeledger.audit import page, suites
 from changeledger.audit.rules import Rule, Severity
-from changeledger.errors import AuditFailed
-from changeledger.escaping import escaped_line
-from changeledger.redaction import redacted_row
-from changeledger.window import Window
+from changeledger.model.errors import AuditFailed
+from changeledger.model.window import Window
+from changeledger.pages.escaping import escaped_line
+from changeledger.pages.redaction import redacted_row
 
 # Offences that the error's message prints.
 _PRINTED = 3

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from changeledger import pages
-from changeledger.window import Window
+from changeledger.model.window import Window
+from changeledger.pages import html
 
 if TYPE_CHECKING:
     from changeledger.audit.gate import Verdict
@@ -35,7 +35,7 @@ def write(folder: Path, feed: str, window: Window, verdicts: Sequence[Verdict], 
         "violated": [v for v in verdicts if not v.success],
         "rules_in_all": len(verdicts),
     }
-    pages.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
+    html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 
 
 def _pages(folder: Path, table: str) -> list[str]:

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from changeledger import change
-from changeledger.contract import Contract
-from changeledger.kernels.audit.findings import Finding
+from changeledger.audit.findings import Finding
+from changeledger.model import change
+from changeledger.model.contract import Contract
 
 Severity = Literal["critical", "error", "warning"]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeledger.audit.rules import Rule
-from changeledger.folders import private
+from changeledger.config.folders import private
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite

@@ -11,8 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger import change
-from changeledger.contract import Column, Contract, SqlType
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import SqlType
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]

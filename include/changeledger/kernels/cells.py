@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import SqlType
 from changeledger.kernels import sql_text
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, bitmap, numbers, valid
+from changeledger.model.sql_type import SqlType
 
 # Of each cell of an image, why it has no value that could be believed; 0 where it has one.
 KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2

@@ -10,8 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger import change
-from changeledger.contract import Contract
 from changeledger.kernels import fingerprints, images
 from changeledger.kernels.arrow import (
     RECORD,
@@ -25,6 +23,8 @@ from changeledger.kernels.arrow import (
 )
 from changeledger.kernels.images import Image
 from changeledger.kernels.lsn import Lsns
+from changeledger.model import change
+from changeledger.model.contract import Contract
 
 
 @dataclass(frozen=True)

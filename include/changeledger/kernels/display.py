@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changeledger.change import NOT_CAPTURED, UNAVAILABLE
-from changeledger.contract import Contract
 from changeledger.kernels.arrow import GAPS, NAMES, Bools, Bytes
+from changeledger.model.change import NOT_CAPTURED, UNAVAILABLE
+from changeledger.model.contract import Contract
 
 _LEAST, _MOST = 1e-3, 1e7
 # By the state of a cell (`kernels.cells`).

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import Column, SqlType
 from changeledger.kernels import display
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.images import differs
+from changeledger.model.contract import Column
+from changeledger.model.sql_type import SqlType
 
 Made = Callable[[pa.Array], pa.Array]
 

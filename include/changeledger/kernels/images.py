@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger import change
-from changeledger.contract import Column, Contract
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, named_where, row_type, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
 
 _STATES = pa.array([None, change.UNAVAILABLE, change.NOT_CAPTURED], pa.string())
 

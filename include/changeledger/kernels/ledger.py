@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger import change
-from changeledger.contract import Contract
 from changeledger.kernels.arrow import Bools, Bytes, valid
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
 from changeledger.kernels.lsn import WIDTH, Lsns
+from changeledger.model import change
+from changeledger.model.contract import Contract
 
 _PLAIN = ("operation", "changed", "mask", "ordinal", "sort_key", "committed_at", "transaction_id", "record")
 _STATES = {change.UNAVAILABLE: UNAVAILABLE, change.NOT_CAPTURED: NOT_CAPTURED}

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config import ByteOrder
 from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, named_where, valid
+from changeledger.model.byte_order import ByteOrder
 
 # Longer ones are looked at one by one: SQL Server's type ends at 128 bytes.
 _MOST_BYTES = 256

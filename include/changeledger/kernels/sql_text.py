@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from changeledger.contract import SqlType
+from changeledger.model.sql_type import SqlType
 
 Reader = Callable[[str], Any]
 

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.contract import SqlType
 from changeledger.kernels import cells
 from changeledger.kernels.arrow import arrow_type, numbers, valid
 from changeledger.kernels.cells import Cells, FromTexts
 from changeledger.kernels.sql_text import DAYS, MICROS, Reader
+from changeledger.model.sql_type import SqlType
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"

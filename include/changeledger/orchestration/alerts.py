@@ -11,10 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import ChangeledgerError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ChangeledgerError
+from changeledger.model.window import Window
 from changeledger.orchestration.windows import resolve_window
-from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,7 +65,7 @@ def on_job_failure(
 
 
 def _note(page: Path, started: datetime | None, error: str) -> None:
-    from changeledger.pages import note_failure  # noqa: PLC0415 - templates: DAG files are parsed often
+    from changeledger.pages.html import note_failure  # noqa: PLC0415 - templates: DAG files are parsed often
 
     is_written = page.exists() and started is not None and page.stat().st_mtime >= started.timestamp()
     if not is_written:
@@ -80,7 +81,7 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
 
 def late_sources(feed: Feed, window: Window) -> None:
     """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
-    from changeledger.storage.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
 
     try:
         looks = ControlStore(Settings().control_url).looks(feed.feed).values()
@@ -122,7 +123,7 @@ def _window(feed: Feed, context: Context) -> Window | None:
 
 def _settle(feed: Feed, window: Window, stage: str) -> list[str]:
     """The rules that stopped an audit. Nobody will go on with the run: the feed's other runs may."""
-    from changeledger.storage.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
 
     try:
         control = ControlStore(Settings().control_url)

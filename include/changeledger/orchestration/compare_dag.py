@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from airflow.sdk import DAG, Param
 
-from changeledger.config import Feed
-from changeledger.databases import Database
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
 from changeledger.orchestration import links
 from changeledger.orchestration.database_dag import Work, database_dag
 

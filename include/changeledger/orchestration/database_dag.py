@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
 
-from changeledger.config import Feed, Settings
-from changeledger.databases import Database
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
 from changeledger.orchestration import alerts
 from changeledger.orchestration.feed_dag import POOL, RETRYING, assets
 from changeledger.orchestration.job_operator import JobOperator

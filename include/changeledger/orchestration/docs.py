@@ -1,16 +1,11 @@
 """The text that Airflow shows beside a feed's DAG, for the person on call."""
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 
+_TEXT = """\
+### {feed}: {dialect} of `{database}`
 
-def doc_md(feed: Feed) -> str:
-    tables = "\n".join(
-        f"- `{t.table}`" + (f" (key {', '.join(t.key)})" if t.key else "") for t in feed.tables
-    )
-    return f"""\
-### {feed.feed}: {feed.dialect} of `{feed.database}`
-
-Publishes the changes of these tables to the lake, namespace `{feed.namespace}`:
+Publishes the changes of these tables to the lake, namespace `{namespace}`:
 
 {tables}
 
@@ -58,5 +53,22 @@ import error, which names file and setting (shown above the list of DAGs).
 | to publish in spite of a violated rule | mode `window` over the same times, `tolerate` and a reason |
 | many hours | a backfill, or one wide `window`, which is quicker |
 
-Source: connection `{feed.connection}` · Spark: connection `{feed.spark_connection}` · owner: {feed.owner}
+Source: connection `{connection}` · Spark: connection `{spark_connection}` · owner: {owner}
 """
+
+
+def doc_md(feed: Feed) -> str:
+    """Markdown of `_TEXT` for this feed."""
+    tables = "\n".join(
+        f"- `{t.table}`" + (f" (key {', '.join(t.key)})" if t.key else "") for t in feed.tables
+    )
+    return _TEXT.format(
+        feed=feed.feed,
+        dialect=feed.dialect,
+        database=feed.database,
+        namespace=feed.namespace,
+        connection=feed.connection,
+        spark_connection=feed.spark_connection,
+        owner=feed.owner,
+        tables=tables,
+    )

@@ -13,8 +13,8 @@ from airflow.sdk import (
 from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
-from changeledger.config import Feed
-from changeledger.contract import distinct_names
+from changeledger.config.feed import Feed
+from changeledger.model.table_names import distinct_names
 from changeledger.orchestration import alerts, form
 from changeledger.orchestration.docs import doc_md
 from changeledger.orchestration.stage_operator import StageOperator

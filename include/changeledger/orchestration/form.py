@@ -8,9 +8,9 @@ from typing import Any
 from airflow.sdk import Param
 from pydantic import ValidationError
 
-from changeledger.config import Feed
-from changeledger.errors import ConfigError
-from changeledger.window import Request
+from changeledger.config.feed import Feed
+from changeledger.model.errors import ConfigError
+from changeledger.model.window import Request
 
 _MODES = {
     "incremental": "incremental: what is new since the last release",
@@ -23,7 +23,6 @@ _TOLERATE = {"nothing": "nothing: a violated rule stops the run", "error": "erro
 
 def params(feed: Feed) -> dict[str, Param]:
     """Airflow checks types and choices before it makes a run; `request` checks what must fit together."""
-    tables = [t.table for t in feed.tables]
     return {
         "mode": Param(
             "incremental",
@@ -36,16 +35,7 @@ def params(feed: Feed) -> dict[str, Param]:
         ),
         "start": _moment("Start", "Only with the mode window."),
         "end": _moment("End", "Only with the mode window. Not included; not in the future."),
-        "tables": Param(
-            None,
-            type=["null", "array"],
-            title="Tables",
-            items={"type": "string", "enum": tables},
-            examples=tables,
-            uniqueItems=True,
-            description="None: all. With the mode window: read these tables again, over a window that is "
-            "released. With replay or repair: the quarantined records, or the drift, of these tables.",
-        ),
+        "tables": _tables([t.table for t in feed.tables]),
         "dry_run": Param(
             False, type="boolean", title="Dry run", description="Everything but publish; the branch stays."
         ),
@@ -64,6 +54,19 @@ def params(feed: Feed) -> dict[str, Param]:
             description="Why errors may pass. Kept with the release, and shown by `changeledger status`.",
         ),
     }
+
+
+def _tables(names: list[str]) -> Param:
+    return Param(
+        None,
+        type=["null", "array"],
+        title="Tables",
+        items={"type": "string", "enum": names},
+        examples=names,
+        uniqueItems=True,
+        description="None: all. With the mode window: read these tables again, over a window that is "
+        "released. With replay or repair: the quarantined records, or the drift, of these tables.",
+    )
 
 
 def _moment(title: str, description: str) -> Param:

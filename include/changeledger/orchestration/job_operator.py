@@ -25,9 +25,10 @@ from airflow.sdk.exceptions import (
 )
 
 from changeledger import exit_codes
-from changeledger.config import PROJECT, Settings, connection_variable
-from changeledger.errors import ConfigError
-from changeledger.misspelt import meant
+from changeledger.config.connection import connection_variable
+from changeledger.config.settings import PROJECT, Settings
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
 from changeledger.storage.session import jars, local_conf
 

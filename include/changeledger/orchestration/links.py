@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseOperatorLink
 from airflow.sdk.configuration import conf
 
-from changeledger.window import Window
+from changeledger.model.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

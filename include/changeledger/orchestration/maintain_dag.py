@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from airflow.sdk import DAG, CronDataIntervalTimetable
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from changeledger.orchestration import alerts
 from changeledger.orchestration.feed_dag import POOL, RETRYING
 from changeledger.orchestration.job_operator import JobOperator

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
 
-from changeledger.config import Feed, Settings
-from changeledger.errors import ConfigError
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
+from changeledger.model.window import Window
 from changeledger.orchestration import alerts, lineage
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import DataDocsLink
 from changeledger.orchestration.windows import resolve_window
-from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -73,7 +74,7 @@ class StageOperator(JobOperator):
         """Release, window and counts with the event of each published table."""
         if not self.outlets:
             return
-        from changeledger.storage.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
+        from changeledger.control import ControlStore  # noqa: PLC0415 - DAG files are parsed often
 
         window = self.window
         release = ControlStore(Settings().control_url).release(self.feed.feed, window)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from changeledger.config import Feed
-from changeledger.errors import ConfigError
+from changeledger.config.feed import Feed
+from changeledger.model.errors import ConfigError
+from changeledger.model.window import Window
 from changeledger.orchestration.form import request
-from changeledger.window import Window
 
 if TYPE_CHECKING:
     from airflow.sdk.types import DagRunProtocol

@@ -11,22 +11,23 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.databases import Database
-from changeledger.errors import FeedsDisagree
-from changeledger.kernels.compare import positions
-from changeledger.kernels.compare.reach import Reach
-from changeledger.kernels.compare.verdicts import FAULTS
-from changeledger.plans import Keep, at_hand
-from changeledger.stages.compare_findings import FINDINGS, Findings
-from changeledger.stages.compare_ledgers import ledgers
-from changeledger.stages.compare_matching import Method
-from changeledger.stages.compare_ranges import Translation, corresponding, feed_range
-from changeledger.stages.compare_tables import Pair, TablePair
-from changeledger.stages.run import control_store, log
+from changeledger.compare import positions
+from changeledger.compare.reach import Reach
+from changeledger.compare.verdicts import FAULTS
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ComparisonRow
+from changeledger.control.outcomes import DIFFER
+from changeledger.model.errors import FeedsDisagree
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.comparison.findings import FINDINGS, Findings
+from changeledger.stages.comparison.ledgers import ledgers
+from changeledger.stages.comparison.matching import Method
+from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
+from changeledger.stages.comparison.tables import Pair, TablePair
 from changeledger.storage import lake
-from changeledger.storage.control import ComparisonRow
-from changeledger.storage.control.outcomes import DIFFER
+from changeledger.storage.caching import Keep, at_hand
 from changeledger.storage.session import for_small_data
 
 

@@ -7,42 +7,45 @@ it is a window of the past that is run again.
 
 from __future__ import annotations
 
-from changeledger.dialects.base import MessageDialect
-from changeledger.stages import repairing, replaying
-from changeledger.stages.extract_messages import extract_messages
-from changeledger.stages.extract_tables import extract_tables
-from changeledger.stages.run import Run, log, stage_of_source
+from changeledger.dialects.interface import MessageDialect
+from changeledger.stages.common import input_records
+from changeledger.stages.common.context import StageContext, log
+from changeledger.stages.common.frame import stage_of_source
+from changeledger.stages.extraction import replaying
+from changeledger.stages.extraction.messages import extract_messages
+from changeledger.stages.extraction.tables import extract_tables
+from changeledger.stages.normalization import repairing
 
 
 @stage_of_source
-def run(this: Run) -> bool:
+def run(ctx: StageContext) -> bool:
     """Whether it has found anything for the other stages.
 
     Raises GapError where records behind the last release are gone, SourceUnavailable, LeaseHeld.
     """
-    this.control.keep_request(this.feed.feed, this.window)
-    if this.window.request.mode == "replay":
-        replaying.ask_for_all(this)
-    if this.window.request.mode == "repair":
-        repairing.take(this)
-    if isinstance(this.dialect, MessageDialect):
-        extract_messages(this)
+    ctx.control.keep_request(ctx.feed.feed, ctx.window)
+    if ctx.window.request.mode == "replay":
+        replaying.ask_for_all(ctx)
+    if ctx.window.request.mode == "repair":
+        repairing.take(ctx)
+    if isinstance(ctx.dialect, MessageDialect):
+        extract_messages(ctx)
     else:
-        extract_tables(this)
-    if not this.nothing_new():
+        extract_tables(ctx)
+    if not input_records.nothing_new(ctx):
         return True
-    _close(this)
+    _close(ctx)
     return False
 
 
-def _close(this: Run) -> None:
+def _close(ctx: StageContext) -> None:
     """Record that the feed is read up to the window's end, so that the other stages need not run.
 
     Nothing is lost by it: no record lies between the positions. A dry run records nothing.
     """
-    feed, window = this.feed.feed, this.window
+    feed, window = ctx.feed.feed, ctx.window
     if not window.request.dry_run:
-        position = this.opened("extract").to_position
-        this.control.close_empty(feed, window, position)
-    this.control.release_lease(feed, window.holder)
+        position = ctx.opened("extract").to_position
+        ctx.control.close_empty(feed, window, position)
+    ctx.control.release_lease(feed, window.holder)
     log.info("%s: the window %s has nothing new: the feed is read up to its end", feed, window.id)

@@ -13,15 +13,16 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Feed, Settings
-from changeledger.contract import distinct_names
-from changeledger.stages.run import control_store, log
-from changeledger.stages.trimming import trim_repairs, trim_results
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, kept
+from changeledger.model.table_names import distinct_names
+from changeledger.model.window import branch_of
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
 from changeledger.storage import catalog, lake, refs, upkeep
-from changeledger.storage.control import LEASE_SECONDS, ControlStore, WindowRow, kept
 from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
-from changeledger.window import branch_of
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)

@@ -13,28 +13,30 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.config import Feed, Settings
-from changeledger.contract import Contract, TableNames
-from changeledger.databases import KEPT, NEEDED, NEW, Database, Verify
-from changeledger.errors import ConfigError, PublishedDrifts
-from changeledger.kernels.compare.columns import Columns
-from changeledger.kernels.verify import drift, judging
-from changeledger.kernels.verify.fence import Fence
-from changeledger.kernels.verify.versions import CURRENT, HISTORY
-from changeledger.kernels.verify.versions import SOURCE as READ
-from changeledger.plans import Keep, at_hand
-from changeledger.stages import told_again
-from changeledger.stages.proofs import COUNTED, DRIFT, REPAIRS, Keeper, told
-from changeledger.stages.run import control_store, log
-from changeledger.stages.snapshot import take
-from changeledger.stages.stored import Stored, stored, weights
-from changeledger.stages.verify_tables import Proof, concluded
+from changeledger.compare.columns import Columns
+from changeledger.config.database import KEPT, NEEDED, NEW, Database, Verify
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
+from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError, PublishedDrifts
+from changeledger.model.table_names import TableNames
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.common.stored import Stored, stored, weights
+from changeledger.stages.verification import resnapshot_check
+from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, Keeper, told
+from changeledger.stages.verification.snapshot import take
+from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake
-from changeledger.storage.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
-from changeledger.storage.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
+from changeledger.storage.caching import Keep, at_hand
 from changeledger.storage.releases import release_tag
 from changeledger.storage.scans import Weight
 from changeledger.storage.session import for_small_data
+from changeledger.verify import drift, judging
+from changeledger.verify.fence import Fence
+from changeledger.verify.versions import CURRENT, HISTORY
+from changeledger.verify.versions import SOURCE as READ
 
 # Commit times are rounded by some tools, to a second at most; and clocks are set right.
 _SLACK: Final = timedelta(seconds=5)
@@ -74,7 +76,7 @@ def run(
         )
     for_small_data(spark)
     with Keeper.opened(spark, control) as keeper:
-        rows = [row for feed in chosen for row in told_again.prove(spark, control, keeper, feed)]
+        rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, keeper, feed)]
         if source is not None:
             reading = _Reading(spark, control, database.database, source)
             rows += reading.prove(keeper, _published(control, chosen), what)
@@ -93,7 +95,8 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     """Is there anything to do? Asks the control store alone: a Spark takes long to start."""
     control = control_store(Settings())
     source, chosen = database.verified(feeds)
-    if (source is not None and what != KEPT) or any(told_again.unproved(control, feed) for feed in chosen):
+    unproved = any(resnapshot_check.unproved(control, feed) for feed in chosen)
+    if (source is not None and what != KEPT) or unproved:
         return True
     snapshot = None if source is None else _kept(control, database.database, source)
     return snapshot is not None and bool(_unproved(control, snapshot, _published(control, chosen)))

@@ -16,8 +16,8 @@ from pyiceberg.table import Table
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, ProgrammingError
 
-from changeledger.config import Settings
-from changeledger.errors import ConfigError
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
 
 # As Spark's configuration calls it; the catalog's database keeps it with every table.
 NAME = "lake"

@@ -12,7 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from changeledger.errors import ChangeledgerError, ConfigError, GapError, SourceUnavailable, SparkUnavailable
+from changeledger.model.errors import (
+    ChangeledgerError,
+    ConfigError,
+    GapError,
+    SourceUnavailable,
+    SparkUnavailable,
+)
 
 _MOST = 300
 # All up to the last of Java's classes before a message.

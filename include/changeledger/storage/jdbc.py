@@ -14,8 +14,8 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 from sqlalchemy.engine.default import DefaultDialect
 
-from changeledger.config import Connection
-from changeledger.errors import ConfigError, SourceUnavailable
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.storage import jdbc_tls
 from changeledger.storage.jdbc_client import Session
 

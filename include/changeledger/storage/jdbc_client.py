@@ -18,8 +18,8 @@ from typing import Any, Final, NamedTuple
 import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from changeledger.config import Settings
-from changeledger.errors import ConfigError
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
 from changeledger.storage.session import jars
 
 # Moments without a zone are read as they are written: in UTC there are no hours that a clock skips.

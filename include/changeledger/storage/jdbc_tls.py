@@ -10,8 +10,8 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from changeledger.config import Connection
-from changeledger.errors import ConfigError
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ConfigError
 
 SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # What the JVM trusts, in place of a file below the home folder of whoever runs Spark.

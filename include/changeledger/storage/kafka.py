@@ -30,8 +30,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.config import Connection
-from changeledger.errors import ChangeledgerError, SourceUnavailable
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 from changeledger.storage import kafka_errors
 from changeledger.storage.kafka_records import FirstMessages, first_messages
 from changeledger.storage.kafka_settings import checked, java_settings

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from changeledger.errors import ConfigError
+from changeledger.model.errors import ConfigError
 
 _REASON_CHARACTERS: Final = 300
 

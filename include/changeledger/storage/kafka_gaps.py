@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changeledger.errors import GapError
+from changeledger.model.errors import GapError
 from changeledger.storage.kafka import Offsets
 
 

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from changeledger.errors import ConfigError
+from changeledger.model.errors import ConfigError
 
 _MODULES: Final = "org.apache.kafka.common.security"
 # Named alike by both, with one meaning.

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from changeledger.change import quoted
+from changeledger.model.change import quoted
 from changeledger.storage import refs
 
 Columns = Sequence[tuple[str, str]]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.errors import ReleaseStuck
+from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
+from changeledger.model.errors import ReleaseStuck
+from changeledger.model.window import branch_of
 from changeledger.storage import catalog, lake, refs
-from changeledger.storage.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.storage.scans import is_equal
-from changeledger.window import branch_of
 
 # The pointer of a feed: one row for each release, the newest last.
 RELEASE_COLUMNS = (

@@ -11,8 +11,8 @@ from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
 from httpx2 import HTTPError
 
-from changeledger.config import Connection
-from changeledger.errors import ConfigError, SourceUnavailable
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ConfigError, SourceUnavailable
 
 # Members of a Kafka connection that begin so are the registry client's settings, under their own names.
 PREFIX = "schema.registry."

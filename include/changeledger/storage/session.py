@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from changeledger.config import Settings
-from changeledger.errors import ConfigError
-from changeledger.folders import private_home
+from changeledger.config.folders import private_home
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
 from changeledger.storage.workers import send_package
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.change import quoted
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
-from changeledger.plans import Keep
+from changeledger.model.change import quoted
+from changeledger.storage.caching import Keep
 
 # So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
 _BUCKET = 50_000

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.change import literal
+from changeledger.model.change import literal
 from changeledger.storage import lake
 
 

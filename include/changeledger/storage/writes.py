@@ -11,8 +11,8 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.change import literal, quoted
 from changeledger.kernels.rows import Here, Rows
+from changeledger.model.change import literal, quoted
 from changeledger.storage import catalog, lake, scans
 from changeledger.storage.spread import as_frame
 

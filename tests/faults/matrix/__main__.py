@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 from tests.faults.matrix import cells
 from tests.faults.matrix.base import Base, base, code
 from tests.faults.matrix.cells import Cell

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from changeledger import exit_codes
-from changeledger.config import PROJECT
-from changeledger.window import STAGES
+from changeledger.config.settings import PROJECT
+from changeledger.model.window import STAGES
 from tests.faults.matrix.cells import Cell
 from tests.faults.matrix.lab import FEED
 from tests.faults.matrix.operator import Defect, Operator

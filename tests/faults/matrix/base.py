@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from changeledger.config import PROJECT
-from changeledger.window import STAGES
+from changeledger.config.settings import PROJECT
+from changeledger.model.window import STAGES
 from tests.faults.matrix import dump
 from tests.faults.matrix.cells import Effect, Known
 from tests.faults.matrix.jobs import Place

@@ -7,7 +7,7 @@ from itertools import cycle, islice, zip_longest
 from random import Random
 from typing import NamedTuple
 
-from changeledger.window import STAGES
+from changeledger.model.window import STAGES
 from tests.faults.matrix.effects import CONTROL, LAKE
 
 # How it goes on after the fault.

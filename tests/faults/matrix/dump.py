@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config import Settings
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
 from changeledger.storage import catalog, refs, session
-from changeledger.storage.control import ControlStore
 from changeledger.storage.releases import release_tag
 
 TABLES = ("dbo_customers", "dbo_customers_history", "dbo_customers_changes")
@@ -62,7 +62,7 @@ def windows(control: ControlStore, feed: str) -> list[Any]:
     from sqlalchemy import select  # noqa: PLC0415
     from sqlalchemy.orm import Session  # noqa: PLC0415
 
-    from changeledger.storage.control import WindowRow  # noqa: PLC0415
+    from changeledger.control import WindowRow  # noqa: PLC0415
 
     with Session(control._engine) as opened:
         return list(opened.scalars(select(WindowRow).where(WindowRow.feed == feed)))

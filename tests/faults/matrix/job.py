@@ -27,7 +27,8 @@ IMPORTED = (
     "pyspark.sql.connect.session", "pyspark.sql.connect.functions", "great_expectations",
     "changeledger.cli", "changeledger.job", "changeledger.stages.extract", "changeledger.stages.normalize",
     "changeledger.stages.reconcile", "changeledger.stages.audit", "changeledger.stages.publish",
-    "changeledger.stages.maintain", "changeledger.stages.releasing", "changeledger.inspection.quarantine",
+    "changeledger.stages.maintain", "changeledger.stages.maintenance.releasing",
+    "changeledger.cli.quarantine",
 )  # fmt: skip
 # How long a job waits for a file that another process has locked; 30 in the product.
 _BUSY_SECONDS = 3
@@ -109,8 +110,8 @@ def _ended(name: str) -> int:
 
 def _prepare(spec: dict[str, Any]) -> None:
     """What a process has of its own, and the cell's catalog instead of the server's."""
+    from changeledger.control import base, database  # noqa: PLC0415
     from changeledger.storage import lake, session  # noqa: PLC0415
-    from changeledger.storage.control import base, database  # noqa: PLC0415
 
     base._PROCESS = uuid4().hex
     database.BUSY_SECONDS = _BUSY_SECONDS

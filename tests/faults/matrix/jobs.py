@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from changeledger.config import PROJECT
+from changeledger.config.settings import PROJECT
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.job import IMPORTED
 

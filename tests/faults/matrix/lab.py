@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg import sql
 
-from changeledger.config import PROJECT, Settings
+from changeledger.config.settings import PROJECT, Settings
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import simulate

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from changeledger import exit_codes
-from changeledger.window import STAGES
+from changeledger.model.window import STAGES
 from tests.faults.matrix.jobs import Job, Place
 from tests.faults.matrix.lab import FEED, Lab, State
 from tests.faults.matrix.stores import Stores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from changeledger.window import STAGES
+from changeledger.model.window import STAGES
 from tests.faults.matrix.cells import FAULTS, RETRIES, Known
 from tests.faults.matrix.outcomes import Outcome
 

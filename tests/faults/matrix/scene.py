@@ -10,7 +10,7 @@ from random import Random
 from typing import NamedTuple
 
 from changeledger import exit_codes
-from changeledger.window import STAGES
+from changeledger.model.window import STAGES
 from tests.faults.matrix import actions, sources, topics
 from tests.faults.matrix.base import Base, dumped
 from tests.faults.matrix.cells import BY_NAME, Cell

@@ -12,8 +12,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import create_engine, text
 
-from changeledger.storage.control import upgrade
-from changeledger.storage.control.models import ControlTable
+from changeledger.control import upgrade
+from changeledger.control.tables.base import ControlTable
 from tests.faults.matrix.jobs import Place
 from tests.faults.matrix.lab import Lab, State
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.contract import Column, Contract
+from changeledger.audit import books, built, ids
+from changeledger.audit.columns import built_schema, changes_schema
+from changeledger.audit.findings import Finding, by_rule
 from changeledger.kernels.arrow import RECORD
-from changeledger.kernels.audit import books, built, ids
-from changeledger.kernels.audit.columns import built_schema, changes_schema
-from changeledger.kernels.audit.findings import Finding, by_rule
+from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
     table="dbo.Order Lines",

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from changeledger.audit import books, ids, left, places
 from changeledger.audit.conservation import Balance, balances, received, uneven
-from changeledger.kernels.audit import books, ids, left, places
-from changeledger.kernels.audit.findings import SAMPLES, Finding, as_table, by_rule, checked
+from changeledger.audit.findings import SAMPLES, Finding, as_table, by_rule, checked
 from tests.kernels.audit.tables import (
     AT,
     CLEAN,

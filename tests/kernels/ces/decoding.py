@@ -7,13 +7,13 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
-from changeledger.kernels.ces.decode import decode
-from changeledger.kernels.ces.others import decode_other
-from changeledger.kernels.ces.plan import TablePlan
-from changeledger.kernels.ces.split import joined
-from changeledger.kernels.ces.survey import SEGMENT, Survey, facts, merged, routes, survey
+from changeledger.config.feed import Feed
+from changeledger.dialects.ces.decode import decode
+from changeledger.dialects.ces.others import decode_other
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.ces.split import joined
+from changeledger.dialects.ces.survey import SEGMENT, Survey, facts, merged, routes, survey
+from changeledger.model.contract import Contract
 
 
 def decoded(

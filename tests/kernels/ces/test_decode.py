@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from changeledger.contract import Contract
-from changeledger.kernels.ces import survey, typed
-from changeledger.kernels.ces.decode import decode
-from changeledger.kernels.ces.plan import TablePlan
-from changeledger.kernels.ces.survey import facts, merged
+from changeledger.dialects.ces import survey, typed
+from changeledger.dialects.ces.decode import decode
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.ces.survey import facts, merged
+from changeledger.model.contract import Contract
 from tests.kernels.ces.decoding import decoded
 from tests.kernels.ces.test_cases import ALL
 from tests.kernels.golden import Case

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import MESSAGE
 from sourcelab.ces import messages
 from sourcelab.log import simulate

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import TableConfig
-from changeledger.contract import Column, Contract
-from changeledger.decoding.reader import feed_of
-from changeledger.kernels.ces.columns import Variant, writer_schemas
-from changeledger.kernels.ces.kernel import CES
-from changeledger.kernels.interface import Known
+from changeledger.cli.decode.reader import feed_of
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.ces.columns import Variant, writer_schemas
+from changeledger.dialects.ces.kernel import CES
+from changeledger.dialects.kernel import Known
+from changeledger.model.contract import Column, Contract
 from tests.kernels.ces.test_cases import ALL
 from tests.kernels.reading import NONE, with_values
 

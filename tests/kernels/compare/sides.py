@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from changeledger.contract import Contract
-from changeledger.kernels.compare.counts import Counts
-from changeledger.kernels.compare.effects import OTHER, REFERENCE
-from changeledger.kernels.compare.positions import COMMIT, Positions
-from changeledger.kernels.compare.reach import Reach
+from changeledger.compare.counts import Counts
+from changeledger.compare.effects import OTHER, REFERENCE
+from changeledger.compare.positions import COMMIT, Positions
+from changeledger.compare.reach import Reach
 from changeledger.kernels.rows import Here
-from changeledger.plans import asked_once
-from changeledger.stages.compare_ledgers import NEEDED
-from changeledger.stages.compare_matching import Matching, Method, Side
-from changeledger.stages.stored import Stored
+from changeledger.model.contract import Contract
+from changeledger.stages.common.stored import Stored
+from changeledger.stages.comparison.ledgers import NEEDED
+from changeledger.stages.comparison.matching import Matching, Method, Side
+from changeledger.storage.caching import asked_once
 
 # With the positions of the log, or by keys and their order alone.
 BY_POSITION = Method(Reach(), Positions(COMMIT, True, 1, 1))

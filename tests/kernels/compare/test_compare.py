@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from changeledger.compare.verdicts import CLASSES, LEGITIMATE, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
-from changeledger.kernels.compare.verdicts import CLASSES, LEGITIMATE, VERDICTS
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
 from tests.injected import VERDICT, effects, with_faults

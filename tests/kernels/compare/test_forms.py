@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.contract import Column
+from changeledger.compare.cells import hashed
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.compare.cells import hashed
 from changeledger.kernels.equality import Form, Made, form_of
+from changeledger.model.contract import Column
 
 GUID = "6F9619FF-8B86-D011-B42D-00CF4FC964FF"
 

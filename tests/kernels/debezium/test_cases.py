@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.kernels.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.kernel import DEBEZIUM
 from tests.kernels.golden import Case, cases, outcomes
 from tests.kernels.reading import read
 

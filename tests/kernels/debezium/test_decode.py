@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.kernels import samples
-from changeledger.kernels.debezium import typed
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.events import schema
-from changeledger.kernels.debezium.kernel import DEBEZIUM
-from changeledger.kernels.debezium.plan import TablePlan, table_plan
-from changeledger.kernels.debezium.survey import facts, survey
-from changeledger.kernels.interface import Written
-from changeledger.kernels.messages import decoded_schema
+from changeledger.dialects.debezium import typed
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.events import schema
+from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.plan import TablePlan, table_plan
+from changeledger.dialects.debezium.survey import facts, survey
+from changeledger.dialects.kernel import Written
+from changeledger.dialects.messages import samples
+from changeledger.dialects.messages.message_rows import decoded_schema
 from tests.kernels.debezium.test_cases import ALL, decoded
 from tests.kernels.golden import Case
 from tests.kernels.reading import records_of

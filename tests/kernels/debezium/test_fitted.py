@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from changeledger.contract import Column, Contract
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.plan import TablePlan
-from changeledger.kernels.messages import decoded_schema
+from changeledger.model.contract import Column, Contract
 from tests.kernels.debezium.test_single import CONTRACT, FEED, changed
 
 GROWN = Contract(

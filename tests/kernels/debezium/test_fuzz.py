@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.debezium.kernel import DEBEZIUM
+from changeledger.model.contract import Column, Contract
 from sourcelab import debezium
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import simulate

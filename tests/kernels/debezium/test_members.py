@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.config import Feed, KafkaSource
-from changeledger.contract import Column, Contract
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.plan import TablePlan
-from changeledger.kernels.debezium.values import cell_of
+from changeledger.config.feed import Feed
+from changeledger.config.sources import KafkaSource
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import cell_of
+from changeledger.model.contract import Column, Contract
 from tests.kernels.debezium.test_values import batch
 
 GONE, GONE_IN_BASE64 = "<gone>", "PGdvbmU+"

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
-from changeledger.errors import ContractError
-from changeledger.kernels.debezium.schema_block import (
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.schema_block import (
     Sample,
     column_type,
     database_of,
     discover,
     named_columns,
 )
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ContractError
 
 FEED = Feed.model_validate(
     {

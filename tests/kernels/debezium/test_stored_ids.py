@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.plan import TablePlan
+from changeledger.model.contract import Contract
 
 HERE = Path(__file__).parent
 CONTRACTS = [

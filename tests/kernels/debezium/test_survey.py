@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.kernels import samples
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.survey import Survey, facts, survey
+from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.debezium.kernel import DEBEZIUM
-from changeledger.kernels.debezium.survey import Survey, facts, survey
 from tests.kernels.reading import read, records_of
 
 TOPIC = "s.dbo.t"

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.config import Feed, KafkaSource
-from changeledger.contract import Column, Contract
+from changeledger.config.feed import Feed
+from changeledger.config.sources import KafkaSource
+from changeledger.dialects.debezium import typed
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.events import schema
+from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, empty
-from changeledger.kernels.debezium import typed
-from changeledger.kernels.debezium.decode import decode
-from changeledger.kernels.debezium.events import schema
-from changeledger.kernels.debezium.plan import TablePlan
+from changeledger.model.contract import Column, Contract
 
 TYPES = (
     "bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal(18,4)", "decimal(38,10)",

@@ -8,13 +8,13 @@ from types import MappingProxyType
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
-from changeledger.kernels.qlik_messages.avro import schemas_in
-from changeledger.kernels.qlik_messages.decode import decode
-from changeledger.kernels.qlik_messages.others import decode_other
-from changeledger.kernels.qlik_messages.plan import TablePlan
-from changeledger.kernels.qlik_messages.survey import facts, merged, routes, survey
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_messages.avro import schemas_in
+from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.others import decode_other
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.dialects.qlik_messages.survey import facts, merged, routes, survey
+from changeledger.model.contract import Contract
 
 
 def decoded(

@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.contract import Contract
-from changeledger.kernels.qlik_messages import survey, typed
-from changeledger.kernels.qlik_messages.avro import schemas_in
-from changeledger.kernels.qlik_messages.decode import decode
-from changeledger.kernels.qlik_messages.plan import TablePlan
-from changeledger.kernels.qlik_messages.survey import facts, merged
+from changeledger.dialects.qlik_messages import survey, typed
+from changeledger.dialects.qlik_messages.avro import schemas_in
+from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.dialects.qlik_messages.survey import facts, merged
+from changeledger.model.contract import Contract
 from tests.kernels.golden import Case
 from tests.kernels.qlik_messages.decoding import decoded
 from tests.kernels.qlik_messages.test_cases import ALL

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.config import ByteOrder
-from changeledger.kernels.qlik_messages import masks
+from changeledger.dialects.qlik_messages import masks
+from changeledger.model.byte_order import ByteOrder
 
 ORDINALS = st.sets(st.integers(1, 1100), max_size=40)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
-from changeledger.decoding.reader import feed_of
-from changeledger.kernels.qlik_messages.metadata import sql_type
-from changeledger.kernels.qlik_messages.schemas import Label, WriterSchemas
+from changeledger.cli.decode.reader import feed_of
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_messages.metadata import sql_type
+from changeledger.dialects.qlik_messages.schemas import Label, WriterSchemas
+from changeledger.model.contract import Contract
 
 ORDERS = {"table": "sales.orders", "columns": [{"name": "no", "type": "int"}], "key": ["no"]}
 

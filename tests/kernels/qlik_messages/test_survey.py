@@ -8,11 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.config import Feed
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import Known
+from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
+from changeledger.dialects.qlik_messages.survey import Survey
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.interface import Known
-from changeledger.kernels.qlik_messages.kernel import QLIK_MESSAGES
-from changeledger.kernels.qlik_messages.survey import Survey
 from tests.kernels.reading import NONE, records_of
 
 FEED = Feed.model_validate(

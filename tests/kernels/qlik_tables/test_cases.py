@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeledger.kernels.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
 from tests.kernels.golden import Case, assert_in_order, cases
 from tests.kernels.golden_rows import assert_rows_as_expected, rows_became
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_tables.header import mask_rules, record
+from changeledger.dialects.qlik_tables.positions import Sequences, times
 from changeledger.kernels.arrow import INSTANT
-from changeledger.kernels.qlik_tables.header import mask_rules, record
-from changeledger.kernels.qlik_tables.positions import Sequences, times
+from changeledger.model.contract import Column, Contract
 
 FEED = Feed.model_validate(
     {

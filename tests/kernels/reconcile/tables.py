@@ -10,16 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger import change
-from changeledger.contract import Contract
 from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type, valid
-from changeledger.kernels.reconcile import history
-from changeledger.kernels.reconcile.current import current
-from changeledger.kernels.reconcile.effects import exploded, keys_of
-from changeledger.kernels.reconcile.effects import truncates as truncates_of
-from changeledger.kernels.reconcile.history import History, Published
-from changeledger.kernels.reconcile.image_chain import BREAKS
-from changeledger.kernels.reconcile.resolve import Resolved, resolve
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile import history
+from changeledger.reconcile.current import current
+from changeledger.reconcile.effects import exploded, keys_of
+from changeledger.reconcile.effects import truncates as truncates_of
+from changeledger.reconcile.history import History, Published
+from changeledger.reconcile.image_chain import BREAKS
+from changeledger.reconcile.resolve import Resolved, resolve
 
 # What says in which run a row was written, and by which of several deliveries.
 OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger import change
+from changeledger.model import change
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
 from tests.kernels.reconcile.tables import Lake, LedgerRow

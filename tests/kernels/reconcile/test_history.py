@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger import change
+from changeledger.model import change
 from tests.kernels.reconcile.tables import Lake, LedgerRow, intervals, rows_of
 from tests.key_moves import CONTRACT
 

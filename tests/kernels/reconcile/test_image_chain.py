@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from changeledger import change
-from changeledger.contract import Column, Contract
-from changeledger.kernels.reconcile import image_chain
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.reconcile import image_chain
 from sourcelab import faults
 from sourcelab.log import Change, Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Table

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger import change
-from changeledger.kernels.reconcile import history
-from changeledger.kernels.reconcile.effects import exploded, keys_of
-from changeledger.kernels.reconcile.key_moves import ORDER_UNKNOWN
+from changeledger.model import change
+from changeledger.reconcile import history
+from changeledger.reconcile.effects import exploded, keys_of
+from changeledger.reconcile.key_moves import ORDER_UNKNOWN
 from tests.kernels.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
 from tests.key_moves import AT, CONTRACT, PLAIN, SCENARIOS, SILENT, Life, Manner, Told, invented, joined, told
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.contract import Column, Contract
-from changeledger.kernels.reconcile.resolve import Resolved, resolve
+from changeledger.model.contract import Column, Contract
+from changeledger.reconcile.resolve import Resolved, resolve
 from tests.kernels.reconcile.tables import Lake, LedgerRow, ledger, rows_of
 
 CONTRACT = Contract(

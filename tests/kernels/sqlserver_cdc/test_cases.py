@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from changeledger.kernels.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
 from tests.kernels.golden import Case, assert_in_order, cases
 from tests.kernels.golden_rows import assert_rows_as_expected, rows_became
 

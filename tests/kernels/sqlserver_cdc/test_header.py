@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changeledger.config import Feed
-from changeledger.kernels.sqlserver_cdc.header import lsn_bytes, record
-from changeledger.kernels.tables.instants import to_utc
-from changeledger.kernels.tables.rows import RawRows
+from changeledger.config.feed import Feed
+from changeledger.dialects.sqlserver_cdc.header import lsn_bytes, record
+from changeledger.dialects.tables.instants import to_utc
+from changeledger.dialects.tables.rows import RawRows
 
 FEED = Feed.model_validate(
     {

@@ -7,14 +7,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.sqlserver_cdc.decode import decode
+from changeledger.dialects.sqlserver_cdc.header import record
+from changeledger.dialects.tables.outcomes import decoded_schema, refused
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import RECORD
-from changeledger.kernels.sqlserver_cdc.decode import decode
-from changeledger.kernels.sqlserver_cdc.header import record
-from changeledger.kernels.tables.outcomes import decoded_schema, refused
-from changeledger.kernels.tables.pairs import joined
-from changeledger.kernels.tables.plan import TablePlan
+from changeledger.model.contract import Column, Contract
 
 NARROW = Contract(
     table="dbo.t",

@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Column, Contract
-from changeledger.kernels.tables.outcomes import decoded_schema
-from changeledger.kernels.tables.pairs import joined
-from changeledger.kernels.tables.plan import TablePlan
+from changeledger.config.feed import Feed
+from changeledger.dialects.tables.outcomes import decoded_schema
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
     table="dbo.t",

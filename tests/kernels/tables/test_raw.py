@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.change import RECORD_TYPE
-from changeledger.config import Feed
-from changeledger.kernels.qlik_tables.kernel import QLIK_TABLES
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
 from changeledger.kernels.rows import Here, together
-from changeledger.kernels.tables.raw import AsRaw, RawTable, numbered
+from changeledger.model.change import RECORD_TYPE
 
 FEED = Feed.model_validate(
     {

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.config import Feed
-from changeledger.contract import Contract
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import arrow_type
-from changeledger.kernels.qlik_tables.kernel import QLIK_TABLES
-from changeledger.kernels.sqlserver_cdc.kernel import SQLSERVER_CDC
-from changeledger.kernels.tables.pairs import joined
-from changeledger.kernels.tables.plan import TablePlan
+from changeledger.model.contract import Contract
 from tests.kernels.golden_rows import value
 
 KERNELS = {one.name: one for one in (SQLSERVER_CDC, QLIK_TABLES)}

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.contract import Column, Contract, SqlType
-from changeledger.kernels.tables import usual, values
-from changeledger.kernels.tables.rows import RawRows
+from changeledger.dialects.tables import usual, values
+from changeledger.dialects.tables.rows import RawRows
+from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import SqlType
 
 NEAR = {
     "int": r"-?[0-9]{1,11}",

@@ -12,16 +12,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import row_type
-from changeledger.kernels.compare.columns import Columns
-from changeledger.kernels.reconcile.current import current
-from changeledger.kernels.verify import drift, judging
-from changeledger.kernels.verify.fence import Fence
-from changeledger.kernels.verify.sums import Sums
-from changeledger.kernels.verify.versions import CURRENT, HISTORY, SOURCE
-from changeledger.plans import asked_once
-from changeledger.stages.stored import Stored
-from changeledger.stages.verify_tables import Proof, concluded
+from changeledger.reconcile.current import current
+from changeledger.stages.common.stored import Stored
+from changeledger.stages.verification.tables import Proof, concluded
+from changeledger.storage.caching import asked_once
+from changeledger.verify import drift, judging
+from changeledger.verify.fence import Fence
+from changeledger.verify.sums import Sums
+from changeledger.verify.versions import CURRENT, HISTORY, SOURCE
 from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
 from sourcelab.values import other_value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from changeledger.kernels.rows import Here, as_batch
-from changeledger.kernels.verify import resnapshot
+from changeledger.verify import resnapshot
 from tests.kernels.reconcile import tables
 from tests.told_again_rows import CONTRACT, rows
 

@@ -1,0 +1,169 @@
+"""The books of a run: every record that it has read, against what became of it.
+
+Both sides are compared by their numbers and by sums of hashes, which are the same for the same records in any
+order. The records themselves are compared only where those differ.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.audit.findings import SAMPLES
+from changeledger.kernels import order
+from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, numbers, valid
+from changeledger.kernels.rows import as_batch
+from changeledger.model import change
+
+# Of a record that was read the disposition is READ, and `received` the source whose window has it. `times` is
+# -1 where a row takes back what another one says.
+ENTRIES: Final = pa.schema(
+    [
+        ("record", RECORD),
+        ("hash", pa.int64()),
+        ("disposition", pa.string()),
+        ("received", pa.string()),
+        ("times", pa.int64()),
+    ]
+)
+READ: Final = ""
+_OF = ("source", "disposition", "received")
+SUMS: Final = pa.schema(
+    [*((name, pa.string()) for name in _OF), ("n", pa.int64()), ("low", pa.int64()), ("high", pa.int64())]
+)
+# Of `Faults`: the entries. And what it finds of each source.
+ENTRY: Final = "entries"
+FAULTS: Final = "faults"
+FAULT: Final = pa.schema(
+    [("source", pa.string()), ("lost", pa.int64()), ("doubled", pa.int64()), ("samples", pa.binary())]
+)
+_NO_SOURCE = "(no source)"
+_LOW = 0xFFFFFFFF
+
+
+class Faulty(NamedTuple):
+    """Of one source. `lost`: read, without a disposition. `doubled`: accounted for more often than read."""
+
+    lost: int
+    doubled: int
+    samples: tuple[dict[str, Any], ...]
+
+
+def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`ENTRIES` of ledger rows: their own records, and those that they are paired with."""
+    at = pa.array(np.flatnonzero(valid(changes.column("paired_record"))))
+    paired, size = changes.take(at), len(changes)
+    records = [changes.column("record"), paired.column("paired_record")]
+    hashes = [changes.column("record_hash"), paired.column("paired_record_hash")]
+    said = pa.array(np.where(np.arange(size + len(at)) < size, change.CHANGE, change.PAIRED), pa.string())
+    return _entries(pa.concat_arrays(records), pa.concat_arrays(hashes), said)
+
+
+def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`ENTRIES` of rows of dispositions."""
+    said = rows.column("disposition").fill_null("(none)")
+    return _entries(rows.column("record"), rows.column("record_hash"), said)
+
+
+def _entries(records: pa.Array, hashes: pa.Array, dispositions: pa.Array) -> pa.RecordBatch:
+    size = len(records)
+    columns = [records, hashes, dispositions, pa.nulls(size, pa.string()), pa.array(np.ones(size, np.int64))]
+    typed = [cells.cast(field.type) for cells, field in zip(columns, ENTRIES, strict=True)]
+    return pa.RecordBatch.from_arrays(typed, schema=ENTRIES)
+
+
+def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
+    """`SUMS` of a batch."""
+    times, hashes = numbers(entries.column("times")), numbers(entries.column("hash"))
+    parts = pa.table(
+        {
+            "source": _sources(entries.column("record")),
+            "disposition": entries.column("disposition"),
+            "received": entries.column("received"),
+            "n": pa.array(times),
+            # 64-bit hashes would overflow a sum: halves of 32 bits do not, for two thousand million records.
+            "low": pa.array((hashes & _LOW) * times),
+            "high": pa.array(((hashes >> 32) & _LOW) * times),
+        }
+    )
+    return as_batch(added(parts))
+
+
+def added(parts: pa.Table) -> pa.Table:
+    """`SUMS` of several parts, or of one."""
+    counted = ("n", "low", "high")
+    found = parts.group_by(list(_OF)).aggregate([(name, "sum") for name in counted])
+    named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+    return named.select(SUMS.names).cast(SUMS)
+
+
+def _sources(records: pa.StructArray) -> pa.StringArray:
+    return records.flatten()[0].fill_null(_NO_SOURCE)
+
+
+@dataclass(frozen=True)
+class Faults:
+    """The records of these sources that were lost, or accounted for too often.
+
+    A bucket has all entries of a record.
+    """
+
+    sources: tuple[str, ...]
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        entries = tables[ENTRY]
+        of_sources = pc.is_in(
+            _sources(column(entries, "record")), value_set=pa.array(self.sources, pa.string())
+        )
+        rows = [_faulty(entries.filter(of_sources), source) for source in self.sources]
+        return {FAULTS: pa.Table.from_pylist(rows, FAULT)}
+
+
+def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
+    records = column(entries, "record")
+    own = flags_of(pc.equal(_sources(records), source))
+    codes = order.codes(records.flatten(), len(entries))
+    _, first, group = np.unique(codes, return_index=True, return_inverse=True)
+    is_read = flags_of(pc.equal(column(entries, "disposition"), READ))
+    times = numbers(column(entries, "times"))
+    read, accounted = (_summed(group, np.where(side, times, 0), len(first)) for side in (is_read, ~is_read))
+    wrong = np.flatnonzero((read != accounted) & own[first])
+    short = (read - accounted)[wrong]
+    some = [
+        {
+            "record": records[int(first[at])].as_py(),
+            "read": int(read[at]),
+            "accounted": int(accounted[at]),
+            "dispositions": _dispositions(entries, (group == at) & ~is_read & (times > 0)),
+        }
+        for at in wrong[:SAMPLES]
+    ]
+    lost, doubled = int(short[short > 0].sum()), int(-short[short < 0].sum())
+    return {"source": source, "lost": lost, "doubled": doubled, "samples": pickle.dumps(tuple(some))}
+
+
+def _summed(group: Rows, values: Rows, size: int) -> Rows:
+    found = np.zeros(size, np.int64)
+    np.add.at(found, group, values)
+    return found
+
+
+def _dispositions(entries: pa.Table, rows: Bools) -> list[str]:
+    return sorted(set(column(entries, "disposition").filter(pa.array(rows)).to_pylist()))
+
+
+def faults(found: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
+    """What all buckets have found, by source."""
+    known: dict[str, Faulty] = {}
+    for row in found:
+        one = known.get(row["source"], Faulty(0, 0, ()))
+        samples = pickle.loads(row["samples"])  # noqa: S301 - of `_faulty`
+        both = (*one.samples, *samples)[:SAMPLES]
+        known[row["source"]] = Faulty(one.lost + row["lost"], one.doubled + row["doubled"], both)
+    return known

@@ -1,0 +1,93 @@
+"""Rules for the rows that a run has added to a ledger, in narrow columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.audit.columns import AFTER_KEY, BEFORE_KEY, HAS_AFTER, HAS_BEFORE
+from changeledger.audit.findings import SHOWN, Finding, Look, cells, of_rows, plain, repeated
+from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
+from changeledger.model import change
+
+_OFFENCE = ("key", "change_id", "operation", "flags", "record")
+_NEEDED = ("change_id", "sort_key", "operation", "committed_at")
+_LSN_BYTES: Final = 10
+
+
+def rules(changes: pa.Table) -> dict[str, Look]:
+    """By name. `changes`: all that the run has of the keys in it."""
+
+    def of_each(violated: Callable[[pa.Table], Bools]) -> Look:
+        return lambda: of_rows(changes, violated(changes), _OFFENCE)
+
+    return {
+        # Compared cell by cell where the change is made; here only its finding is counted.
+        "mask_agrees_with_images": of_each(lambda rows: _flagged(rows, change.MASK_DISAGREES)),
+        "operation_has_its_images": of_each(lambda rows: ~_images_fit(rows)),
+        "key_not_null": of_each(_identity_missing),
+        "lsn_width": of_each(_wrong_width),
+        "order_strict": lambda: _order_strict(changes),
+    }
+
+
+def _flagged(changes: pa.Table, flag: str) -> Bools:
+    flags = column(changes, "flags")
+    found = np.zeros(len(flags), np.bool_)
+    rows = pc.list_parent_indices(flags).to_numpy()
+    found[rows[equal(flags.flatten(), flag)]] = True
+    return found
+
+
+def _images_fit(changes: pa.Table) -> Bools:
+    """Whether the row has the images of its operation; an image that is there carries its key."""
+    operation = column(changes, "operation")
+    no_before, no_after = (~flags_of(column(changes, name)) for name in (HAS_BEFORE, HAS_AFTER))
+    keyed_before, keyed_after = (_whole(column(changes, name)) for name in (BEFORE_KEY, AFTER_KEY))
+    reported_missing = _flagged(changes, change.BEFORE_UNKNOWN)
+    is_new = equal(operation, change.INSERT) | equal(operation, change.SNAPSHOT)
+    fits: Bools = is_new & no_before & keyed_after
+    fits |= equal(operation, change.DELETE) & keyed_before & no_after
+    fits |= equal(operation, change.UPDATE) & keyed_after & (keyed_before | (no_before & reported_missing))
+    fits |= equal(operation, change.TRUNCATE) & no_before & no_after
+    return fits
+
+
+def _whole(keys: pa.StructArray) -> Bools:
+    return reduce(np.logical_and, map(valid, cells(keys)))
+
+
+def _identity_missing(changes: pa.Table) -> Bools:
+    # A truncate is of the table: it has no key.
+    keyless = ~_whole(column(changes, "key")) & ~equal(column(changes, "operation"), change.TRUNCATE)
+    source = column(changes, "record").flatten()[0]
+    needed = [*(column(changes, name) for name in _NEEDED), source]
+    missing: Bools = reduce(np.logical_or, (~valid(cell) for cell in needed), keyless)
+    return missing
+
+
+def _wrong_width(changes: pa.Table) -> Bools:
+    widths = [pc.binary_length(column(changes, name)) for name in ("commit_lsn", "change_lsn")]
+    wrong: Bools = reduce(np.logical_or, (flags_of(pc.not_equal(width, _LSN_BYTES)) for width in widths))
+    return wrong
+
+
+def _order_strict(changes: pa.Table) -> Finding:
+    key = column(changes, "key")
+    number, groups = repeated([*cells(key), column(changes, "sort_key")], len(changes))
+    ids = column(changes, "change_id")
+    offences = [
+        {
+            "key": plain(key[int(rows[0])].as_py(), key.type),
+            "sort_key": changes.column("sort_key")[int(rows[0])].as_py(),
+            "rows": len(rows),
+            "change_ids": ids.take(pa.array(rows[:SHOWN])).to_pylist(),
+        }
+        for rows in groups
+    ]
+    return Finding(number, samples=tuple(offences))

@@ -1,0 +1,131 @@
+"""Rules that look at one change id at a time: new ones, those published, and those that duplicates repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.audit.books import ENTRIES
+from changeledger.audit.findings import FINDINGS, SAMPLES, SHOWN, Finding, checked, of_rows, repeated
+from changeledger.kernels import order
+from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, valid
+from changeledger.model import change
+
+# Inputs: the ids of the run's changes; rows of the published ledger that have one of them; the run's
+# duplicates that name a change; ids of other runs' changes in the ledger, where duplicates name them.
+NEW: Final = "new"
+PUBLISHED: Final = "published"
+DUPLICATES: Final = "duplicates"
+STAYED: Final = "stayed"
+# Outputs: what rules have found; the new records that are those of published halves, taken off the run's
+# books; the ids of published halves that the run has joined.
+FOUND: Final = "found"
+EARLIER: Final = "earlier"
+JOINED: Final = "joined"
+
+# `is_change`: false for the id of the half that an update of a key has joined. `is_joined`: is the change
+# such an update?
+NEW_IDS: Final = pa.schema(
+    [
+        ("id", pa.string()),
+        ("record", RECORD),
+        ("hash", pa.int64()),
+        ("is_change", pa.bool_()),
+        ("is_joined", pa.bool_()),
+    ]
+)
+IDS: Final = pa.schema([("id", pa.string())])
+PUBLISHED_IDS: Final = pa.schema([("id", pa.string()), ("record", RECORD), ("hash", pa.int64())])
+DUPLICATE_IDS: Final = pa.schema(
+    [("id", pa.string()), ("record", RECORD), ("reason", pa.string()), ("detail", pa.string())]
+)
+OUTPUTS: Final = {FOUND: FINDINGS, EARLIER: ENTRIES, JOINED: IDS}
+
+
+def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`NEW_IDS` of ledger rows, with the id of the half that an update of a key has joined."""
+    is_joined = valid(changes.column("paired_change_id"))
+    at = pa.array(np.flatnonzero(is_joined))
+    halves = changes.take(at)
+    columns = [
+        pa.concat_arrays([changes.column("change_id"), halves.column("paired_change_id")]),
+        pa.concat_arrays([changes.column("record"), halves.column("paired_record")]),
+        pa.concat_arrays([changes.column("record_hash"), halves.column("paired_record_hash")]),
+        pa.array(np.arange(len(changes) + len(halves)) < len(changes)),
+        pa.array(np.concatenate((is_joined, np.ones(len(halves), np.bool_)))),
+    ]
+    typed = [cells.cast(field.type) for cells, field in zip(columns, NEW_IDS, strict=True)]
+    return pa.RecordBatch.from_arrays(typed, schema=NEW_IDS)
+
+
+def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:
+    """`DUPLICATE_IDS` of rows of dispositions."""
+    columns = [named.column(name) for name in ("detail", "record", "reason", "detail")]
+    return pa.RecordBatch.from_arrays(columns, schema=DUPLICATE_IDS)
+
+
+def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    new, published = tables[NEW], tables[PUBLISHED]
+    joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
+    found = checked(
+        {
+            "change_id_unique": lambda: _change_id_unique(new, published.filter(pa.array(~joined))),
+            "duplicates_leave_one": lambda: _duplicates(tables),
+        }
+    )
+    halves = published.filter(pa.array(joined))
+    return {FOUND: found, EARLIER: _earlier(new, halves), JOINED: halves.select(IDS.names)}
+
+
+def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
+    """Rows with one of the ids; NULL is none."""
+    return flags_of(pc.is_in(column(rows, "id"), value_set=ids.drop_null()))
+
+
+def _change_id_unique(new: pa.Table, published: pa.Table) -> Finding:
+    """`published`: what of it the run must not have again."""
+    changes = new.filter(new.column("is_change"))
+    ids, records = column(changes, "id"), column(changes, "record")
+    number, groups = repeated([ids], len(changes))
+    again = np.flatnonzero(_among(changes, column(published, "id")))
+    found = [_offence(ids, records, rows, len(rows), "twice in this run") for rows in groups]
+    found += [_offence(ids, records, np.array([row]), 2, "published already") for row in again[:SAMPLES]]
+    return Finding(number + len(again), samples=tuple(found[:SAMPLES]))
+
+
+def _offence(ids: pa.StringArray, records: pa.StructArray, at: Rows, rows: int, where: str) -> dict[str, Any]:
+    return {
+        "change_id": ids[int(at[0])].as_py(),
+        "rows": rows,
+        "records": records.take(pa.array(at[:SHOWN])).to_pylist(),
+        "where": where,
+    }
+
+
+def _duplicates(tables: Mapping[str, pa.Table]) -> Finding:
+    """Duplicates that name a change which is not in the ledger."""
+    duplicates = tables[DUPLICATES]
+    there = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
+    gone = of_rows(duplicates, ~_among(duplicates, there), ("record", "reason", "detail"))
+    return Finding(gone.violations, samples=gone.samples)
+
+
+def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
+    """Of an update of a key whose halves came in two windows, the first half was that window's record."""
+    joined = new.filter(new.column("is_joined"))
+    both = [pa.concat_arrays([column(joined, name), column(halves, name)]) for name in ("id", "hash")]
+    codes = order.codes(both, len(joined) + len(halves))
+    earlier = joined.filter(pa.array(np.isin(codes[: len(joined)], codes[len(joined) :])))
+    disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
+    found = {
+        "record": column(earlier, "record"),
+        "hash": column(earlier, "hash"),
+        "disposition": disposition,
+        "received": pa.nulls(len(earlier), pa.string()),
+        "times": pa.array(np.full(len(earlier), -1)),
+    }
+    return pa.table([found[name] for name in ENTRIES.names], schema=ENTRIES)

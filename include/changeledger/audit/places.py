@@ -1,0 +1,41 @@
+"""A repeated half of an update names no change: it stands where the first one stands in its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.audit.findings import FINDINGS, Finding, checked, of_rows
+from changeledger.kernels import order
+from changeledger.kernels.arrow import RECORD, column, valid
+
+# Inputs: the run's repeated halves; records of the ledger, and of the run that became something else.
+HALVES: Final = "halves"
+THERE: Final = "there"
+FOUND: Final = "found"
+
+HALF: Final = pa.schema([("record", RECORD), ("reason", pa.string()), ("detail", pa.string())])
+RECORDS: Final = pa.schema([("record", RECORD)])
+OUTPUTS: Final = {FOUND: FINDINGS}
+
+
+def of_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`HALF` of rows of dispositions."""
+    return rows.select(HALF.names)
+
+
+def of_places(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    return {FOUND: checked({"duplicates_leave_one": lambda: _halves(tables[HALVES], tables[THERE])})}
+
+
+def _halves(halves: pa.Table, there: pa.Table) -> Finding:
+    sides = [column(table, "record").flatten() for table in (halves, there)]
+    # Source and row: the number of a repeated row stands between them.
+    both = [pa.concat_arrays([side[at] for side in sides]) for at in (0, 3)]
+    codes = order.codes(both, len(halves) + len(there))
+    stands = np.isin(codes[: len(halves)], codes[len(halves) :]) & valid(sides[0][3])
+    gone = of_rows(halves, ~stands, HALF.names)
+    return Finding(gone.violations, samples=gone.samples)

@@ -1,0 +1,184 @@
+"""Rows of change tables, cell by cell: which table's they are, and its columns.
+
+A cell that a row does not have is not NULL. So rows that have the same columns are read together, as if from
+a table that has these alone; what the others of the table have is not captured in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from changeledger.cli.decode.records import NO_TABLE, Row, is_bytes
+from changeledger.cli.decode.results import WINDOW
+from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.interface import TableDialect
+from changeledger.dialects.kernel import Written
+from changeledger.dialects.tables.rows import stored_names
+from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.rows import Here
+from changeledger.model.contract import Column, Contract
+from changeledger.stages.normalization import reading
+from changeledger.stages.normalization.mask_reading import settled_alone
+
+# Number and cells of a row.
+Numbered = tuple[int, Row]
+
+
+class ChangeTable(NamedTuple):
+    """The rows of one change table. Its columns are named as they are first, in whatever case they come."""
+
+    table: str
+    rows: Sequence[Numbered]
+    # Lower-case name to name, in the order of the row that has most.
+    names: Mapping[str, str]
+    # Those of the dialect's own.
+    header: frozenset[str]
+    # What is stated of the table; None where nothing is.
+    contract: Contract | None
+    config: TableConfig
+
+    def columns(self, there: frozenset[str], *, counts_header: bool) -> Contract:
+        """The columns of rows that have `there`, and the key's, with their places in a mask."""
+        before = len(self.header) if counts_header else 0
+        known = {} if self.contract is None else {c.name.lower(): c for c in self.contract.columns}
+        if any(c.ordinal == 1 for c in known.values()):
+            known = {n: c.model_copy(update={"ordinal": c.ordinal + before}) for n, c in known.items()}
+        last = max((c.ordinal for c in known.values()), default=before)
+        others = [name for name in self.names if name not in known and name not in self.header]
+        found = [
+            *(column for name, column in known.items() if name in there or column.key_position),
+            *(self._column(name, at) for at, name in enumerate(others, last + 1) if name in there),
+        ]
+        return Contract(table=self.table, columns=tuple(found))
+
+    def _column(self, name: str, ordinal: int) -> Column:
+        """A column as the feed states it, else as text."""
+        types = {c.name.lower(): c.type for c in self.config.stated}
+        places = {key.lower(): at for at, key in enumerate(self.config.key, 1)}
+        return Column(
+            name=self.names[name],
+            type=types.get(name, "nvarchar(max)"),
+            ordinal=ordinal,
+            key_position=places.get(name, 0),
+        )
+
+    def groups(self) -> Iterator[tuple[frozenset[str], list[Numbered]]]:
+        """The rows by the columns that they have, those that have most first."""
+        by_columns: dict[frozenset[str], list[Numbered]] = {}
+        for numbered in self.rows:
+            by_columns.setdefault(frozenset(map(str.lower, numbered[1].cells)), []).append(numbered)
+        yield from sorted(by_columns.items(), key=lambda group: -len(group[0]))
+
+
+def change_tables(
+    dialect: TableDialect, feed: Feed, rows: Sequence[Numbered], contracts: Mapping[str, Contract]
+) -> tuple[list[ChangeTable], list[Numbered]]:
+    """The tables of the rows, and the rows of tables that the feed does not list."""
+    by_name: dict[str, list[Numbered]] = {}
+    for n, row in rows:
+        by_name.setdefault(row.table, []).append((n, row))
+    found, others = [], []
+    for name, of_table in by_name.items():
+        table = dialect.source_table(name)
+        contract = _contract_of(name, table, contracts, is_alone=len(by_name) == 1)
+        config = _config_of(table, feed)
+        if contract is None and config is None and feed.tables:
+            others += of_table
+            continue
+        by_width = sorted(of_table, key=lambda numbered: -len(numbered[1].cells))
+        names: dict[str, str] = {}
+        for _, row in by_width:
+            for cell in row.cells:
+                names.setdefault(cell.lower(), cell)
+        config = config or TableConfig.model_construct(table=table)
+        table = config.table if contract is None else contract.table
+        header = frozenset(lower for lower, name in names.items() if dialect.is_header(name, feed))
+        found.append(ChangeTable(table, of_table, names, header, contract, config))
+    return found, others
+
+
+def _contract_of(
+    name: str, table: str, contracts: Mapping[str, Contract], *, is_alone: bool
+) -> Contract | None:
+    """The contract of a source table; one of the two names may lack the schema.
+
+    The only contract is that of the only table, where that has a name that says nothing: a capture instance
+    is named as people like.
+    """
+    for same in (_same_table, _same_but_for_the_schema):
+        of_table = [contract for known, contract in contracts.items() if same(known, table)]
+        if len(of_table) == 1:
+            return of_table[0]
+    has_no_name = name == NO_TABLE or "." not in name.lower().removeprefix("cdc.")
+    return next(iter(contracts.values())) if is_alone and has_no_name and len(contracts) == 1 else None
+
+
+def _config_of(table: str, feed: Feed) -> TableConfig | None:
+    return feed.table(table) or next((c for c in feed.tables if _same_table(c.table, table)), None)
+
+
+def _same_table(one: str, other: str) -> bool:
+    """Do both name one table? A capture instance has an underscore for the dot."""
+    return one.replace(".", "_").lower() == other.replace(".", "_").lower()
+
+
+def _same_but_for_the_schema(one: str, other: str) -> bool:
+    (schema, _, name), (other_schema, _, other_name) = (x.lower().rpartition(".") for x in (one, other))
+    return name == other_name and not (schema and other_schema)
+
+
+def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> list[reading.Input]:
+    """The tables' rows decoded. The rows of a table prove the byte order of its masks together."""
+    counts = dialect.masks_count_header
+    records, settled, stated = [], {}, {}
+    for table in tables:
+        whole = table.columns(frozenset(table.names), counts_header=counts)
+        together = _records(dialect, feed, table, whole, table.rows)
+        settled[table.table] = settled_alone(together, whole)
+        if table.contract is not None:
+            stated[table.table] = table.contract
+        for names, rows in table.groups():
+            written = table.columns(names, counts_header=counts)
+            records.append(_records(dialect, feed, table, written, rows, names))
+    return reading.inputs(records, reading.Known(stated, partial(_settled, settled)))
+
+
+def _settled(settled: Mapping[str, Written], _records: reading.Records, written: Contract) -> Written:
+    of_table = settled[written.table]
+    order = of_table.writer_schema.mask_order
+    return of_table._replace(writer_schema=written.model_copy(update={"mask_order": order}))
+
+
+def _records(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
+    dialect: TableDialect,
+    feed: Feed,
+    table: ChangeTable,
+    written: Contract,
+    rows: Sequence[Numbered],
+    names: frozenset[str] | None = None,
+) -> reading.Records:
+    """Rows read with all columns of their table, or with those of these `names`."""
+    raw = _batch(table, [name for name in table.names if names is None or name in names], rows)
+    return reading.of_change_table(dialect.kernel, table.table, written, Here.of(raw), feed, WINDOW)
+
+
+def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -> pa.RecordBatch:
+    """Cells as text, for the contract to read; header columns that hold bytes as those."""
+    by_row = [{name.lower(): cell for name, cell in row.cells.items()} for _, row in rows]
+    cells = {table.names[name]: _cells(table, name, [row.get(name) for row in by_row]) for name in names}
+    stored = stored_names(pa.schema([(name, values.type) for name, values in cells.items()]), {})
+    record = [{"source": table.table, "offset": n} for n, _ in rows]
+    columns = [pa.array(record, RECORD), *cells.values()]
+    return pa.RecordBatch.from_arrays(columns, ["record", *stored])
+
+
+def _cells(table: ChangeTable, name: str, cells: Sequence[str | None]) -> pa.Array:
+    known = [cell for cell in cells if cell is not None]
+    if name in table.header and known and all(map(is_bytes, known)):
+        return pa.array([None if cell is None else bytes.fromhex(cell[2:]) for cell in cells], pa.binary())
+    return pa.array(cells, pa.string())

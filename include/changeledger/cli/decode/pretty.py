@@ -1,0 +1,100 @@
+"""A result drawn for people: old and new values side by side, the mask's bits beside their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from changeledger.console.terminal import plain
+from changeledger.pages.escaping import json_line
+
+_PLACE = ("commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id")
+_COLOURS = {"insert": "green", "snapshot": "green", "update": "yellow", "delete": "red"}
+
+
+def drawn(result: dict[str, Any]) -> RenderableType:
+    """One result: a change as a table of its cells, anything else as a line that says why."""
+    records = ", ".join(map(str, result.get("records") or [result["record"]]))
+    if result["disposition"] != "change":
+        told = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
+        return Panel(
+            Group(*told) if told else Text("nothing to add"),
+            title=plain(f"record {records}: {result['disposition']}"),
+            title_align="left",
+            border_style="red" if result["disposition"] == "quarantined" else "dim",
+        )
+    title = plain(f"record {records}: {result['operation']} {result['table']}")
+    parts: list[RenderableType] = [
+        Text.assemble(plain("  ".join(_place(result))), style="dim"),
+        _cells(result),
+    ]
+    if "sort_key" in result:
+        parts.insert(1, Text.assemble(plain(f"sort_key {result['sort_key']}"), style="dim"))
+    if result.get("flags"):
+        parts.append(Text.assemble(plain("flags: " + ", ".join(result["flags"])), style="bold yellow"))
+    return Panel(
+        Group(*parts), title=title, title_align="left", border_style=_COLOURS.get(result["operation"], "dim")
+    )
+
+
+def quarantined(told: dict[str, Any]) -> RenderableType:
+    """A quarantined record: where it stood, why it could not be read, and what it was."""
+    record = told["record"]
+    where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
+    parts: list[RenderableType] = [
+        plain(told["detail"] or ""),
+        Text.assemble(plain(f"read by {told['run_id']}"), style="dim"),
+    ]
+    if told["raw_key"] is not None:
+        parts.append(plain(f"key    {told['raw_key']}"))
+    parts.append(plain(f"value  {told['raw_value']}"))
+    return Panel(
+        Group(*parts),
+        title=plain(f"{told['reason']}: {told['table'] or 'no table'}, {' '.join(where)}"),
+        title_align="left",
+        border_style="red",
+    )
+
+
+def _place(result: dict[str, Any]) -> Iterator[str]:
+    yield "key " + json_line(result.get("key", {}))
+    if "previous_key" in result:
+        yield "was " + json_line(result["previous_key"])
+    for name in _PLACE:
+        if name in result:
+            yield f"{name} {result[name]}"
+
+
+def _cells(result: dict[str, Any]) -> Table:
+    """A row for each column; the bit is what the record says of it (its mask, else its two images)."""
+    changed = result.get("changed")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("bit", justify="right")
+    for heading in ("column", "before", "after"):
+        grid.add_column(heading, overflow="fold")
+    names = list(dict.fromkeys([*(result.get("before") or {}), *(result.get("after") or {})]))
+    for name in names:
+        is_set = changed is not None and name in changed
+        bit = "?" if changed is None else "1" if is_set else "0"
+        before, after = (_cell(result, side, name) for side in ("before", "after"))
+        grid.add_row(bit, plain(name), before, after, style="bold" if is_set else "")
+    if result.get("mask"):
+        grid.caption = plain(f"mask {result['mask']}")
+        grid.caption_justify = "left"
+    return grid
+
+
+def _cell(result: dict[str, Any], side: str, name: str) -> Text:
+    image = result.get(side)
+    if image is None:
+        return Text("")
+    gap = (result.get(f"{side}_gaps") or {}).get(name)
+    if gap is not None:
+        return Text.assemble(plain(f"({gap})"), style="magenta")
+    value = image.get(name)
+    return Text("NULL", style="dim italic") if value is None else plain(value)

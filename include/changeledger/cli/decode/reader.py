@@ -1,0 +1,199 @@
+"""Reads raw records with their dialect's kernels, and says what became of each."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.cli.decode import change_tables
+from changeledger.cli.decode.records import Message, Row, Unreadable
+from changeledger.cli.decode.results import WINDOW, Numbers, Result, of_input
+from changeledger.config.connection import Connection, connection_variable
+from changeledger.config.feed import Feed
+from changeledger.config.sources import SOURCE_MODELS
+from changeledger.config.tables import ColumnConfig, TableConfig
+from changeledger.dialects import kernel as kernels
+from changeledger.dialects.interface import MessageDialect, TableDialect
+from changeledger.dialects.messages.samples import Sample
+from changeledger.dialects.registry import DIALECTS
+from changeledger.dialects.tables import instants
+from changeledger.kernels import avro
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.rows import Here, together
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.stages.normalization import reading
+from changeledger.stages.normalization.mask_reading import settled_alone
+
+Schemas = Callable[[Iterable[str]], Mapping[str, str]]
+# What was read, and how the number of a record is found.
+_Read = tuple[list[reading.Input], Numbers]
+
+_NO_RECORD = "not_a_record"
+# Enough for the year 9999.
+_MILLIS = re.compile(r"[0-9]{1,15}\Z")
+
+
+class AnyTable(Feed):
+    """The feed of records whose feed file nobody gave: every table that they name is one of its own."""
+
+    tables: tuple[TableConfig, ...] = ()
+
+    def table(self, name: str) -> TableConfig | None:
+        schema, _, table = name.partition(".")
+        # Whatever SQL Server takes for a name: no file names it, so no pattern binds it.
+        own = TableConfig.model_construct(table=name) if schema and table else None
+        return super().table(name) or own
+
+
+def is_on_kafka(dialect: str) -> bool:
+    return isinstance(DIALECTS[dialect], MessageDialect)
+
+
+def feed_of(dialect: str, records: Sequence[Message | Row | Unreadable]) -> Feed:
+    """The feed that has all topics and tables of the records, with every setting as it is by default."""
+    topics = sorted({record.topic for record in records if isinstance(record, Message)})
+    source = {"topics": topics or ["none"]} if is_on_kafka(dialect) else {}
+    return AnyTable.model_validate(
+        {
+            "feed": "decode", "dialect": dialect, "database": "decode", "connection": "none",
+            "source": SOURCE_MODELS[dialect].model_validate(source), "tables": (),
+        }
+    )  # fmt: skip
+
+
+def schemas_of(feed: Feed) -> Schemas:
+    """The registry that the feed's connection names, where that connection is at hand; else no schemas."""
+    if connection_variable(feed.connection) not in os.environ:
+        return lambda _: {}
+    # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry at hand.
+    from changeledger.storage.schema_registry import SchemaRegistry  # noqa: PLC0415
+
+    registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
+
+    def known(ids: Iterable[str]) -> Mapping[str, str]:
+        found = {one: registry.schema(int(one)) for one in ids} if registry else {}
+        return {one: schema for one, schema in found.items() if schema is not None}
+
+    return known
+
+
+def results(
+    feed: Feed,
+    records: Sequence[Message | Row | Unreadable],
+    contracts: Mapping[str, Contract],
+    schemas: Schemas = lambda _: {},
+) -> Iterator[Result]:
+    """What became of the records, in their order; `record` is a record's number, from 1.
+
+    `schemas` gives the Avro schemas of ids, as far as they are known.
+    A change that several records make comes once, in the place of the first, with all of them in `records`.
+    """
+    dialect = DIALECTS[feed.dialect]
+    found: list[Result] = [
+        {"record": n, "disposition": change.QUARANTINED, "reason": _NO_RECORD, "detail": record.why}
+        for n, record in enumerate(records, 1)
+        if isinstance(record, Unreadable)
+    ]
+    if len(found) < len(records):
+        if isinstance(dialect, MessageDialect):
+            messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
+            inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas)
+        else:
+            rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
+            (inputs, number), unlisted = _rows(dialect, feed, rows, contracts)
+            found += unlisted
+        for one in inputs:
+            found += of_input(feed, one, number)
+    return iter(sorted(found, key=lambda result: result["record"]))
+
+
+def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
+    """The feed with what the contracts state of its tables, in place of its own words."""
+    stated = [
+        TableConfig.model_construct(
+            table=contract.table,
+            key=tuple(c.name for c in contract.key),
+            columns=tuple(
+                ColumnConfig(name=c.name, type=c.type, nullable=c.nullable, computed=c.computed)
+                for c in sorted(contract.columns, key=lambda column: column.ordinal)
+            ),
+        )
+        for contract in contracts.values()
+    ]
+    names = {config.table.lower() for config in stated}
+    others = [config for config in feed.tables if config.table.lower() not in names]
+    return feed.model_copy(update={"tables": (*stated, *others)})
+
+
+def _messages(
+    dialect: MessageDialect, feed: Feed, messages: Sequence[tuple[int, Message]], schemas: Schemas
+) -> _Read:
+    places = [(m.topic, m.partition, m.offset) for _, m in messages]
+    # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
+    if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
+        messages = [(n, m._replace(offset=n)) for n, m in messages]
+    numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
+    ids = avro.schema_ids(raw for _, m in messages for raw in (m.key, m.value))
+    known = kernels.Known({}, {}, schemas(ids))
+    raw = Here.of(_batch([m for _, m in messages]))
+    found = reading.surveyed(dialect.kernel, raw, feed, known, WINDOW)
+    records = [_with_named_columns(dialect, one) for one in found.records]
+    inputs = reading.inputs(records, reading.Known({}, settled_alone))
+    others = reading.Input(None, None, together(found.others))
+    return [*inputs, others], lambda at: numbers[at["source"], at["partition"], at["offset"]]
+
+
+def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
+    """The messages as `arrow.MESSAGE`."""
+    columns = dict(zip(Message._fields, zip(*messages, strict=True), strict=True))
+    columns["headers"] = tuple([{"key": k, "value": v} for k, v in one.headers] for one in messages)
+    return pa.RecordBatch.from_arrays(
+        [
+            _times(columns[field.name])
+            if field.name == "timestamp"
+            else pa.array(columns[field.name], field.type)
+            for field in MESSAGE
+        ],
+        schema=MESSAGE,
+    )
+
+
+def _times(timestamps: Sequence[str | None]) -> pa.TimestampArray:
+    found = [None if one is None else _micros(one.strip()) for one in timestamps]
+    micros = np.array([one or 0 for one in found], np.int64)
+    return instants.known(micros, np.array([one is not None for one in found], np.bool_))
+
+
+def _micros(timestamp: str) -> int | None:
+    """A time as text, or in milliseconds from 1970, as Kafka has it; None where it is neither."""
+    found = instants.of_text(timestamp, in_zone=True)
+    return int(timestamp) * 1000 if found is None and _MILLIS.match(timestamp) else found
+
+
+def _with_named_columns(dialect: MessageDialect, records: reading.Records) -> reading.Records:
+    """Records whose columns have no types, read by the names that their messages have."""
+    if records.writer_schema is not None or dialect.named_columns is None:
+        return records
+    raws = [raw.collected().select(Sample._fields) for raw in records.raw]
+    samples = [Sample(**row) for raw in raws for row in raw.to_pylist()]
+    return replace(records, writer_schema=dialect.named_columns(samples, records.table))
+
+
+def _rows(
+    dialect: TableDialect,
+    feed: Feed,
+    rows: Sequence[tuple[int, Row]],
+    contracts: Mapping[str, Contract],
+) -> tuple[_Read, list[Result]]:
+    tables, others = change_tables.change_tables(dialect, feed, rows, contracts)
+    unlisted = [
+        {"record": n, "disposition": change.CONTROL, "reason": "table_not_in_feed", "detail": row.table}
+        for n, row in others
+    ]
+    return (change_tables.inputs(dialect, feed, tables), lambda at: at["offset"]), unlisted

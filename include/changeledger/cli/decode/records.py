@@ -1,0 +1,218 @@
+"""Raw records told as JSON lines, and contracts told in a file."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from changeledger.config.files import invalid_members
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError
+
+_HEX = "0123456789abcdefABCDEF"
+# The table of rows that do not name theirs.
+NO_TABLE = "table"
+
+
+class Message(NamedTuple):
+    """A Kafka message: the columns of a raw table of messages, without `timestamp` where none is told."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    timestamp: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+
+
+class Row(NamedTuple):
+    """A row of a change table: its cells as text; binary ones as 0x and hex."""
+
+    table: str
+    cells: Mapping[str, str | None]
+
+
+class Unreadable(NamedTuple):
+    """A line that tells no record, and why."""
+
+    why: str
+
+
+def messages(lines: Iterable[str | bytes]) -> list[Message | Unreadable]:
+    return [_read(line, _message) for line in lines]
+
+
+def rows(lines: Iterable[str | bytes]) -> list[Row | Unreadable]:
+    return [_read(line, _row) for line in lines]
+
+
+def _read(line: str | bytes, make: Any) -> Any:
+    try:
+        # Numbers keep their digits: none of them goes through a double.
+        told = json.loads(line, parse_float=str, parse_int=_whole)
+        if not isinstance(told, dict):
+            return Unreadable("the line is no JSON object")
+        return make(told)
+    except KeyError as error:
+        return Unreadable(f"the line is no record: there is no {error}")
+    except (ValueError, TypeError, RecursionError) as error:
+        return Unreadable(f"the line is no record: {error}")
+
+
+class _Digits(str):
+    """A whole number as it is written."""
+
+    __slots__ = ()
+
+
+def _whole(digits: str) -> _Digits:
+    return _Digits(digits)
+
+
+def _message(told: Mapping[str, Any]) -> Message:
+    """A message in our words, or in those of `kcat -J`: `payload`, `ts`, and headers as one flat list."""
+    words = {"payload": "value", "ts": "timestamp"}
+    told = {words.get(name, name): member for name, member in told.items()}
+    if not told.keys() & {"key", "value", "key_hex", "value_hex"}:
+        raise ValueError("it has neither key nor value")
+    offset = told.get("offset")
+    return Message(
+        _name(told.get("topic") or "topic"),
+        _number(told.get("partition") or 0, "partition", 32),
+        None if offset is None else _number(offset, "offset", 64),
+        None if told.get("timestamp") is None else str(told["timestamp"]),
+        _bytes(told, "key"),
+        _bytes(told, "value"),
+        _headers(told.get("headers")),
+    )
+
+
+def _name(told: Any) -> str:
+    """A name as text. Raises ValueError where it has half of a surrogate pair, which is no character."""
+    str(told).encode("utf-8")
+    return str(told)
+
+
+def _number(told: Any, what: str, bits: int) -> int:
+    if not 0 <= int(told) < 2 ** (bits - 1):
+        raise ValueError(f"{what} is {told}")
+    return int(told)
+
+
+def _bytes(told: Mapping[str, Any], member: str) -> bytes | None:
+    encoded = told.get(f"{member}_hex")
+    if encoded is not None:
+        return bytes.fromhex(re.sub("^0[xX]", "", str(encoded)))
+    text = told.get(member)
+    if text is None:
+        return None
+    if not isinstance(text, str) or isinstance(text, _Digits):
+        raise TypeError(f"{member} is no text; write what is not text as {member}_hex")
+    # A lone surrogate stays one, for the decoder to meet.
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _headers(told: Any) -> list[tuple[str, bytes | None]]:
+    """Headers as an object; or, for Kafka allows a name twice, as a list of objects, of pairs, or flat."""
+    if told is None:
+        return []
+    if isinstance(told, dict):
+        pairs = list(told.items())
+    elif all(isinstance(one, dict) for one in told):
+        pairs = [(one["key"], one.get("value")) for one in told]
+    elif all(isinstance(one, list) for one in told):
+        pairs = [(key, value) for key, value in told]
+    else:
+        pairs = list(zip(told[::2], told[1::2], strict=True))
+    return [(_name(k), None if v is None else str(v).encode("utf-8", "surrogatepass")) for k, v in pairs]
+
+
+def _row(told: Mapping[str, Any]) -> Row:
+    cells = told.get("row")
+    if not isinstance(cells, dict):
+        raise TypeError("`row` is no object of columns")
+    names = [name.lower() for name in cells]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"two columns are {twice[0]!r}, but for their case")
+    return Row(_name(told.get("table") or NO_TABLE), {_name(n): _cell(v) for n, v in cells.items()})
+
+
+def _cell(value: Any) -> str | None:
+    """A cell as text. Raises ValueError as `_name` does."""
+    if value is None:
+        return None
+    return _name(value) if isinstance(value, str) else json.dumps(value)
+
+
+def is_bytes(text: str) -> bool:
+    """Is a cell's text bytes, as 0x and hex?"""
+    return text[:2].lower() == "0x" and len(text) % 2 == 0 and all(c in _HEX for c in text[2:])
+
+
+class _StatedColumn(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    type: str
+    nullable: bool = True
+    ordinal: int | None = Field(default=None, ge=1)
+    key_position: int = Field(default=0, ge=0)
+    computed: bool = False
+
+
+class _Stated(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    table: str
+    key: tuple[str, ...] = ()
+    columns: tuple[_StatedColumn, ...] = Field(min_length=1)
+
+    def contract(self) -> Contract:
+        place = {name.lower(): at for at, name in enumerate(self.key, 1)}
+        return Contract(
+            table=self.table,
+            columns=tuple(
+                Column(
+                    name=c.name,
+                    type=c.type,
+                    nullable=c.nullable,
+                    ordinal=c.ordinal or at,
+                    key_position=place.get(c.name.lower(), c.key_position),
+                    computed=c.computed,
+                )
+                for at, c in enumerate(self.columns, 1)
+            ),
+        )
+
+
+def contracts(path: Path) -> dict[str, Contract]:
+    """The contracts in a YAML or JSON file, by table: one, or a list of them.
+
+    A contract is written as a table in a feed's file is (`table`, `key`, `columns`); a column may have its
+    `ordinal` beside. Raises ConfigError that says what is wrong.
+    """
+    remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
+    try:
+        told = yaml.safe_load(path.read_text("utf-8"))
+        stated = [_Stated.model_validate(one) for one in (told if isinstance(told, list) else [told])]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"the contract file {path} cannot be read: {error}", remedy) from error
+    except ValidationError as error:
+        raise ConfigError(
+            f"the contract file {path} is not valid: {invalid_members(error)}", remedy
+        ) from error
+    found = {}
+    for one in stated:
+        contract = one.contract()
+        for column in contract.columns:
+            column.sql_type  # noqa: B018 - parses, and raises with the remedy
+        found[contract.table] = contract
+    return found

@@ -1,0 +1,136 @@
+"""Decoded records as JSON: a change, or why a record is none."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.tables import pairs
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.kernels import display
+from changeledger.kernels.arrow import ledger_schema
+from changeledger.kernels.rows import as_batch
+from changeledger.model import change
+from changeledger.reconcile import duplicates
+from changeledger.stages.normalization.reading import Input
+
+Result = dict[str, Any]
+# The number of a record in the input, by where it stands (`arrow.RECORD`).
+Numbers = Callable[[Mapping[str, Any]], int]
+# In place of a window's id.
+WINDOW = "decode"
+
+# What a result says of a change, in this order.
+_MEMBERS = (
+    "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
+    "commit_lsn", "change_lsn", "ordinal", "sort_key", "committed_at", "transaction_id", "flags",
+)  # fmt: skip
+_OUTCOME = ("record", "disposition", "reason", "detail")
+
+
+def of_input(feed: Feed, one: Input, number: Numbers) -> list[Result]:
+    """The results of a table's records, or of those that became no change."""
+    found = as_batch(one.decoded.collected())
+    if one.contract is None:
+        return [_no_change(row, one.table, number) for row in found.select(_OUTCOME).to_pylist()]
+    if "pair_key" in found.schema.names:
+        found = pairs.joined(found, TablePlan(feed, one.contract, one.contract, WINDOW))
+    is_change = pc.equal(found.column("disposition"), change.CHANGE)
+    ledger = pa.Table.from_batches([found.filter(is_change).select(ledger_schema(one.contract).names)])
+    repeats = iter(duplicates.repeated(ledger, pa.array([], pa.string())).tolist())
+    kinds = {name: found.schema.field(name).type for name in _MEMBERS}
+    rows = found.select((*_OUTCOME, "paired_record", "operation", *_MEMBERS)).to_pylist()
+    others = _other_records(rows, number)
+    results = []
+    for row in rows:
+        if row["disposition"] == change.CHANGE:
+            records = sorted([number(row["record"]), *others[number(row["record"])]])
+            results += _change(row, one.table, records, kinds, is_repeat=next(repeats))
+        elif row["disposition"] != change.PAIRED:
+            results.append(_no_change(row, one.table, number))
+    return results
+
+
+def _other_records(rows: list[dict[str, Any]], number: Numbers) -> dict[int, list[int]]:
+    """By a change's own record the others that it is made of.
+
+    A row of old values is named by its change; segments of an event name its first one.
+    """
+    found = defaultdict(list)
+    for row in rows:
+        if row["paired_record"] is not None:
+            owner, other = row["record"], row["paired_record"]
+            if row["disposition"] == change.PAIRED:
+                owner, other = other, owner
+            found[number(owner)].append(number(other))
+    return found
+
+
+def _change(
+    row: Mapping[str, Any],
+    table: str | None,
+    records: list[int],
+    kinds: Mapping[str, pa.DataType],
+    *,
+    is_repeat: bool,
+) -> list[Result]:
+    if is_repeat:
+        outcome = {"disposition": change.DUPLICATE, "table": table, "reason": change.DELIVERED_AGAIN}
+        return [{"record": n, **outcome} for n in records]
+    result: Result = {"record": records[0], "disposition": change.CHANGE}
+    if len(records) > 1:
+        result["records"] = records
+    result |= {"operation": row["operation"], "table": table}
+    # A table without a key has an empty one.
+    members = {name: row[name] for name in _MEMBERS if row[name] is not None and row[name] != {}}
+    result |= {name: _plain(value, kinds[name]) for name, value in members.items()}
+    return [result]
+
+
+def _no_change(row: Mapping[str, Any], table: str | None, number: Numbers) -> Result:
+    members = {"record": number(row["record"]), "disposition": row["disposition"], "table": table}
+    members |= {"reason": row["reason"], "detail": row["detail"]}
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _plain(value: Any, kind: pa.DataType) -> Any:
+    """A value as JSON: exact numbers and times as text, bytes as 0x and hex."""
+    if value is None:
+        return None
+    if pa.types.is_struct(kind):
+        return {field.name: _plain(value[field.name], field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return dict(sorted(value))
+    return value if pa.types.is_list(kind) else _cell(value, kind)
+
+
+def _cell(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, bytes):
+        return f"0x{value.hex().upper()}"
+    if isinstance(value, float):
+        return _number(value, kind)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ") if kind.tz is None else _instant(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _instant(value: datetime) -> str:
+    return display.text_of(value).replace(" ", "T") + "Z"
+
+
+def _number(value: float, kind: pa.DataType) -> float | str:
+    """The number in the fewest digits that are it; JSON has no words for infinity and NaN."""
+    if not math.isfinite(value):
+        return str(value)
+    return float(str(np.float32(value))) if pa.types.is_float32(kind) else value

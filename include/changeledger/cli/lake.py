@@ -1,0 +1,84 @@
+"""What commands share: the lake of this installation, its feeds, and what is said beside an answer."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from changeledger.config.feed import Feed
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.console import terminal
+from changeledger.model.errors import ConfigError
+from changeledger.pages.escaping import escaped
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# A store that is a file of this machine: the group is its path.
+_EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
+
+
+@contextmanager
+def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
+    """A session on the lake of this installation; our own log lines show the `progress` of a long command."""
+    # Seconds to import: `--help` answers at once.
+    from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+    require_lake(Settings())
+    # Spark's Python side would log a wrong query's Java stack, beside the error that we print.
+    if progress:
+        _show_progress()
+    else:
+        logging.disable()
+    with terminal.spark_log(command):
+        spark = spark_session(f"changeledger {command}")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def require_lake(settings: Settings) -> None:
+    """Raises ConfigError where all is embedded and nothing is there: stores would be made, and be empty."""
+    urls = (settings.control_url, settings.catalog_uri)
+    files = [Path(found["file"]) for url in urls if (found := _EMBEDDED.match(url))]
+    if len(files) == len(urls) and not any(file.exists() for file in files):
+        raise ConfigError(
+            f"there is no lake in {settings.home}: nothing has been run with it",
+            "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",
+        )
+
+
+def readable() -> tuple[dict[str, Feed], bool]:
+    """All feeds but those whose files are broken, which are named beside the answer; are there such?"""
+    feeds, errors = readable_feeds(Settings().feeds)
+    for error in errors:
+        say(f"left out: {error}")
+    return feeds, bool(errors)
+
+
+def say(text: str) -> None:
+    """Beside the answer, at once."""
+    print(escaped(text), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def fail(message: str) -> None:
+    print(escaped(message), file=sys.stderr)  # noqa: T201 - the command's own answer
+    sys.exit(1)
+
+
+def _show_progress() -> None:
+    """Our own log lines on standard error, and nobody else's."""
+    logging.getLogger().addHandler(logging.NullHandler())
+    lines = logging.StreamHandler()
+    lines.setFormatter(terminal.Lines("%(asctime)s %(message)s", "%H:%M:%S"))
+    ours = logging.getLogger("changeledger")
+    ours.addHandler(lines)
+    ours.setLevel(logging.INFO)

@@ -1,0 +1,105 @@
+"""The quarantine of a feed as people work with it: what is in it, and asking for records to be read again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.kernels.arrow import table_schema
+from changeledger.kernels.rows import Here
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, LeaseHeld
+from changeledger.storage import catalog, scans
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HOLDER = "changeledger quarantine replay"
+_LEASE_SECONDS = 600.0
+_LOOK_SECONDS = 2.0
+_REPLAY = table_schema(change.REPLAY_COLUMNS)
+
+
+class Chosen(NamedTuple):
+    """Which records are meant; None: whatever it is."""
+
+    table: str | None = None
+    reason: str | None = None
+    run_id: str | None = None
+
+
+# What is said of each table and reason.
+SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for example")
+
+
+def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:
+    """The published rows of `change.QUARANTINE_COLUMNS` that are meant, some columns or all.
+
+    Raises ConfigError without a lake.
+    """
+    table = f"lake.{feed.namespace}.quarantine"
+    if not catalog.exists(table):
+        raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
+    schema = table_schema([one for one in change.QUARANTINE_COLUMNS if not columns or one[0] in columns])
+    meant: BooleanExpression = AlwaysTrue()
+    for name, value in chosen._asdict().items():
+        if value is not None:
+            meant = And(meant, scans.is_equal(name, value))
+    for batch in scans.batches(table, meant, schema):
+        yield from batch.to_pylist()
+
+
+def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
+    """`SUMMARY` by table and reason, the most first: an example is the least detail."""
+    found: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+    for row in records(feed, chosen, "run_id", "table", "reason", "detail"):
+        found.setdefault((row["table"], row["reason"]), []).append(row)
+    lines = []
+    for (table, reason), rows in sorted(found.items(), key=lambda one: (-len(one[1]), *map(str, one[0]))):
+        runs = [row["run_id"] for row in rows]
+        example = min((row["detail"] for row in rows if row["detail"] is not None), default=None)
+        lines.append(
+            dict(zip(SUMMARY, (table, reason, len(rows), min(runs), max(runs), example), strict=True))
+        )
+    return lines
+
+
+def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], object]) -> int:
+    """Ask the next run to read the records again, as they came; returns how many are new on its list.
+
+    Waits for a run of the feed that is at work, and says so.
+    """
+    # Seconds to import: to look into the quarantine needs no Spark.
+    from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415
+    from changeledger.storage.spread import as_frame  # noqa: PLC0415
+
+    settings = Settings()
+    control = ControlStore(settings.control_url)
+    rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
+    _await_lease(control, feed, say)
+    try:
+        return ask(spark, feed, as_frame(spark, Here(rows)))
+    finally:
+        control.release_lease(feed.feed, _HOLDER)
+
+
+def _await_lease(control: ControlStore, feed: Feed, say: Callable[[str], object]) -> None:
+    said = ""
+    while True:
+        try:
+            control.acquire_lease(feed.feed, _HOLDER, _LEASE_SECONDS)
+            return
+        except LeaseHeld as held:
+            # Its lease is renewed: that is no news.
+            holder = held.message.partition(" until ")[0]
+            if holder != said:
+                say(f"waiting: {held.message} at the latest")
+                said = holder
+            time.sleep(_LOOK_SECONDS)

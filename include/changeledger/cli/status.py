@@ -1,0 +1,195 @@
+"""How the feeds stand: how far they are released, what waits, what could not be read, what is in doubt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import AlwaysTrue
+
+from changeledger.config.feed import Feed
+from changeledger.control import AuditRow, ControlStore, ProofRow, ReleaseRow, WindowRow
+from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
+from changeledger.kernels.arrow import table_schema
+from changeledger.model import change
+from changeledger.model.looks import SourceLook
+from changeledger.model.table_names import distinct_names
+from changeledger.storage import catalog, scans
+
+# The flags that are doubts about a change; the others say what it is.
+DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+
+
+@dataclass(frozen=True)
+class FeedStatus:
+    """One feed. Times are UTC; `None` is what there is not."""
+
+    feed: str
+    dialect: str
+    database: str
+    # The release that was committed last.
+    release: int | None = None
+    released_at: datetime | None = None
+    # The latest end of a window that is released or had nothing new, and how long ago that is.
+    released_to: datetime | None = None
+    behind: timedelta | None = None
+    position: dict[str, Any] | None = None
+    # What extract has last seen of each source.
+    sources: tuple[SourceLook, ...] = ()
+    # Of those on which the feed should have read on: what waits, since when, and why.
+    late: tuple[str, ...] = ()
+    # Who is at work on the feed.
+    holder: str | None = None
+    # A window that is open and was not released, and the rules that its audit found violated.
+    open_window: str | None = None
+    failed_rules: tuple[str, ...] = ()
+    # (window, violated rules) of earlier windows that an audit stopped, and whose records are not released.
+    failed_audits: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    # Was it a dry run?
+    is_dry_run: bool = False
+    # (table, rule, violations, reason) of what the last release was published in spite of.
+    tolerated: tuple[tuple[str, str, int, str], ...] = ()
+    # By table: the byte order of its change masks, and how it is known.
+    masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    # (reason, messages, waiting since) of pending messages, the oldest first.
+    pending: tuple[tuple[str, int, datetime], ...] = ()
+    # (table, reason, records) of the quarantine.
+    quarantine: tuple[tuple[str | None, str, int], ...] = ()
+    # (table, kind, changes) of published breaks of the image chain.
+    breaks: tuple[tuple[str, str, int], ...] = ()
+    # By flag: published changes that carry it.
+    doubts: dict[str, int] = field(default_factory=dict)
+    # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
+    compared: tuple[tuple[str, str, str, datetime], ...] = ()
+    # (outcome, what is wrong in words, up to when the source was read) of the last proofs of its tables.
+    verified: tuple[str, str, datetime] | None = None
+
+
+def gather(control: ControlStore, feed: Feed) -> FeedStatus:
+    """Reads the control store, and of the lake the small tables and the ledgers' flags."""
+    now = datetime.now(UTC)
+    release, lease, last = (
+        control.latest_release(feed.feed),
+        control.lease(feed.feed),
+        control.last_window(feed.feed),
+    )
+    reached = control.reached(feed.feed)
+    unreleased = last if last is not None and not last.done else None
+    failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
+    earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
+    evidence, looks = control.mask_evidence(feed.feed), tuple(control.looks(feed.feed).values())
+    # What came behind the end of a window waits for the next one, which is as long.
+    interval = timedelta(0) if last is None else last.end - last.start
+    return FeedStatus(
+        feed.feed,
+        feed.dialect,
+        feed.database,
+        release=None if release is None else release.id,
+        released_at=None if release is None else release.created_at,
+        released_to=reached,
+        behind=None if reached is None else now - reached,
+        position=control.position(feed.feed),
+        sources=looks,
+        late=tuple(look.told() for look in looks if look.is_late(now, feed.late_after, interval)),
+        holder=lease.holder if lease is not None and lease.expires_at > now else None,
+        open_window=None if unreleased is None else unreleased.window_id,
+        is_dry_run=unreleased is not None and unreleased.request.dry_run,
+        tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
+        failed_rules=_violated(row for row in failed if not row.success),
+        failed_audits=_failed_audits(control, earlier, release, reached),
+        masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
+        pending=_pending(feed),
+        quarantine=_quarantine(feed),
+        breaks=_breaks(feed),
+        doubts=_doubts(feed),
+        compared=_compared(control, feed),
+        verified=_verified(control, feed),
+    )
+
+
+def _failed_audits(
+    control: ControlStore, earlier: Iterable[WindowRow], release: ReleaseRow | None, reached: datetime | None
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Of the windows that were opened before the last one. A window begins where the last release ended, so a
+    later one that is released has their records, too; the next release takes what a replay has listed."""
+    found = []
+    for window in earlier:
+        if window.request.reads_again:
+            is_over = release is not None and release.created_at > window.opened_at
+        else:
+            is_over = reached is not None and window.end <= reached
+        rules = _violated(a for a in control.audits_of(window.feed, window.window_id) if a.detail["stops"])
+        if rules and not is_over:
+            found.append((window.window_id, rules))
+    return tuple(found)
+
+
+def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
+    return tuple(f"{row.table}: {row.rule} ({row.violations})" for row in rows)
+
+
+def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
+    """The worst outcome among the last proofs of its tables."""
+    rows = last_proofs(control, feed.database).get(feed.feed, [])
+    if not rows:
+        return None
+    wrong = ", ".join(f"{row.table}: {_wrong(row)}" for row in rows if row.outcome != PROVEN)
+    return worst_proof(row.outcome for row in rows), wrong, min(row.until for row in rows)
+
+
+def _wrong(row: ProofRow) -> str:
+    # Seconds to import, and needed where something is wrong.
+    from changeledger.stages.verification.proofs import told  # noqa: PLC0415
+
+    return told(row.counts)
+
+
+def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
+    """Of a pair the worst outcome among the last comparisons of its tables."""
+    return tuple(
+        (*pair, worst_comparison(row.outcome for row in rows), max(row.at for row in rows))
+        for pair, rows in sorted(control.last_comparisons(feed.database).items())
+        if feed.feed in pair
+    )
+
+
+def _pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
+    rows = _rows(f"lake.{feed.namespace}.pending", change.PENDING_COLUMNS, "reason", "since")
+    counted = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
+    found = ((row["reason"], row["count_all"], row["since_min"]) for row in counted)
+    return tuple(sorted(found, key=lambda one: one[2]))
+
+
+def _quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
+    rows = _rows(f"lake.{feed.namespace}.quarantine", change.QUARANTINE_COLUMNS, "table", "reason")
+    return tuple(sorted(_counted(rows), key=lambda one: -one[2]))
+
+
+def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
+    rows = _rows(f"lake.{feed.namespace}.breaks", change.BREAK_COLUMNS, "table", "kind")
+    return tuple(sorted(_counted(rows)))
+
+
+def _doubts(feed: Feed) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
+        flags = _rows(names.changes, (("flags", "array<string>"),), "flags").column("flags")
+        for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
+            found[counted["values"]] += counted["counts"]
+    return {flag: found[flag] for flag in DOUBTS if found[flag]}
+
+
+def _rows(table: str, columns: Iterable[tuple[str, str]], *names: str) -> pa.Table:
+    """Columns of a published table; no rows where it is not there."""
+    schema = table_schema([one for one in columns if one[0] in names])
+    return scans.read(table, AlwaysTrue(), schema) if catalog.exists(table) else schema.empty_table()
+
+
+def _counted(rows: pa.Table) -> list[tuple[Any, ...]]:
+    counted = rows.group_by(rows.column_names).aggregate([([], "count_all")])
+    return [tuple(row.values()) for row in counted.to_pylist()]

@@ -1,0 +1,106 @@
+"""The status of feeds, drawn for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from changeledger.cli.status import FeedStatus
+from changeledger.console.terminal import plain
+
+
+def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
+    """One block a feed: a line for each thing that there is to say."""
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    grid.add_column(style="bold", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for at, feed in enumerate(feeds):
+        if at:
+            grid.add_row("", "")
+        name = Text.assemble(plain(feed.feed), style="cyan")
+        grid.add_row(name, plain(f"{feed.dialect} of {feed.database}"))
+        for what, said in _lines(feed):
+            grid.add_row(f"  {what}", plain(said))
+    return grid
+
+
+def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
+    lines = [("released", _released(feed)), *_sources(feed)]
+    if feed.holder is not None:
+        lines.append(("at work", feed.holder))
+    if feed.open_window is not None:
+        lines.append(("dry run" if feed.is_dry_run else "not released", feed.open_window))
+    lines += [("violated", rule) for rule in feed.failed_rules]
+    lines += [("audit failed", f"{window}: {rule}") for window, rules in feed.failed_audits for rule in rules]
+    lines += [
+        ("tolerated", f"{table}: {rule} ({count}), for: {reason}")
+        for table, rule, count, reason in feed.tolerated
+    ]
+    lines += [
+        ("pending", f"{count:,} x {reason}, since {since:%Y-%m-%d %H:%M} UTC")
+        for reason, count, since in feed.pending
+    ]
+    lines += [
+        ("quarantine", f"{count:,} x {reason} ({table or 'no table'})")
+        for table, reason, count in feed.quarantine
+    ]
+    lines += [("image chain", f"{count:,} x {kind} ({table})") for table, kind, count in feed.breaks]
+    lines += [("in doubt", f"{count:,} changes are {flag}") for flag, count in feed.doubts.items()]
+    lines += [
+        ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")
+        for reference, other, outcome, at in feed.compared
+    ]
+    if feed.verified is not None:
+        outcome, wrong, at = feed.verified
+        lines.append(("verified", f"{outcome}{wrong and f' ({wrong})'}, as of {at:%Y-%m-%d %H:%M} UTC"))
+    lines += [
+        ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
+    ]
+    return lines
+
+
+def _released(feed: FeedStatus) -> str:
+    if feed.released_to is None or feed.behind is None:
+        return "nothing yet"
+    made = "nothing found yet"
+    if feed.released_at is not None:
+        made = f"release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S}"
+    return f"to {feed.released_to:%Y-%m-%d %H:%M:%S} UTC, {duration(feed.behind)} ago ({made})"
+
+
+def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
+    """What was read of the source, and what waits there: the clock says nothing of it."""
+    lines = []
+    if feed.sources:
+        parts = [f"looked at {_utc(min(look.at for look in feed.sources))}"]
+        newest = [look.newest for look in feed.sources if look.newest]
+        waiting = [look for look in feed.sources if look.behind]
+        if newest:
+            parts.append(f"newest record {_utc(max(newest))}")
+        if waiting:
+            count, since = sum(look.behind or 0 for look in waiting), [w.since for w in waiting if w.since]
+            parts.append(f"{count:,} records behind the end, since {_utc(min(since))}")
+        lines.append(("source", "; ".join(parts)))
+    lines += [("LATE", told) for told in feed.late]
+    return lines + [("source", look.told()) for look in feed.sources if look.is_odd]
+
+
+def _utc(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(time: timedelta) -> str:
+    """In its two largest units: `3 d 4 h`."""
+    seconds = int(time.total_seconds())
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3_600 % 24, "h"),
+        (seconds // 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ]
+    first = next((at for at, (count, _) in enumerate(parts) if count), 3)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

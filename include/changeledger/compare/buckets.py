@@ -1,0 +1,123 @@
+"""The steps of a comparison over buckets of effects. `effects.KEY` says what is in one bucket; of the
+prefilter `effects.PLACE` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare import counts
+from changeledger.compare.cells import Numbers
+from changeledger.compare.columns import Columns
+from changeledger.compare.counts import AGREEING_IN, ALL_IN, Span, in_spans
+from changeledger.compare.effects import FAULTY, SAID, of_table
+from changeledger.compare.judging import judged
+from changeledger.compare.matching import are_among, joined_in_transaction, matched
+from changeledger.compare.verdicts import AGREEING, EQUAL
+from changeledger.kernels import order
+from changeledger.kernels.arrow import column
+
+# Inputs: what effects say (`effects.SAID`), effects, and the places at which alone is looked.
+SAYS: Final = "says"
+EFFECTS: Final = "effects"
+WITHIN: Final = "within"
+# Outputs: `counts.SCHEMA`; places whose effects are not alike; effects of pairs with a fault.
+COUNTS: Final = "counts"
+UNLIKE: Final = "unlike"
+FAULTS: Final = "faults"
+
+PLACES: Final = pa.schema(
+    [field for field in SAID if field.name in {"side", "place", "position", "key_1", "key_2"}]
+)
+
+
+POSITIONS: Final = pa.schema([PLACES.field("position")])
+
+
+@dataclass(frozen=True)
+class PositionsOf:
+    """`POSITIONS` of one side's places."""
+
+    side: int
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.equal(batch.column("side"), self.side)).select(POSITIONS.names)
+
+
+@dataclass(frozen=True)
+class Prefilter:
+    """At which places both feeds have the same single effect on a key: in feeds that agree nearly everywhere.
+
+    Several effects of one feed on a key at one place are not alike here: their order would have to be looked
+    at. Without positions (all of a key is one place) a look does not pay.
+    """
+
+    span: Span
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        rows = tables[SAYS]
+        size = len(rows)
+        keys: list[Numbers] = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
+        side, says = (column(rows, name).to_numpy() for name in ("side", "said"))
+        group = [*keys, *order.words(column(rows, "place"))]
+        at = order.by([*group, side], size)
+        first = order.begins([ranks[at] for ranks in group], size)
+        starts = np.flatnonzero(first)
+        one = at[starts]
+        two = at[np.minimum(starts + 1, max(size - 1, 0))]
+        is_pair = np.diff(np.append(starts, size)) == 2
+        alike = is_pair & (side[one] != side[two]) & (says[one] == says[two])
+        spans = [self.span.numbers(column(rows, "committed_at"))[some] for some in (one, two)]
+        # The earlier time, where both are known.
+        number = np.where(np.minimum(*spans) < 0, np.maximum(*spans), np.minimum(*spans))
+        unlike = np.sort(at[np.repeat(~alike, np.diff(np.append(starts, size)))])
+        found = {(EQUAL, -1): int(alike.sum()), (counts.UNLIKE, -1): len(unlike)}
+        for what in (AGREEING_IN, ALL_IN):
+            found |= in_spans(what, number, alike)
+        return {
+            COUNTS: counts.table(found),
+            UNLIKE: rows.select(PLACES.names).take(pa.array(unlike)),
+        }
+
+
+@dataclass(frozen=True)
+class Match:
+    """All effects on some keys, or those at the places WITHIN: counted, and those with a fault."""
+
+    columns: Columns
+    by_position: bool
+    span: Span
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        effects = of_table(tables[EFFECTS], self.columns)
+        if WITHIN in tables:
+            places = tables[WITHIN]
+            keys = [column(places, name).to_numpy() for name in ("key_1", "key_2")]
+            effects = effects.take(np.flatnonzero(are_among(effects, column(places, "place"), keys)))
+        effects = joined_in_transaction(effects, self.by_position)
+        pairs = matched(effects)
+        found = judged(effects, pairs)
+        everything = np.ones(len(found.verdict), np.bool_)
+        times = [self.span.numbers(effects.committed_at)]
+        number = times[0][pairs.some] if len(effects) else times[0]
+        # Of a pair the reference's time; where it has none, the other's.
+        absent = (number < 0) & pairs.is_both
+        number = np.where(absent, times[0][pairs.other], number) if absent.any() else number
+        faulty = found.is_fault
+        numbers = found.counted(self.columns, everything)
+        numbers |= in_spans(AGREEING_IN, number, found.is_a(*AGREEING))
+        numbers |= in_spans(ALL_IN, number, everything)
+        some = np.concatenate([rows[faulty] for rows in pairs])
+        return {
+            COUNTS: counts.table(numbers),
+            FAULTS: effects.take(np.sort(some[some >= 0])).table(),
+        }
+
+
+MATCHED: Final = {COUNTS: counts.SCHEMA, FAULTS: FAULTY}
+PREFILTERED: Final = {COUNTS: counts.SCHEMA, UNLIKE: PLACES}

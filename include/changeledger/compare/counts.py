@@ -1,0 +1,109 @@
+"""What a comparison counts: verdicts, classes, columns, and how the feeds agree over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from changeledger.compare.reach import micros_of
+from changeledger.compare.verdicts import CLASSES, DIFFERS, FAULTS, OPERATION, VERDICTS
+from changeledger.kernels.arrow import Bools, column, valid
+
+# Equal parts of the time compared, for a picture of the agreement.
+SPANS: Final = 24
+
+# Rows of counts: a verdict or a class (`number`: -1), or one of the words below with the number of a column
+# or of a span. Counts of buckets are added up.
+SCHEMA: Final = pa.schema([("what", pa.string()), ("number", pa.int64()), ("rows", pa.int64())])
+# Of columns.
+REPRESENTED, NOT_SENT_IN, DIFFERS_IN = "in representation", "in not_sent", "in differs"
+_OF_COLUMNS: Final = {REPRESENTED: "representation", NOT_SENT_IN: "not_sent", DIFFERS_IN: DIFFERS}
+# Of spans.
+AGREEING_IN, ALL_IN = "agreeing in", "all in"
+# Effects that must be looked at again.
+UNLIKE: Final = "unlike"
+
+
+class Counts(NamedTuple):
+    """`counts` by verdict and class; `columns` by name; `spans`: (agreeing, all) effects of each."""
+
+    counts: dict[str, int]
+    columns: dict[str, dict[str, int]]
+    spans: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Span:
+    """The time that is compared."""
+
+    since: datetime
+    until: datetime
+
+    def numbers(self, times: pa.TimestampArray) -> npt.NDArray[np.int64]:
+        """In which of the `SPANS` each time is; -1 for none."""
+        width = max((self.until - self.since).total_seconds(), 0.001) / SPANS
+        micros = micros_of(times).fill_null(0).to_numpy()
+        seconds = (micros - int(self.since.timestamp() * 1e6)) / 1e6
+        inside = np.clip(np.floor(seconds / width), 0, SPANS - 1).astype(np.int64)
+        return np.where(valid(times), inside, -1)
+
+
+def table(found: Mapping[tuple[str, int], int]) -> pa.Table:
+    """`SCHEMA`."""
+    keys = [key for key, rows in found.items() if rows]
+    columns = [[w for w, _ in keys], [n for _, n in keys], [int(found[key]) for key in keys]]
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
+
+
+def in_spans(what: str, numbers: npt.NDArray[np.int64], rows: Bools) -> dict[tuple[str, int], int]:
+    found = np.bincount(numbers[rows & (numbers >= 0)], minlength=SPANS)
+    return {(what, at): int(n) for at, n in enumerate(found)}
+
+
+def added(tables: Sequence[pa.Table]) -> dict[tuple[str, int], int]:
+    """The sums of counts of buckets."""
+    found: dict[tuple[str, int], int] = {}
+    for rows in tables:
+        for what, number, n in zip(*(column(rows, name).to_pylist() for name in SCHEMA.names), strict=True):
+            found[what, number] = found.get((what, number), 0) + n
+    return found
+
+
+def summed(found: Sequence[Mapping[tuple[str, int], int]]) -> dict[tuple[str, int], int]:
+    """Of looks at different effects."""
+    totals: dict[tuple[str, int], int] = {}
+    for one in found:
+        for key, rows in one.items():
+            totals[key] = totals.get(key, 0) + rows
+    return totals
+
+
+def without_faults(found: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    """What a rematch of the faults leaves."""
+    return {key: rows for key, rows in found.items() if key[0] not in FAULTS}
+
+
+def counts(found: Mapping[tuple[str, int], int], names: Sequence[str]) -> Counts:
+    """`names`: of the columns."""
+    columns: dict[str, dict[str, int]] = {}
+    for at, name in ((-1, OPERATION), *enumerate(names)):
+        of_column = {word: found[what, at] for what, word in _OF_COLUMNS.items() if found.get((what, at))}
+        if of_column:
+            columns[name] = of_column
+    return Counts(
+        {name: found.get((name, -1), 0) for name in (*VERDICTS, *CLASSES)},
+        columns,
+        [(found.get((AGREEING_IN, at), 0), found.get((ALL_IN, at), 0)) for at in range(SPANS)],
+    )
+
+
+def of_words(words: Sequence[str], codes: npt.NDArray[Any]) -> dict[tuple[str, int], int]:
+    """How often each word is meant by the codes; a code below 0 means none."""
+    found = np.bincount(codes[codes >= 0], minlength=len(words))
+    return {(word, -1): int(n) for word, n in zip(words, found, strict=True)}

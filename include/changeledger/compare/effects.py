@@ -1,0 +1,255 @@
+"""What each change does to keys: rows of a ledger as effects.
+
+An update of a key removes one row and brings another, as the delete and the insert do by which other tools
+write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, of_cells
+from changeledger.compare.columns import Columns
+from changeledger.kernels import images
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Rows, column, flags_of, taken, valid
+from changeledger.kernels.rows import as_batch
+from changeledger.model import change
+from changeledger.model.contract import Column
+
+# Of the reference, and of the feed that is compared with it.
+REFERENCE: Final = 0
+OTHER: Final = 1
+
+INSERTED, UPDATED, DELETED, TRUNCATED = range(4)
+_OPERATIONS: Final = (change.INSERT, change.UPDATE, change.DELETE, change.TRUNCATE)
+
+# The columns of a ledger from which effects are made.
+NEEDED: Final = (
+    "change_id", "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps",
+    "changed", "commit_lsn", "sort_key", "committed_at",
+)  # fmt: skip
+
+# `place`: where the effect meets its like. `position`: the commit LSN as the ledger has it.
+SCHEMA: Final = pa.schema(
+    [
+        ("side", pa.int32()),
+        ("place", pa.binary()),
+        ("position", pa.binary()),
+        ("is_placed", pa.bool_()),
+        ("key_1", pa.int64()),
+        ("key_2", pa.int64()),
+        ("sort_key", pa.binary()),
+        ("op", pa.int32()),
+        ("before", HASHES),
+        ("after", HASHES),
+        ("text_before", HASHES),
+        ("text_after", HASHES),
+        ("change_id", pa.string()),
+        ("committed_at", INSTANT),
+        ("no_op", pa.bool_()),
+    ]
+)
+# Spark SQL: effects on one key have the same value; those at one place, too.
+KEY: Final = "key_1"
+PLACE: Final = "xxhash64(place, key_1)"
+
+
+@dataclass(frozen=True)
+class MakeEffects:
+    """Of one feed's ledger rows (`NEEDED`); snapshot rows are no changes of the log, and are left out."""
+
+    side: int
+    columns: Columns
+    by_position: bool
+
+    @property
+    def own(self) -> Sequence[Column]:
+        """The compared columns, as this feed has them."""
+        return self.columns.reference if self.side == REFERENCE else self.columns.other
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = batch.filter(pc.not_equal(batch.column("operation"), change.SNAPSHOT))
+        size = rows.num_rows
+        moved = valid(rows.column("previous_key"))
+        leaving = np.flatnonzero(moved)
+        # What leaves a key stands before what comes onto it.
+        at = np.concatenate((leaving, np.arange(size)))
+        leaves = np.arange(len(at)) < len(leaving)
+        comes = moved[at] & ~leaves
+        values, texts = self._images(rows)
+        keys = [self._keys(rows.column(name)) for name in ("previous_key", "key")]
+        of_key = [np.where(leaves, old[at], new[at]) for old, new in zip(*keys, strict=True)]
+        op = np.where(comes, INSERTED, np.where(leaves, DELETED, _operations(rows)[at]))
+        lsns = taken(rows.column("commit_lsn"), at)
+        found = {
+            "side": pa.array(np.full(len(at), self.side, np.int32)),
+            "place": lsns if self.by_position else pa.array([b""] * len(at), pa.binary()),
+            "position": lsns,
+            "is_placed": pa.array(np.ones(len(at), np.bool_)),
+            "key_1": pa.array(of_key[0]),
+            "key_2": pa.array(of_key[1]),
+            "op": pa.array(op.astype(np.int32)),
+            "before": values[0].take(at).only(~comes).array(),
+            "after": values[1].take(at).only(~leaves).array(),
+            "text_before": texts[0].take(at).array(),
+            "text_after": texts[1].take(at).array(),
+            "no_op": pa.array(_no_op(rows)[at]),
+            **{name: taken(rows.column(name), at) for name in ("sort_key", "change_id", "committed_at")},
+        }
+        return pa.RecordBatch.from_arrays([found[f.name].cast(f.type) for f in SCHEMA], schema=SCHEMA)
+
+    def _keys(self, struct: pa.StructArray) -> list[Numbers]:
+        fields, cells = _fields(struct), []
+        for at in self.columns.key:
+            cell, form = fields[self.own[at].name], self.columns.forms[at].value
+            cells.append(cell if form is None else form(cell))
+        return [hashed(cells, len(struct), seed) for seed in (1, 2)]
+
+    def _images(self, rows: pa.RecordBatch) -> tuple[list[Cells], list[Cells]]:
+        """Values and texts, of before and after."""
+        found: tuple[list[Cells], list[Cells]] = ([], [])
+        for side in ("before", "after"):
+            struct = rows.column(side)
+            fields = _fields(struct)
+            present, states = valid(struct), images.states(rows.column(f"{side}_gaps"), self._names)
+            cells = [fields[name] for name in self._names]
+            some = self.columns.with_texts
+            found[0].append(of_cells(cells, present, states, [form.value for form in self.columns.forms]))
+            of_texts = None if states is None else states[:, some]
+            made = [self.columns.forms[at].text for at in some]
+            found[1].append(of_cells([cells[at] for at in some], present, of_texts, made))
+        return found
+
+    @property
+    def _names(self) -> list[str]:
+        return [c.name for c in self.own]
+
+
+def _fields(struct: pa.StructArray) -> dict[str, pa.Array]:
+    return dict(zip((field.name for field in struct.type), struct.flatten(), strict=True))
+
+
+def _operations(rows: pa.RecordBatch) -> npt.NDArray[np.int32]:
+    found: npt.NDArray[np.int32] = pc.index_in(
+        rows.column("operation"), value_set=pa.array(_OPERATIONS)
+    ).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _no_op(rows: pa.RecordBatch) -> Bools:
+    """Updates of which the feed says that they changed nothing."""
+    is_empty = flags_of(pc.equal(pc.list_value_length(rows.column("changed")), 0))
+    found: Bools = is_empty & flags_of(pc.equal(rows.column("operation"), change.UPDATE))
+    return found
+
+
+@dataclass(frozen=True)
+class Effects:
+    """n effects of one or both sides; `apart`: a delete and an insert that are one update."""
+
+    side: npt.NDArray[np.int32]
+    place: pa.BinaryArray
+    position: pa.BinaryArray
+    key_1: Numbers
+    key_2: Numbers
+    sort_key: pa.BinaryArray
+    op: npt.NDArray[np.int32]
+    before: Cells
+    after: Cells
+    text_before: Cells
+    text_after: Cells
+    change_id: pa.StringArray
+    committed_at: pa.TimestampArray
+    no_op: Bools
+    apart: Bools
+
+    def __len__(self) -> int:
+        return len(self.op)
+
+    def take(self, at: Rows) -> Effects:
+        """Effects of these numbers, none of which is below 0."""
+        made: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:
+            value = getattr(self, name)
+            made[name] = value[at] if isinstance(value, np.ndarray) else taken(value, at) if isinstance(
+                value, pa.Array) else value.take(at)  # fmt: skip
+        return replace(self, **made)
+
+    def table(self) -> pa.Table:
+        """The columns of `FAULTY`."""
+        columns = []
+        for field in FAULTY:
+            value = getattr(self, field.name)
+            made = value.array() if isinstance(value, Cells) else value
+            columns.append(pa.array(made, field.type) if isinstance(made, np.ndarray) else made)
+        return pa.table(columns, schema=FAULTY)
+
+
+# Effects as `Effects.table` has them.
+FAULTY: Final = pa.schema(
+    [*(field for field in SCHEMA if field.name != "is_placed"), pa.field("apart", pa.bool_())]
+)
+
+
+def of_table(rows: pa.Table, columns: Columns) -> Effects:
+    """Of `SCHEMA`, or of `FAULTY`."""
+    widths = {"before": len(columns.forms), "after": len(columns.forms)}
+    apart = flags_of(column(rows, "apart")) if "apart" in rows.column_names else np.zeros(len(rows), np.bool_)
+    found = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
+    cells: dict[str, Any] = {
+        name: Cells.of(found.pop(name), widths.get(name, len(columns.with_texts)))
+        for name in ("before", "after", "text_before", "text_after")
+    }
+    numbers = {name: found.pop(name).to_numpy() for name in ("side", "key_1", "key_2", "op")}
+    return Effects(**numbers, **cells, no_op=flags_of(found.pop("no_op")), apart=apart, **found)
+
+
+def said(effects: Effects) -> Numbers:
+    """A hash of the operation and of both images, in the forms by which equal values are equal."""
+    parts = [effects.op.astype(np.int64)]
+    for values, texts in ((effects.before, effects.text_before), (effects.after, effects.text_after)):
+        parts.append(values.present.astype(np.int64))
+        parts += [values.numbers[:, at] for at in range(values.numbers.shape[1])]
+        parts += [number.view(np.int64) for number in _packed(values.known)]
+        parts += [np.where(values.present, texts.numbers[:, at], 0) for at in range(texts.numbers.shape[1])]
+    return folded(parts, len(effects))
+
+
+def _packed(known: Bools) -> list[npt.NDArray[np.uint64]]:
+    """The flags of each row as numbers of 64 bits."""
+    width = -(-known.shape[1] // 64) * 64
+    wide = np.zeros((len(known), width), np.bool_)
+    wide[:, : known.shape[1]] = known
+    packed: Bytes = np.packbits(wide, axis=1)
+    return [
+        np.ascontiguousarray(packed[:, at : at + 8]).view(np.uint64).ravel() for at in range(0, width // 8, 8)
+    ]
+
+
+# What travels of an effect to find out whether both feeds have it alike.
+SAID: Final = pa.schema(
+    [
+        *(SCHEMA.field(name) for name in ("side", "place", "position", "is_placed", "key_1", "key_2")),
+        ("said", pa.int64()),
+        SCHEMA.field("committed_at"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """`SAID` of effects."""
+
+    columns: Columns
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = pa.Table.from_batches([batch])
+        hashes = pa.array(said(of_table(rows, self.columns)))
+        return as_batch(rows.append_column("said", hashes).select(SAID.names).cast(SAID))

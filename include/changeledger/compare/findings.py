@@ -1,0 +1,174 @@
+"""What a comparison found wrong, in words and values that people can look up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare.rematch import FOUND_COLUMNS
+from changeledger.compare.verdicts import OPERATION
+from changeledger.kernels import display, images
+from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, column, taken, valid
+from changeledger.model.change import RECORD_TYPE
+from changeledger.model.contract import Column
+
+_CELL_NAMES: Final = ("name", "before", "before_other", "after", "after_other")
+_CELLS: Final = f"array<struct<{','.join(f'{name}:string' for name in _CELL_NAMES)}>>"
+
+FINDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("comparison_id", "string"),
+    ("database", "string"),
+    ("table", "string"),
+    ("reference", "string"),
+    ("feed", "string"),
+    ("verdict", "string"),
+    # The key as JSON.
+    ("key", "string"),
+    ("commit_lsn", "binary"),
+    # Where the feed has it, if that is another place than the reference's.
+    ("other_lsn", "binary"),
+    ("committed_at", "timestamp"),
+    # As each of the two has it; NULL where it does not.
+    ("operation", "string"),
+    ("other_operation", "string"),
+    # The cells that differ, as text: of the reference, and of the feed (`_other`).
+    ("cells", _CELLS),
+    ("change_id", "string"),
+    ("other_change_id", "string"),
+    ("record", RECORD_TYPE),
+    ("other_record", RECORD_TYPE),
+)
+CELLS: Final = pa.list_(pa.struct([(name, pa.string()) for name in _CELL_NAMES]))
+_KINDS: Final = {
+    "binary": pa.binary(), "timestamp": INSTANT, "string": pa.string(), _CELLS: CELLS, RECORD_TYPE: RECORD,
+}  # fmt: skip
+FINDINGS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in FINDING_COLUMNS])
+
+# The columns of a ledger that are shown of a change, and what is shown.
+NEEDED: Final = ("change_id", "key", "operation", "record", "before", "after", "before_gaps", "after_gaps")
+# Inputs: rows of what is wrong, and what changes show; of these only what is wrong comes out.
+FOUND: Final = "found"
+SHOWN: Final = "shown"
+SHOWN_COLUMNS: Final = pa.schema(
+    [
+        ("change_id", pa.string()),
+        ("key", pa.string()),
+        ("operation", pa.string()),
+        ("record", RECORD),
+        ("before", NAMES),
+        ("after", NAMES),
+    ]
+)
+IDS: Final = pa.schema([("id", pa.string())])
+_OTHER: Final = "other_"
+
+
+def joined_columns(prefix: str, found: pa.Schema) -> pa.Schema:
+    """Of rows with what one side shows."""
+    shown = [pa.field(f"{prefix}{f.name}", f.type) for f in SHOWN_COLUMNS if f.name != "change_id"]
+    return pa.schema([*found, *shown])
+
+
+OF_REFERENCE: Final = joined_columns("", FOUND_COLUMNS)
+OF_BOTH: Final = joined_columns(_OTHER, OF_REFERENCE)
+
+
+@dataclass(frozen=True)
+class Show:
+    """`SHOWN_COLUMNS` of ledger rows (`NEEDED`); `columns`: the compared ones, as the feed has them."""
+
+    columns: Sequence[Column]
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        found = {name: rows.column(name) for name in ("change_id", "operation", "record")}
+        found |= {name: self._texts(rows, name) for name in ("before", "after")}
+        found["key"] = _keys(rows.column("key"))
+        return pa.RecordBatch.from_arrays(
+            [found[f.name].cast(f.type) for f in SHOWN_COLUMNS], schema=SHOWN_COLUMNS
+        )
+
+    def _texts(self, rows: pa.RecordBatch, side: str) -> pa.ListArray:
+        struct, names = rows.column(side), [c.name for c in self.columns]
+        fields = dict(zip((f.name for f in struct.type), struct.flatten(), strict=True))
+        states = images.states(rows.column(f"{side}_gaps"), names)
+        return display.lists_of_texts([fields[name] for name in names], states, valid(struct))
+
+
+def _keys(keys: pa.StructArray) -> pa.StringArray:
+    cells = dict(zip((f.name for f in keys.type), keys.flatten(), strict=True))
+    texts = pa.array(display.keys_as_json(cells) if cells else ["{}"] * len(keys), pa.string())
+    return pc.if_else(keys.is_valid(), texts, None)
+
+
+@dataclass(frozen=True)
+class LookUp:
+    """Rows that are FOUND with what the reference (`prefix` ""), or the other feed, shows of its change."""
+
+    prefix: str
+    schema: pa.Schema
+
+    @classmethod
+    def of_reference(cls) -> LookUp:
+        return cls("", OF_REFERENCE)
+
+    @classmethod
+    def of_other(cls) -> LookUp:
+        return cls(_OTHER, OF_BOTH)
+
+    @property
+    def id_column(self) -> str:
+        return f"{self.prefix}change_id"
+
+    @property
+    def key(self) -> str:
+        """Spark SQL: what FOUND rows are put into buckets by; SHOWN ones are by their id."""
+        alternative = "other_change_id" if not self.prefix else "change_id"
+        return f"coalesce({self.id_column}, {alternative})"
+
+    def ids(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`IDS` of the changes that are looked up."""
+        return pa.RecordBatch.from_arrays([batch.column(self.id_column)], schema=IDS)
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        found, shown = tables[FOUND], tables[SHOWN]
+        at = pc.index_in(column(found, self.id_column), value_set=column(shown, "change_id"), skip_nulls=True)
+        rows = at.fill_null(-1).to_numpy().astype(np.int64)
+        for name in SHOWN_COLUMNS.names[1:]:
+            cells = column(shown, name)
+            values = taken(cells, rows) if len(shown) else pa.nulls(len(found), cells.type)
+            found = found.append_column(f"{self.prefix}{name}", values)
+        return {FOUND: found.cast(self.schema)}
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`FINDINGS` of rows of `OF_BOTH`; `named`: the columns that are the same for all."""
+
+    names: Sequence[str]
+    named: Mapping[str, str]
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        size = rows.num_rows
+        found = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
+        found |= {name: rows.column(name) for name in FINDINGS.names if name in rows.schema.names}
+        found["key"] = pc.coalesce(rows.column("key"), rows.column("other_key"))
+        found["cells"] = self._cells(rows)
+        return pa.RecordBatch.from_arrays([found[name] for name in FINDINGS.names], schema=FINDINGS)
+
+    def _cells(self, rows: pa.RecordBatch) -> pa.ListArray:
+        images_of = [rows.column(n).to_pylist() for n in ("before", "other_before", "after", "other_after")]
+        found: list[list[dict[str, Any]] | None] = []
+        for row, numbers in enumerate(rows.column("numbers").to_pylist()):
+            shown = [image[row] for image in images_of]
+            found.append(None if numbers is None else [self._cell(at, shown) for at in numbers])
+        return pa.array(found, CELLS)
+
+    def _cell(self, at: int, shown: Sequence[list[str] | None]) -> dict[str, str | None]:
+        name = OPERATION if at < 0 else self.names[at]
+        texts = [None if at < 0 or image is None else image[at] for image in shown]
+        return dict(zip(_CELL_NAMES, (name, *texts), strict=True))

@@ -1,0 +1,138 @@
+"""The verdicts on pairs of effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from changeledger.compare import counts
+from changeledger.compare.cells import Cells
+from changeledger.compare.columns import Columns
+from changeledger.compare.effects import Effects
+from changeledger.compare.matching import Pairs, is_same
+from changeledger.compare.verdicts import (
+    CLASSES,
+    DIFFERS,
+    EQUAL,
+    EXTRA,
+    FAULTS,
+    LEGITIMATE,
+    MISSING,
+    NO_OP_UPDATE,
+    NOT_SENT,
+    REPRESENTATION,
+    TOLD_APART,
+    VERDICTS,
+)
+from changeledger.kernels.arrow import Bools, Rows
+
+VERDICT_CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
+# The verdicts as they are asked for, one after the other.
+_IN_TURN = (LEGITIMATE, MISSING, EXTRA, DIFFERS, REPRESENTATION, LEGITIMATE)
+CLASS_CODES = {name: code for code, name in enumerate(CLASSES)}
+
+Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Of n pairs: numbers of verdicts and of classes (-1: none), and what shows them."""
+
+    verdict: Codes
+    reason: Codes
+    is_other_operation: Bools
+    # n x columns: values that differ in the images before, and in those after.
+    different: tuple[Bools, Bools]
+    # n x columns with texts: the same of texts.
+    loose: tuple[Bools, Bools]
+    # n x columns: known to one side alone.
+    unsent: Bools
+
+    def is_a(self, *verdicts: str) -> Bools:
+        found: Bools = np.isin(self.verdict, [VERDICT_CODES[verdict] for verdict in verdicts])
+        return found
+
+    @property
+    def is_fault(self) -> Bools:
+        return self.is_a(*FAULTS)
+
+    def columns(self, columns: Columns) -> list[list[int] | None]:
+        """Of each pair the numbers of the columns that differ; -1 for the operation."""
+        differ, loose = self.is_a(DIFFERS), self.is_a(REPRESENTATION)
+        found: list[list[int] | None] = [None] * len(self.verdict)
+        for row in np.flatnonzero(differ | loose).tolist():
+            if self.is_other_operation[row]:
+                found[row] = [-1]
+            else:
+                found[row] = _union(self.different if differ[row] else self.loose, row)
+        texts = columns.with_texts
+        for row in np.flatnonzero(loose & ~self.is_other_operation).tolist():
+            found[row] = [texts[at] for at in found[row] or ()]
+        return found
+
+    def counted(self, columns: Columns, rows: Bools) -> dict[tuple[str, int], int]:
+        """Verdicts and classes of these rows, and columns in which they have another form, or are unknown."""
+        found = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
+        loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION) & rows].sum(axis=0)
+        found |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
+        unsent = self.unsent[(self.reason == CLASS_CODES[NOT_SENT]) & rows].sum(axis=0)
+        return found | {(counts.NOT_SENT_IN, at): int(n) for at, n in enumerate(unsent)}
+
+
+def _union(sides: Sequence[Bools], row: int) -> list[int]:
+    before, after = (np.flatnonzero(side[row]).tolist() for side in sides)
+    return [*before, *(at for at in after if at not in before)]
+
+
+def judged(effects: Effects, pairs: Pairs) -> Judgement:
+    one, other = pairs
+    both = pairs.is_both
+    ops = [_of_side(effects.op, rows) for rows in pairs]
+    no_op, apart = ([_of_side(flags, rows) for rows in pairs] for flags in (effects.no_op, effects.apart))
+    befores, afters, text_befores, text_afters = (
+        (cells.take(one), cells.take(other))
+        for cells in (effects.before, effects.after, effects.text_before, effects.text_after)
+    )
+    other_operation = both & (ops[0] != ops[1])
+    same = both & ~other_operation & is_same(*befores) & is_same(*afters)
+    different = (_differ(*befores), _differ(*afters))
+    loose = (_differ(*text_befores), _differ(*text_afters))
+    unsent = (befores[0].known != befores[1].known) | (afters[0].known != afters[1].known)
+    is_unknown = ~same & (
+        unsent.any(axis=1)
+        | (befores[0].present != befores[1].present)
+        | (afters[0].present != afters[1].present)
+    )
+    alone_no_op = ~both & (no_op[0] | no_op[1])
+    differs = both & ~same & (other_operation | different[0].any(axis=1) | different[1].any(axis=1))
+    is_loose = loose[0].any(axis=1) | loose[1].any(axis=1)
+    is_explained = is_unknown | (apart[0] != apart[1])
+    verdict: Codes = np.select(
+        [alone_no_op, other < 0, one < 0, differs, is_loose, is_explained],
+        [np.int64(VERDICT_CODES[v]) for v in _IN_TURN],
+        np.int64(VERDICT_CODES[EQUAL]),
+    )
+    reason: Codes = np.select(
+        [verdict != VERDICT_CODES[LEGITIMATE], alone_no_op, is_unknown],
+        [np.int64(code) for code in (-1, CLASS_CODES[NO_OP_UPDATE], CLASS_CODES[NOT_SENT])],
+        np.int64(CLASS_CODES[TOLD_APART]),
+    )
+    return Judgement(verdict, reason, other_operation, different, loose, unsent)
+
+
+def _of_side(values: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
+    """The values of the effects; 0 where a side has none."""
+    if not len(values):
+        return np.zeros(len(rows), values.dtype)
+    found: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))
+    return found
+
+
+def _differ(one: Cells, other: Cells) -> Bools:
+    """n x columns: known on both sides, and not equal."""
+    found: Bools = one.known & other.known & (one.numbers != other.numbers)
+    return found

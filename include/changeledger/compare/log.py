@@ -1,0 +1,185 @@
+"""What part of the log a feed has: its positions and commit times, without what its changes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare.reach import SLACK, Reach, micros_of, moment, within
+from changeledger.kernels.arrow import INSTANT, column, flags_of, numbers
+from changeledger.model import change
+
+# The columns of a ledger from which these rows are made, and the rows.
+NEEDED: Final = ("operation", "commit_lsn", "change_lsn", "committed_at")
+LOG: Final = pa.schema(
+    [
+        # Where the change stands; `position` as the ledger has it.
+        ("place", pa.binary()),
+        ("position", pa.binary()),
+        ("is_placed", pa.bool_()),
+        ("change_lsn", pa.binary()),
+        ("committed_at", INSTANT),
+        ("is_snapshot", pa.bool_()),
+    ]
+)
+
+
+def as_log(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """`LOG` of ledger rows."""
+    lsns, size = batch.column("commit_lsn"), batch.num_rows
+    is_snapshot = pc.equal(batch.column("operation"), change.SNAPSHOT)
+    columns = [lsns, lsns, pa.array(np.ones(size, np.bool_)), batch.column("change_lsn"),
+               batch.column("committed_at"), is_snapshot]  # fmt: skip
+    return pa.RecordBatch.from_arrays(
+        [cells.cast(f.type) for cells, f in zip(columns, LOG, strict=True)], schema=LOG
+    )
+
+
+class Extent(NamedTuple):
+    """Of some rows; commit times in microseconds since 1970. `loaded`: the first position of a snapshot."""
+
+    rows: int = 0
+    first: bytes | None = None
+    last: bytes | None = None
+    loaded: bytes | None = None
+    first_change: bytes | None = None
+    last_change: bytes | None = None
+    since: int | None = None
+    until: int | None = None
+    # Is there a change of the log without an LSN?
+    unplaced: bool = False
+
+
+EXTENT: Final = pa.schema(
+    [
+        ("rows", pa.int64()),
+        *((name, pa.binary()) for name in ("first", "last", "loaded", "first_change", "last_change")),
+        ("since", pa.int64()),
+        ("until", pa.int64()),
+        ("unplaced", pa.bool_()),
+    ]
+)
+
+
+def extent(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """One row of `EXTENT`, of rows of `LOG`."""
+    is_snapshot = batch.column("is_snapshot")
+    streamed, loaded = batch.filter(pc.invert(is_snapshot)), batch.filter(is_snapshot)
+    first, _ = _ends(streamed.column("place"))
+    _, last = _ends(batch.column("place"))
+    since, until = _ends(micros_of(streamed.column("committed_at")))
+    made = Extent(
+        streamed.num_rows,
+        first,
+        last,
+        _ends(loaded.column("place"))[0],
+        *_ends(streamed.column("change_lsn")),
+        since,
+        until,
+        streamed.column("place").null_count > 0,
+    )
+    return pa.RecordBatch.from_pylist([made._asdict()], schema=EXTENT)
+
+
+def _ends(values: pa.Array) -> tuple[Any, Any]:
+    ends = pc.min_max(values).as_py() if len(values) else {"min": None, "max": None}
+    return ends["min"], ends["max"]
+
+
+def whole(extents: pa.Table) -> Extent:
+    """Of all batches."""
+    found = {name: [v for v in column(extents, name).to_pylist() if v is not None] for name in EXTENT.names}
+    least = {name: min(found[name], default=None) for name in ("first", "loaded", "first_change", "since")}
+    most = {name: max(found[name], default=None) for name in ("last", "last_change", "until")}
+    return Extent(rows=sum(found["rows"]), unplaced=any(found["unplaced"]), **least, **most)
+
+
+# Inputs of `place`: rows with `place`, `position` and `is_placed`, and LOG of the feed that has both LSNs.
+# Rows whose `position` and `change_lsn` are equal must be in one bucket.
+ROWS: Final = "rows"
+KNOWN: Final = "known"
+KEY_OF_ROWS: Final = "position"
+KEY_OF_KNOWN: Final = "change_lsn"
+
+
+def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """Rows whose positions are change LSNs, at the commit LSNs to which these belong.
+
+    Those that the other feed lacks stay at their positions, and are not `is_placed`.
+    """
+    rows, known = tables[ROWS], tables[KNOWN]
+    has_both = pc.and_(pc.is_valid(known.column("change_lsn")), pc.is_valid(known.column("place")))
+    pairs = known.filter(pc.and_(has_both, pc.invert(known.column("is_snapshot"))))
+    # The lowest commit LSN of each change LSN comes first.
+    pairs = pairs.sort_by([("change_lsn", "ascending"), ("place", "ascending")])
+    changes = column(pairs, "change_lsn").dictionary_encode()
+    _, first = np.unique(numbers(changes.indices), return_index=True)
+    commits = column(pairs, "place").take(pa.array(first))
+    at = pc.index_in(column(rows, "position"), value_set=changes.dictionary, skip_nulls=True)
+    found = commits.take(at)
+    placed = {"place": pc.coalesce(found, column(rows, "place")), "is_placed": found.is_valid()}
+    for name, cells in placed.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), cells)
+    return {ROWS: rows}
+
+
+def only_placed(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.filter(batch.column("is_placed"))
+
+
+def only_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of `LOG` that are changes of the log."""
+    return batch.filter(pc.invert(batch.column("is_snapshot")))
+
+
+@dataclass(frozen=True)
+class InReach:
+    """Rows with `place`, `is_placed` and `committed_at` that are in reach.
+
+    `times`: the commit times at which the reach begins and ends. They count for what is not placed.
+    """
+
+    reach: Reach
+    times: tuple[datetime, datetime] | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        times = batch.column("committed_at")
+        found = self.reach.holds(batch.column("place"), times)
+        if self.times is not None:
+            since, until = (at - SLACK for at in self.times)
+            found = np.where(flags_of(batch.column("is_placed")), found, within(since, until, times))
+        return batch.filter(pa.array(found))
+
+
+# The number of rows, and the first and last commit time of all.
+TIMES: Final = pa.schema([("rows", pa.int64()), ("since", pa.int64()), ("until", pa.int64())])
+
+
+def times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """One row of `TIMES`."""
+    ends = _ends(micros_of(batch.column("committed_at")))
+    return pa.RecordBatch.from_pylist(
+        [dict(zip(TIMES.names, (batch.num_rows, *ends), strict=True))], schema=TIMES
+    )
+
+
+def first_times(batch: pa.RecordBatch, ends: Sequence[bytes]) -> pa.RecordBatch:
+    """One row: the first commit time of the rows from each end on."""
+    found = []
+    for end in ends:
+        behind = batch.filter(pc.greater_equal(batch.column("place"), end))
+        found.append(_ends(micros_of(behind.column("committed_at")))[0])
+    return pa.RecordBatch.from_arrays([pa.array([n], pa.int64()) for n in found], schema=FIRST_TIMES)
+
+
+FIRST_TIMES: Final = pa.schema([("since", pa.int64()), ("until", pa.int64())])
+
+
+def least(rows: pa.Table, name: str) -> datetime | None:
+    return moment(min((v for v in column(rows, name).to_pylist() if v is not None), default=None))

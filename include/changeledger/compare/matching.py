@@ -1,0 +1,127 @@
+"""Effects of two feeds that meet: by place, key, and their number there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.compare.cells import Cells
+from changeledger.compare.effects import DELETED, INSERTED, OTHER, REFERENCE, UPDATED, Effects
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Rows, numbers
+from changeledger.kernels.order import Ranks
+
+
+class Pairs(NamedTuple):
+    """Numbers of effects, of the reference and of the other feed; -1 where an effect has no partner."""
+
+    reference: Rows
+    other: Rows
+
+    def only(self, which: Bools) -> Pairs:
+        return Pairs(self.reference[which], self.other[which])
+
+    @property
+    def some(self) -> Rows:
+        """Of each pair an effect, the reference's where it has one."""
+        return np.where(self.reference >= 0, self.reference, self.other)
+
+    @property
+    def is_both(self) -> Bools:
+        found: Bools = (self.reference >= 0) & (self.other >= 0)
+        return found
+
+
+def of_key(effects: Effects) -> list[Ranks]:
+    return [effects.key_1, effects.key_2]
+
+
+def of_place(effects: Effects) -> list[Ranks]:
+    return [*of_key(effects), *order.words(effects.place)]
+
+
+def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
+    """A delete that an insert of its key follows at once, in one transaction, is an update.
+
+    Without positions the commit time stands for the transaction.
+    """
+    group = [*of_place(effects), effects.side]
+    if not by_position:
+        group += order.nulls_first(effects.committed_at.cast(pa.int64()))
+    size = len(effects)
+    at = order.by([*group, *order.words(effects.sort_key)], size)
+    first = order.begins([ranks[at] for ranks in group], size)
+    op = effects.op[at]
+    behind = np.zeros(size, np.bool_)
+    behind[1:] = (op[1:] == INSERTED) & (op[:-1] == DELETED) & ~first[1:]
+    if not behind.any():
+        return effects
+    goes_on = np.zeros(size, np.bool_)
+    goes_on[:-1] = behind[1:]
+    before = np.where(behind, np.roll(at, 1), at)
+    stay = ~goes_on
+    found = effects.take(at[stay])
+    return replace(
+        found,
+        op=np.where(behind[stay], UPDATED, found.op).astype(np.int32),
+        before=effects.before.take(before[stay]),
+        text_before=effects.text_before.take(before[stay]),
+        apart=behind[stay],
+    )
+
+
+def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> Rows:
+    """The number of each row in its group, from 0, in the order of the sequence."""
+    at = order.by([*group, *sequence], size)
+    first = order.begins([ranks[at] for ranks in group], size)
+    found = np.zeros(size, np.int64)
+    found[at] = np.arange(size) - order.begun_at(first)
+    return found
+
+
+def paired(group: Sequence[Ranks], side: Ranks) -> Pairs:
+    """Rows of both sides that are in one group, in which each side has at most one; and the others alone."""
+    size = len(side)
+    at = order.by([*group, side], size)
+    first = order.begins([ranks[at] for ranks in group], size)
+    starts = np.flatnonzero(first)
+    ends = np.append(starts[1:], size)[: len(starts)] - 1
+    one, last = at[starts], at[ends]
+    nothing = np.int64(-1)
+    return Pairs(np.where(side[one] == REFERENCE, one, nothing), np.where(side[last] == OTHER, last, nothing))
+
+
+def matched(effects: Effects) -> Pairs:
+    """Every effect of both sides, once."""
+    size = len(effects)
+    group = of_place(effects)
+    number = numbered([*group, effects.side], order.words(effects.sort_key), size)
+    return paired([*group, number], effects.side)
+
+
+def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -> Bools:
+    """Which effects are at one of the places, on its key?"""
+    both = pa.concat_arrays([effects.place, places]).dictionary_encode(null_encoding="encode")
+    ranks = [
+        numbers(both.indices),
+        *(np.concatenate(pair) for pair in zip(of_key(effects), keys, strict=True)),
+    ]
+    size = len(both)
+    at = order.by(ranks, size)
+    group = np.cumsum(order.begins([one[at] for one in ranks], size)) - 1
+    wanted = np.zeros(size, np.bool_)
+    wanted[group[at >= len(effects)]] = True
+    found = np.zeros(size, np.bool_)
+    found[at] = wanted[group]
+    return found[: len(effects)]
+
+
+def is_same(one: Cells, other: Cells) -> Bools:
+    """Of images: have both none, or the same cells, known and unknown ones?"""
+    same: Bools = (one.present == other.present) & (one.known == other.known).all(axis=1)
+    found: Bools = same & (one.numbers == other.numbers).all(axis=1)
+    return found

@@ -1,0 +1,139 @@
+"""Which LSN do the positions of a feed hold?
+
+A change has two LSNs: its own, and that of its commit. Some tools write one position and do not say which of
+the two it is. A feed that has both shows it: the positions of the other feed equal its commit LSNs, or its
+change LSNs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare.cells import hashed
+from changeledger.kernels.arrow import Bools, column, flags_of, numbers
+
+COMMIT: Final = "commit"
+CHANGE: Final = "change"
+# The positions equal neither: the two feeds have no common order.
+UNKNOWN: Final = "unknown"
+
+# Positions that are looked at; of more, a part that both feeds choose alike.
+ENOUGH: Final = 200_000
+# So large a part of the positions must be equal: much less than feeds that lost changes have in common, much
+# more than chance gives.
+_MOST: Final = 0.5
+
+# The kinds of LSNs that a position occurs as, as bits.
+_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE = 1, 2, 4, 8
+
+LsnRange = tuple[bytes | None, bytes | None]
+
+
+class Positions(NamedTuple):
+    """What the position of a feed is: COMMIT, CHANGE or UNKNOWN; `of_other`: of the other feed's changes.
+
+    `equal` of `positions` show it.
+    """
+
+    lsn: str
+    of_other: bool
+    equal: int
+    positions: int
+
+    def as_json(self, one: str, other: str) -> dict[str, Any]:
+        """For people and programs, with the names of the feeds: whose `positions` are which `lsn` of whom."""
+        feed, of = (other, one) if self.of_other else (one, other)
+        return {"feed": feed, "lsn": self.lsn, "of": of, "equal": self.equal, "positions": self.positions}
+
+
+def said(found: Mapping[str, Any]) -> str:
+    """`Positions.as_json` as a sentence."""
+    shown = f"{found['equal']:,} of {found['positions']:,}"
+    if found["lsn"] == UNKNOWN:
+        return (
+            f"the positions of {found['feed']} are neither the commit LSNs nor the change LSNs of "
+            f"{found['of']} ({shown} at most are equal): changes are matched by key and images within the "
+            "commit times that both feeds have, and their order is unknown"
+        )
+    return f"the positions of {found['feed']} are {found['lsn']} LSNs of {found['of']} ({shown} are equal)"
+
+
+_READINGS: Final = (
+    (Positions(COMMIT, True, 0, 0), _ONE_COMMIT, _OTHER_COMMIT),
+    (Positions(CHANGE, True, 0, 0), _ONE_CHANGE, _OTHER_COMMIT),
+    (Positions(CHANGE, False, 0, 0), _ONE_COMMIT, _OTHER_CHANGE),
+)
+_COUNTED: Final = ("one", "other", "both")
+# Of each reading, the positions of the one, of the other, and of both. Counts of buckets are added up.
+COUNTS: Final = pa.schema([(f"{name} {at}", pa.int64()) for at in range(len(_READINGS)) for name in _COUNTED])
+
+LSNS: Final = pa.schema([("lsn", pa.binary()), ("kind", pa.int32())])
+# Spark SQL: equal LSNs must be in one bucket.
+KEY: Final = "lsn"
+ONE: Final = "one"
+OTHER: Final = "other"
+
+
+@dataclass(frozen=True)
+class AsLsns:
+    """Both LSNs of each row of `log.LOG` as rows of `LSNS`; of `parts` parts one, the same of both feeds."""
+
+    part: str
+    parts: int
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        kinds = (_ONE_COMMIT, _ONE_CHANGE) if self.part == ONE else (_OTHER_COMMIT, _OTHER_CHANGE)
+        found = [pc.unique(batch.column(name)).drop_null() for name in ("position", "change_lsn")]
+        lsns = pa.concat_arrays(found)
+        kind = np.repeat(np.array(kinds, np.int32), [len(one) for one in found])
+        rows = pa.RecordBatch.from_arrays([lsns, pa.array(kind)], schema=LSNS)
+        if self.parts == 1:
+            return rows
+        return rows.filter(pa.array(hashed([lsns], len(lsns)) % self.parts == 0))
+
+
+@dataclass(frozen=True)
+class Count:
+    """One row of `COUNTS`. `ranges`: first and last commit LSN and change LSN of one, and of the other."""
+
+    ranges: Sequence[LsnRange]
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        rows = pa.concat_tables([tables[ONE], tables[OTHER]])
+        encoded = column(rows, "lsn").dictionary_encode()
+        kinds: npt.NDArray[np.int32] = np.zeros(len(encoded.dictionary), np.int32)
+        np.bitwise_or.at(kinds, numbers(encoded.indices), column(rows, "kind").to_numpy())
+        found = {}
+        by_kind = dict(
+            zip((_ONE_COMMIT, _ONE_CHANGE, _OTHER_COMMIT, _OTHER_CHANGE), self.ranges, strict=True)
+        )
+        for at, (_, a, b) in enumerate(_READINGS):
+            within = _in_both(encoded.dictionary, by_kind[a], by_kind[b])
+            for name, wanted in zip(_COUNTED, (a, b, a | b), strict=True):
+                found[f"{name} {at}"] = int((((kinds & wanted) == wanted) & within).sum())
+        return {"counts": pa.Table.from_pylist([found], schema=COUNTS)}
+
+
+def _in_both(lsns: pa.BinaryArray, one: LsnRange, other: LsnRange) -> Bools:
+    firsts, lasts = ([end for end in ends if end is not None] for ends in zip(one, other, strict=True))
+    if len(firsts) + len(lasts) < 4:
+        return np.zeros(len(lsns), np.bool_)
+    return flags_of(pc.and_(pc.greater_equal(lsns, max(firsts)), pc.less_equal(lsns, min(lasts))))
+
+
+def found(counts: pa.Table) -> Positions:
+    """What the positions of two feeds have in common, over the part of the log that both have."""
+    row = {name: sum(column(counts, name).to_pylist()) for name in COUNTS.names}
+    readings = [
+        reading._replace(equal=row[f"both {at}"], positions=min(row[f"one {at}"], row[f"other {at}"]))
+        for at, (reading, *_) in enumerate(_READINGS)
+    ]
+    best = max(readings, key=lambda reading: reading.equal / max(reading.positions, 1))
+    return best if best.equal and best.equal >= _MOST * best.positions else best._replace(lsn=UNKNOWN)

@@ -1,0 +1,182 @@
+"""Of effects that did not meet their like: which are out of order, which differ, which are missing or extra.
+
+A lost effect moves the numbers of those behind it, and a doubled one too. So what is left is matched by what
+it says, key by key, before the rest is taken for different, missing or extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare import counts
+from changeledger.compare.buckets import COUNTS, FAULTS
+from changeledger.compare.cells import Cells, Numbers, folded
+from changeledger.compare.columns import Columns
+from changeledger.compare.effects import Effects, of_table
+from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Codes, Judgement, judged
+from changeledger.compare.matching import Pairs, numbered, of_key, of_place, paired
+from changeledger.compare.reach import Reach
+from changeledger.compare.verdicts import (
+    CLASSES,
+    DIFFERS,
+    EQUAL,
+    EXTRA,
+    LEGITIMATE,
+    MISSING,
+    ORDER,
+    ORDER_UNKNOWN,
+    VERDICTS,
+)
+from changeledger.compare.verdicts import FAULTS as FAULT_VERDICTS
+from changeledger.kernels import order
+from changeledger.kernels.arrow import INSTANT, Rows, taken
+from changeledger.kernels.images import differs
+
+FOUND: Final = "found"
+
+# What is wrong, as the rematch leaves it. `numbers`: of the columns that differ, -1 for the operation.
+FOUND_COLUMNS: Final = pa.schema(
+    [
+        ("verdict", pa.string()),
+        ("commit_lsn", pa.binary()),
+        # Where the other feed has it, if that is another place.
+        ("other_lsn", pa.binary()),
+        ("committed_at", INSTANT),
+        ("numbers", pa.list_(pa.int32())),
+        ("change_id", pa.string()),
+        ("other_change_id", pa.string()),
+    ]
+)
+OUTPUTS: Final = {COUNTS: counts.SCHEMA, FOUND: FOUND_COLUMNS}
+
+UNKNOWN: Final = pa.schema([("columns", pa.list_(pa.bool_()))])
+
+
+@dataclass(frozen=True)
+class UnknownColumns:
+    """One row (`UNKNOWN`): in which columns an effect of `effects.FAULTY` leaves a cell that is not known."""
+
+    columns: Columns
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        after = Cells.of(batch.column("after"), len(self.columns.forms))
+        unknown = (after.present[:, None] & ~after.known).any(axis=0)
+        return pa.RecordBatch.from_arrays([pa.array([unknown.tolist()], UNKNOWN.types[0])], schema=UNKNOWN)
+
+
+@dataclass(frozen=True)
+class Rematch:
+    """The final verdicts on the effects of some keys (`effects.FAULTY`).
+
+    `known`: the columns whose cells all effects know. `is_ordered`: can the positions of the two feeds be
+    compared? If not, no effect is out of order.
+    """
+
+    columns: Columns
+    known: Sequence[int]
+    is_ordered: bool
+    reach: Reach
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        effects = of_table(tables[FAULTS], self.columns)
+        pairs = self._by_content(effects)
+        met = pairs.only(pairs.is_both)
+        alone = ~pairs.is_both
+        rest = _by_place(effects, np.sort(pairs.some[alone]))
+        parts = [self._met(effects, met), self._rest(effects, rest)]
+        totals = counts.added([made for made, _ in parts])
+        found = pa.concat_tables([found for _, found in parts])
+        return {COUNTS: counts.table(totals), FOUND: found}
+
+    def _by_content(self, effects: Effects) -> Pairs:
+        said = folded([effects.op.astype(np.int64), *self._cells(effects)], len(effects))
+        group = [*of_key(effects), said]
+        sequence = [*order.words(effects.place), *order.words(effects.sort_key)]
+        number = numbered([*group, effects.side], sequence, len(effects))
+        return paired([*group, number], effects.side)
+
+    def _cells(self, effects: Effects) -> list[Numbers]:
+        return [effects.after.numbers[:, at] for at in self.known]
+
+    def _met(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
+        """Effects that say the same: out of order at another place, or in another sequence at theirs."""
+        found = judged(effects, pairs)
+        verdict, reason = found.verdict.copy(), found.reason.copy()
+        places = [taken(effects.place, rows) for rows in pairs]
+        moved = differs(*places)
+        if self.is_ordered:
+            ranks = _ranks(effects, pairs)
+            out_of_order = moved | (ranks[0] != ranks[1])
+            verdict[out_of_order], reason[out_of_order] = VERDICT_CODES[ORDER], -1
+        else:
+            is_equal = verdict == VERDICT_CODES[EQUAL]
+            verdict[is_equal], reason[is_equal] = VERDICT_CODES[LEGITIMATE], CLASS_CODES[ORDER_UNKNOWN]
+            moved = np.zeros(len(moved), np.bool_)
+        elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
+        return self._outcome(effects, pairs, found, (verdict, reason), elsewhere)
+
+    def _rest(self, effects: Effects, pairs: Pairs) -> tuple[pa.Table, pa.Table]:
+        found = judged(effects, pairs)
+        nowhere = pa.nulls(len(found.verdict), pa.binary())
+        return self._outcome(effects, pairs, found, (found.verdict, found.reason), nowhere)
+
+    def _outcome(
+        self,
+        effects: Effects,
+        pairs: Pairs,
+        found: Judgement,
+        codes: tuple[Codes, Codes],
+        elsewhere: pa.BinaryArray,
+    ) -> tuple[pa.Table, pa.Table]:
+        """Counts, and rows of `FOUND_COLUMNS`."""
+        verdict, reason = codes
+        times = [taken(effects.committed_at, rows) for rows in pairs]
+        time = pc.coalesce(*times)
+        alone = np.isin(verdict, [VERDICT_CODES[MISSING], VERDICT_CODES[EXTRA]])
+        stay = ~alone | self.reach.is_in_both(time)
+        is_different = verdict == VERDICT_CODES[DIFFERS]
+        columns = [
+            numbers if is_one else None
+            for numbers, is_one in zip(found.columns(self.columns), is_different.tolist(), strict=True)
+        ]
+        totals = counts.of_words(VERDICTS, verdict[stay]) | counts.of_words(CLASSES, reason[stay])
+        for row in np.flatnonzero(is_different & stay).tolist():
+            for at in columns[row] or ():
+                totals[counts.DIFFERS_IN, at] = totals.get((counts.DIFFERS_IN, at), 0) + 1
+        rows = pa.table(
+            [
+                pa.array(VERDICTS).take(pa.array(verdict)),
+                taken(effects.place, pairs.some),
+                elsewhere,
+                time,
+                pa.array(columns, pa.list_(pa.int32())),
+                *(taken(effects.change_id, side) for side in pairs),
+            ],
+            schema=FOUND_COLUMNS,
+        )
+        wrong = stay & np.isin(verdict, [VERDICT_CODES[fault] for fault in FAULT_VERDICTS])
+        return counts.table(totals), rows.filter(pa.array(wrong))
+
+
+def _by_place(effects: Effects, at: Rows) -> Pairs:
+    """These effects, matched by place, key, and their number there."""
+    some = effects.take(at)
+    group = of_place(some)
+    number = numbered([*group, some.side], order.words(some.sort_key), len(some))
+    pairs = paired([*group, number], some.side)
+    return Pairs(*(np.where(rows >= 0, at[rows], -1) if len(at) else rows for rows in pairs))
+
+
+def _ranks(effects: Effects, pairs: Pairs) -> list[Rows]:
+    """In which sequence each side has the pairs that it has at the same places as the other."""
+    group = [ranks[pairs.reference] for ranks in of_key(effects)]
+    for rows in pairs:
+        group += order.words(taken(effects.place, rows))
+    size = len(pairs.reference)
+    return [numbered(group, order.words(taken(effects.sort_key, rows)), size) for rows in pairs]

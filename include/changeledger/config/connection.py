@@ -1,0 +1,73 @@
+"""Connections, as Airflow has them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+)
+
+from changeledger.model.errors import ConfigError
+
+
+class Connection(BaseModel):
+    """A connection, as Airflow writes it in JSON: the environment variable `AIRFLOW_CONN_<ID>`.
+
+    The Airflow operator resolves a connection through Airflow's own secrets backends and hands it to
+    the job under that name; outside Airflow the variable is set by hand.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+
+    conn_type: str
+    """Of a source `mssql`, `postgres`, `sqlite` or `kafka`; of Spark `spark` or `spark_connect`."""
+    host: str | None = None
+    """The host; of Spark the master or the `sc://` address; of `sqlite` the file. Kafka has its hosts in
+    `extra`."""
+    port: int | None = None
+    """The port, where it is not the usual one of the type."""
+    schema_: str | None = Field(default=None, alias="schema")
+    """The name of the database on that server."""
+    login: str | None = None
+    """The user, where the server asks for one."""
+    password: str | None = Field(default=None, repr=False)
+    """Its password; of `spark_connect` a token."""
+    extra: dict[str, Any] = Field(default_factory=dict, repr=False)
+    """`kafka`: librdkafka's settings, `bootstrap.servers` among them, and those of a schema registry behind
+    `schema.registry.`. `mssql`: `encrypt` (default `true`) and `trustServerCertificate` (default `false`).
+    `postgres`: `sslmode` (default `verify-full`; `prefer` on this machine itself) and `sslrootcert`.
+    `spark` and `spark_connect`: see [connections](operate.md#connections)."""
+
+    @field_validator("extra", mode="before")
+    @classmethod
+    def _extra_may_be_text(cls, value: object) -> object:
+        return json.loads(value or "{}") if isinstance(value, str) else value or {}
+
+    @classmethod
+    def named(cls, conn_id: str) -> Connection:
+        """Raises ConfigError when the connection is not there or is not JSON."""
+        variable = connection_variable(conn_id)
+        text = os.environ.get(variable)
+        remedy = (
+            f"create the Airflow connection {conn_id!r} (Admin > Connections, or `airflow connections add`); "
+            f"outside Airflow set {variable} to its JSON"
+        )
+        if not text:
+            raise ConfigError(f"the connection {conn_id!r} does not exist", remedy)
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            # Not the error's own text: it quotes the input, which holds the password.
+            where = ", ".join(".".join(map(str, e["loc"])) or "JSON" for e in error.errors())
+            raise ConfigError(f"the connection {conn_id!r} is not valid ({where})", remedy) from None
+
+
+def connection_variable(conn_id: str) -> str:
+    return f"AIRFLOW_CONN_{conn_id.upper()}"

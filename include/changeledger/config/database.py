@@ -1,0 +1,185 @@
+"""What a user configures of a database: how its feeds are compared, and held against the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from pydantic import Field
+
+from changeledger.config.feed import Feed
+from changeledger.config.files import read_yaml
+from changeledger.config.settings import Settings
+from changeledger.config.sources import CdcTablesSource
+from changeledger.model.base_model import Strict
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+
+# Verdicts on a change of which there may be too many; `kernels.compare.verdicts` says what they mean.
+Counted = Literal["missing", "extra", "differs", "order", "representation"]
+
+# Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.
+NEEDED, NEW, KEPT = TAKES = ("needed", "new", "kept")
+
+
+class Tolerance(Strict):
+    """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
+
+    fail_above: Mapping[Counted, int] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
+    """A comparison of one table with more changes of a verdict than this fails."""
+    warn_above: Mapping[Counted, int] = {"representation": 0}
+    """One with more than this warns."""
+
+
+class Verify(Strict):
+    """The source itself, from which rows are read to hold what is published against them."""
+
+    connection: str | None = None
+    """The Airflow connection to the source or a copy of it. None: that of the feed which reads SQL Server's
+    own CDC tables."""
+    cdc_schema: str | None = None
+    """The schema that has `lsn_time_mapping` at that connection. None: that database has no CDC."""
+    schemas: Mapping[str, str] = {}
+    """Where a schema has another name there than in the feeds: `{dbo: replica_dbo}`."""
+    lag: timedelta = Field(default=timedelta(0), ge=timedelta(0))
+    """How far the copy may be behind the source."""
+    settle: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
+    """A difference counts once a feed's released windows end so long after the reading: longer than the
+    slowest capture tool takes."""
+    keep: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
+    """Rows that were read and not proved by then are dropped."""
+    partition_rows: int = Field(default=1_000_000, ge=1)
+    """Rows that one Spark task reads; a table with more rows is read in parallel."""
+
+
+class Database(Strict):
+    """A database: how its feeds are compared and verified. Without a file of its own, these defaults."""
+
+    database: str
+    """The name, as the feeds' YAML has it."""
+    reference: str | None = None
+    """The feed that the others are compared with. None: the primary one, else the first."""
+    feeds: tuple[str, ...] = ()
+    """The feeds to compare and to verify. Empty: all of the database."""
+    compare: Tolerance = Tolerance()
+    """What a comparison tolerates, see below."""
+    verify: Verify | None = Verify()
+    """How the published tables are verified, see below. `null`: never."""
+    owner: str = "data-engineering"
+    """The owner of the DAGs."""
+
+    @property
+    def comparison(self) -> str:
+        """The name of its DAG, and of the folder of the report among the Data Docs, which Airflow serves."""
+        return f"compare_{self.database}"
+
+    @property
+    def verification(self) -> str:
+        """The same of the proofs."""
+        return f"verify_{self.database}"
+
+    def report(self, settings: Settings) -> Path:
+        """The page of the comparisons."""
+        return settings.data_docs / self.comparison / "index.html"
+
+    def proofs(self, settings: Settings) -> Path:
+        """The page of the proofs."""
+        return settings.data_docs / self.verification / "index.html"
+
+    def compared(self, feeds: Mapping[str, Feed]) -> tuple[Feed, list[Feed]]:
+        """The reference, and the feeds that are compared with it. Raises ConfigError."""
+        reference, chosen = self._chosen(feeds)
+        others = [f for f in chosen if f is not reference]
+        if reference is None or not others:
+            raise ConfigError(
+                f"the database {self.database!r} has {len(chosen)} feed(s): there is nothing to compare",
+                "give a second feed's YAML the same `database:`",
+            )
+        return reference, others
+
+    def verified(self, feeds: Mapping[str, Feed]) -> tuple[Verify | None, list[Feed]]:
+        """The source, where a connection to it is known, and the feeds to verify, the reference first."""
+        reference, chosen = self._chosen(feeds)
+        return self.source(feeds), sorted(chosen, key=lambda feed: feed is not reference)
+
+    def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
+        """`verify` with its connection; None where there is none."""
+        if self.verify is None or self.verify.connection is not None:
+            return self.verify
+        of_source = (
+            (feed.connection, feed.source.cdc_schema)
+            for feed in feeds.values()
+            if feed.database == self.database and isinstance(feed.source, CdcTablesSource)
+        )
+        found = next(of_source, None)
+        if found is None:
+            return None
+        return self.verify.model_copy(update={"connection": found[0], "cdc_schema": found[1]})
+
+    def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
+        """Do several feeds tell it?"""
+        return len(self._chosen(feeds)[1]) > 1
+
+    def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
+        """Is that wanted, and has it a feed?"""
+        return self.verify is not None and bool(self._chosen(feeds)[1])
+
+    def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
+        """Raises ConfigError where it names a feed that there is not, or whose file cannot be read."""
+        self._chosen(feeds)
+
+    def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
+        """The reference, and all feeds that are looked at. Raises ConfigError."""
+        known = {f.feed: f for f in feeds.values() if f.database == self.database}
+        wrong = [name for name in (*self.feeds, *filter(None, [self.reference])) if name not in known]
+        if wrong:
+            raise ConfigError(
+                f"the database {self.database!r} has no feed {wrong[0]!r}",
+                f"name feeds with `database: {self.database}`: {', '.join(known) or 'there are none'}",
+            )
+        chosen = [known[name] for name in self.feeds or known]
+        first = next((f for f in chosen if f.primary), chosen[0]) if chosen else None
+        return known[self.reference] if self.reference else first, chosen
+
+
+def readable_databases(
+    folder: Path, feeds: Mapping[str, Feed]
+) -> tuple[dict[str, Database], dict[str, ConfigError]]:
+    """The databases of the feeds, by name, and what is wrong of those that are left out; `folder` holds their
+    YAML files. A broken file stops no other database."""
+    found, errors = {}, {}
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            database = read_yaml(path, Database, "the file", "docs/settings.md")
+            database.require_feeds(feeds)
+            found[database.database] = database
+        except ConfigError as error:
+            errors[_named_in(path)] = error
+    names = {feed.database for feed in feeds.values()} | set(found)
+    return {name: found.get(name) or Database(database=name) for name in sorted(names - set(errors))}, errors
+
+
+def _named_in(path: Path) -> str:
+    """The database that a file is of, as far as a broken one says it; else as the file is named."""
+    try:
+        said = yaml.safe_load(path.read_text("utf-8", "replace"))
+    except (OSError, yaml.YAMLError):
+        return path.stem
+    return str(said.get("database", path.stem)) if isinstance(said, dict) else path.stem
+
+
+def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
+    """Raises ConfigError where no feed tells a database of that name."""
+    known, errors = readable_databases(settings.databases, feeds)
+    if name in errors:
+        raise errors[name]
+    if name not in known:
+        near = meant(name, known)
+        choice = (
+            f"did you mean {near!r}?" if near else f"name one of {', '.join(known) or 'none: add a feed'}"
+        )
+        raise ConfigError(f"there is no feed of a database {name!r}", choice)
+    return known[name]

@@ -1,0 +1,153 @@
+"""A feed, as its YAML describes it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from pydantic import (
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from changeledger.config.sources import (
+    SOURCE_MODELS,
+    CdcTablesSource,
+    CesSource,
+    KafkaSource,
+    KafkaTopics,
+    QlikTablesSource,
+)
+from changeledger.config.tables import TableConfig
+from changeledger.model.base_model import Strict
+from changeledger.model.byte_order import ByteOrder
+from changeledger.model.errors import ConfigError
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
+# A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
+_RESERVED = ("changeledger", "maintain", "default", "information_schema")
+_RESERVED_BEGINNINGS = ("compare_", "verify_")
+
+
+class Feed(Strict):
+    """One dialect from one connection, for the tables of one database."""
+
+    feed: str
+    """The name of the feed, of its DAG, and of the namespace in the lake (`lake.<feed>.*`)."""
+    dialect: str
+    """What writes the records: `debezium`, `ces`, `qlik_messages`, `qlik_tables` or `sqlserver_cdc`."""
+    database: str
+    """The source database. Feeds of one database share the name, and are compared with each other."""
+    connection: str
+    """The id of the source's Airflow connection."""
+    source: KafkaSource | CesSource | KafkaTopics | CdcTablesSource | QlikTablesSource
+    """The settings of the dialect, see below."""
+    tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
+    """The tables to read."""
+    primary: bool = False
+    """The feed that counts when several capture one database."""
+    time_zone: str = "UTC"
+    """The IANA zone of clock readings that the source writes without a zone (`cdc.lsn_time_mapping`)."""
+    mask_order: ByteOrder | Literal["auto"] = "auto"
+    """Which end of a change mask holds the first columns. `auto`: found for each table from its records."""
+    quarantine_limit: float = Field(default=1.0, ge=0, le=1)
+    """The share of a window's records that may be quarantined before the audit stops the run; 1 is never."""
+    image_chain: Literal["report", "stop"] = "report"
+    """`report` changes that do not follow from the one before, or `stop` the run for them ([the image
+    chain](operate.md#the-image-chain))."""
+    pending_limit: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
+    """A record that waits longer than this for what it lacks (the rest of a split message, its metadata) is
+    quarantined."""
+    spark_connection: str = "changeledger_spark"
+    """The id of Spark's Airflow connection."""
+    schedule: str = "0 * * * *"
+    """Cron, in UTC. A run covers the interval that has just ended."""
+    owner: str = "data-engineering"
+    """The owner of the DAG."""
+    keep: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    """How long releases can be read by their tags. `maintain` drops older ones."""
+    raw_retention: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
+    """How long raw records are kept as they were received. `maintain` removes older ones, but for those in
+    quarantine."""
+    docs_retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    """How long the Data Docs of a run are kept, its verdicts in the control store, and the branches of one
+    that was not released. `maintain` removes older ones."""
+    late_after: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
+    """A run that has not ended so long after it was due is reported, and so is what waits at the source for
+    so long ([a feed that stands still](operate.md#a-feed-that-stands-still))."""
+    execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))
+    """A task that has run for longer is ended, and tried again from its stage's beginning ([a long first
+    load](operate.md#a-long-first-load))."""
+
+    @field_validator("feed", "database")
+    @classmethod
+    def _is_a_name(cls, value: str) -> str:
+        if not _NAME.match(value):
+            raise ValueError("must be lower-case letters, digits and underscores, beginning with a letter")
+        return value
+
+    @field_validator("feed")
+    @classmethod
+    def _is_free(cls, value: str) -> str:
+        if value in _RESERVED or value.startswith(_RESERVED_BEGINNINGS):
+            raise ValueError(
+                f"{value!r} may be a DAG or a namespace of this program's own; choose another name: none of "
+                f"{', '.join(_RESERVED)}, and none that begins with {' or '.join(_RESERVED_BEGINNINGS)}"
+            )
+        return value
+
+    @field_validator("dialect")
+    @classmethod
+    def _is_a_dialect(cls, value: str) -> str:
+        if value not in SOURCE_MODELS:
+            raise ValueError(f"{value!r} is none of {', '.join(sorted(SOURCE_MODELS))}")
+        return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, value: str) -> str:
+        try:
+            ZoneInfo(value)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{value!r} is not an IANA time zone") from error
+        return value
+
+    @field_validator("source", mode="before")
+    @classmethod
+    def _source_of_the_dialect(cls, value: Any, info: ValidationInfo) -> Any:
+        """Validate `source` with the dialect's own model, so that an error names the right settings."""
+        model = SOURCE_MODELS.get(info.data.get("dialect", ""))
+        return model.model_validate(value) if model is not None and isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _tables_differ(self) -> Feed:
+        names = [t.table.lower() for t in self.tables]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"table listed twice: {', '.join(twice)}")
+        return self
+
+    @property
+    def namespace(self) -> str:
+        """The lake namespace that holds every table of this feed."""
+        return self.feed
+
+    def only(self, tables: Sequence[str]) -> Feed:
+        """The feed as if it had these tables alone. Raises ConfigError where it lacks one."""
+        found = [self.table(name) for name in tables]
+        missing = [name for name, config in zip(tables, found, strict=True) if config is None]
+        if missing:
+            raise ConfigError(
+                f"the feed {self.feed!r} has no table {', '.join(missing)}",
+                f"choose from {', '.join(t.table for t in self.tables)}",
+            )
+        return self.model_copy(update={"tables": tuple(t for t in self.tables if t in found)})
+
+    def table(self, name: str) -> TableConfig | None:
+        """The configured table of that `schema.table` name; SQL Server compares names without case."""
+        return next((t for t in self.tables if t.table.lower() == name.lower()), None)

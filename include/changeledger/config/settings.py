@@ -1,0 +1,76 @@
+"""The settings of an installation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+class Settings(BaseSettings):
+    """The installation. Every member is an environment variable `CHANGELEDGER_<MEMBER>`."""
+
+    model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True, use_attribute_docstrings=True)
+
+    home: Path = PROJECT / ".changeledger"
+    """The folder of this installation: catalog, control store and warehouse where they are not set, Data
+    Docs and logs."""
+    feeds: Path = PROJECT / "include" / "feeds"
+    """The folder of the feeds' YAML files."""
+    databases: Path = PROJECT / "include" / "databases"
+    """The folder of the databases' YAML files."""
+    jars: Path = PROJECT / ".jars" / "spark"
+    """The folder of the jars that Spark needs beside its own; `make demo` and `make up` fetch them."""
+    warehouse: str = ""
+    """Where Iceberg keeps data files: a path or URI that all of Spark's machines see. Empty: `warehouse`
+    below the home."""
+    control_url: str = ""
+    """SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Empty: an SQLite file below
+    the home."""
+    catalog_uri: str = ""
+    """JDBC URL of Iceberg's catalog, such as `jdbc:postgresql://...`. Empty: an SQLite file below the
+    home."""
+    catalog_user: str = ""
+    """The login of the catalog's database, where it has one."""
+    catalog_password: str = Field(default="", repr=False)
+    """Its password. It is on no command line."""
+
+    redact_values: bool = False
+    """`true`: logs, errors and pages (audit, comparison, proof) show `***` in place of keys and values of
+    rows; the lake has them, and commands show them to whoever may read it."""
+    alert_url: str = Field(default="", repr=False)
+    """A webhook that gets a JSON message for each failed or late run. Empty: none."""
+    pages_url: str = ""
+    """Where Airflow serves the Data Docs; its tasks set it. With it, logs and errors have links to pages;
+    without it, files."""
+
+    @model_validator(mode="after")
+    def _embedded_defaults(self) -> Settings:
+        """SQLite files below `home` where nothing else is configured."""
+        home = self.home.absolute()
+        object.__setattr__(self, "home", home)
+        for member, value in {
+            "warehouse": f"{home}/warehouse",
+            "control_url": f"sqlite:///{home}/control.db",
+            # WAL and a busy timeout let several Spark processes share the catalog file.
+            "catalog_uri": f"jdbc:sqlite:{home}/catalog.db?journal_mode=WAL&busy_timeout=30000",
+        }.items():
+            if not getattr(self, member):
+                object.__setattr__(self, member, value)
+        return self
+
+    @property
+    def data_docs(self) -> Path:
+        return self.home / "data_docs"
+
+    def address(self, page: Path) -> str:
+        """Where people open a page of the Data Docs: its link, or its file."""
+        if not self.pages_url:
+            return str(page)
+        return "/".join([self.pages_url.rstrip("/"), *page.relative_to(self.data_docs).parts])

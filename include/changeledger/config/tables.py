@@ -1,0 +1,59 @@
+"""Tables and columns of a feed's YAML."""
+
+from __future__ import annotations
+
+from pydantic import (
+    Field,
+    model_validator,
+)
+
+from changeledger.model.base_model import Strict
+from changeledger.model.column_names import alike
+
+# Of a table: two parts, nothing that ends a line.
+_TABLE = r"^[^.\x00-\x1f\x7f]+\.[^.\x00-\x1f\x7f]+$"
+
+
+class ColumnConfig(Strict):
+    """A column that the user states: `type` is a SQL Server type such as `decimal(18,4)`.
+
+    Of a `computed` column that alone may be stated.
+    """
+
+    name: str
+    """As the source writes it."""
+    type: str = ""
+    """A SQL Server type, such as `decimal(18,4)` ([types.md](types.md))."""
+    nullable: bool = True
+    """Whether the column can be NULL."""
+    computed: bool = False
+    """Whether SQL Server computes it: then no capture has its values."""
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ColumnConfig:
+        if not (self.type or self.computed):
+            raise ValueError(f"{self.name} needs a type, or `computed: true`")
+        return self
+
+
+class TableConfig(Strict):
+    """One source table. Key and columns are given only where the feed does not tell them itself."""
+
+    table: str = Field(pattern=_TABLE)
+    """`schema.table`, as the source writes it."""
+    key: tuple[str, ...] = ()
+    """The columns of the key, where the feed's records do not say which they are."""
+    columns: tuple[ColumnConfig, ...] = ()
+    """The columns, where the feed's records do not have them or have coarser types."""
+
+    @property
+    def stated(self) -> tuple[ColumnConfig, ...]:
+        """The columns whose types are stated."""
+        return tuple(c for c in self.columns if c.type)
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> TableConfig:
+        for member, names in (("key", self.key), ("columns", [c.name for c in self.columns])):
+            if twice := alike(names):
+                raise ValueError(f"{member} names a column twice: {', '.join(twice)}")
+        return self

@@ -1,0 +1,107 @@
+"""How the command line shows what Spark answers, and where it puts what Spark says beside."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from changeledger.config.folders import private
+from changeledger.config.settings import Settings
+from changeledger.pages.escaping import escaped, json_line
+
+if TYPE_CHECKING:
+    pass
+
+# More than this is for a file, not for a terminal.
+MOST_ROWS = 100
+
+
+def text(raw: bytes | None) -> str | None:
+    """Raw bytes as text where they are text, else as 0x and hex."""
+    if raw is None:
+        return None
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError:
+        return shown(raw)
+
+
+def console() -> Console:
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        # Piped: lines as wide as they are, instead of cut to a terminal's 80 columns.
+        out.width = 100_000
+    return out
+
+
+def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> None:
+    """The first rows of the answer, whose cells are in the columns' order."""
+    rows = list(islice(answer, MOST_ROWS + 1))
+    grid = Table()
+    for name in columns:
+        grid.add_column(plain(name))
+    for row in rows[:MOST_ROWS]:
+        grid.add_row(*(plain(shown(value)) for value in row))
+    out = console()
+    out.print(grid, markup=False)
+    more = f"more than {MOST_ROWS} rows; the first" if len(rows) > MOST_ROWS else ""
+    out.print(f"{more} {min(len(rows), MOST_ROWS)} rows".strip(), highlight=False)
+
+
+def print_json(answer: Iterable[Mapping[str, Any]]) -> None:
+    for row in answer:
+        print(json_line(row, default=shown))  # noqa: T201
+
+
+def plain(said: object) -> Text:
+    """What is said, as it is: no markup, and nothing that the terminal would obey."""
+    return Text(escaped(str(said)))
+
+
+class Lines(logging.Formatter):
+    """Log lines that may be read on a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(super().format(record))
+
+
+def shown(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f"0x{value.hex().upper()}" if isinstance(value, bytes | bytearray) else str(value)
+
+
+@contextmanager
+def spark_log(command: str) -> Iterator[None]:
+    """What a Spark that is started meanwhile prints, as long as it lives, is in a file of the home's logs."""
+    log = Settings().home / "logs" / f"changeledger-{command}.log"
+    try:
+        private(log.parent)
+        file = log.open("wb")
+    except OSError:
+        # A home that cannot be written: before the answer is better than nowhere.
+        yield
+        return
+    sys.stdout.flush()
+    ours = [(stream, os.dup(stream)) for stream in (1, 2)]
+    with file:
+        for stream, _ in ours:
+            os.dup2(file.fileno(), stream)
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"What Spark said is in {log}")
+        raise
+    finally:
+        for stream, own in ours:
+            os.dup2(own, stream)
+            os.close(own)

@@ -1,0 +1,41 @@
+"""The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
+
+`tables` has the tables, `database` the engine, migrations and errors, `base` the transactions; `windows`,
+`reads`, `contracts`, `releases`, `results` and `lease` the operations, which `store` puts together.
+"""
+
+from changeledger.control.database import upgrade
+from changeledger.control.lease import LEASE_SECONDS, kept
+from changeledger.control.reads import SourceMark
+from changeledger.control.releases import IN_ORDER, Verdict, built_on_another
+from changeledger.control.store import ControlStore
+from changeledger.control.tables.base import LeaseRow, Position
+from changeledger.control.tables.contracts import MaskEvidenceRow
+from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
+from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
+from changeledger.control.tables.windows import Built, StageRow, WindowRow
+from changeledger.control.windows import furthest
+
+__all__ = [
+    "IN_ORDER",
+    "LEASE_SECONDS",
+    "AuditRow",
+    "Built",
+    "ComparisonRow",
+    "ControlStore",
+    "ErasureRow",
+    "LeaseRow",
+    "MaskEvidenceRow",
+    "Position",
+    "ProofRow",
+    "ReleaseRow",
+    "SnapshotRow",
+    "SourceMark",
+    "StageRow",
+    "Verdict",
+    "WindowRow",
+    "built_on_another",
+    "furthest",
+    "kept",
+    "upgrade",
+]

@@ -1,0 +1,99 @@
+"""The ground of the control store: its engine, its transactions, its database's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import cache
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from changeledger.control.database import engine_for, reachable, upgrade
+from changeledger.control.tables.base import ControlTable, LeaseRow
+from changeledger.model.errors import LeaseLost
+
+# Migrations are looked at once per process and database.
+_upgraded = cache(upgrade)
+_PROCESS = uuid4().hex
+# Databases take so many parameters in a statement.
+_AT_ONCE = 500
+
+
+class Store:
+    """Opens the store at `url` and brings its schema up to date.
+
+    `process` is who takes leases: by default this process. A store that has taken a feed's lease writes for
+    that feed only while it holds it.
+    """
+
+    def __init__(self, url: str, process: str | None = None) -> None:
+        _upgraded(url)
+        self._engine = engine_for(url)
+        self._process = process or _PROCESS
+        self._tokens: dict[str, int] = {}
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Session]:
+        with (
+            reachable(self._engine),
+            Session(self._engine, expire_on_commit=False) as session,
+            session.begin(),
+        ):
+            yield session
+
+    @contextmanager
+    def _writing(self, feed: str) -> Iterator[Session]:
+        """A transaction that writes for the feed. Raises LeaseLost where another one has taken its lease."""
+        with self._transaction() as session:
+            token = self._tokens.get(feed)
+            if token is not None:
+                # Locked: nobody takes the lease before this transaction ends.
+                held = session.get(LeaseRow, feed, with_for_update=True)
+                if held is None or held.token != token:
+                    raise lost(feed, held)
+            yield session
+
+
+def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
+    taker = held.holder if held is not None else "another run"
+    return LeaseLost(
+        f"this run has lost its lease on the feed {feed!r} to {taker}; nothing that it does counts any more",
+        "nothing: the run that has the lease goes on; where it is this run's own next try, its log says how",
+    )
+
+
+def database_now(session: Session) -> datetime:
+    """By the database's clock: those of the machines that share a store may differ."""
+    if session.get_bind().dialect.name == "sqlite":
+        told = session.scalar(select(func.strftime("%Y-%m-%dT%H:%M:%f", "now")))
+        return datetime.fromisoformat(str(told)).replace(tzinfo=UTC)
+    return datetime.fromisoformat(str(session.scalar(select(func.now())))).astimezone(UTC)
+
+
+def now() -> datetime:
+    return datetime.now(UTC)
+
+
+def insert_into(session: Session, table: type[ControlTable]) -> Any:
+    """The database's INSERT that knows ON CONFLICT."""
+    return {"sqlite": sqlite.insert, "postgresql": postgresql.insert}[session.get_bind().dialect.name](table)
+
+
+def insert_if_absent(session: Session, into: type[ControlTable], /, **values: Any) -> bool:
+    """Whether the row was inserted; another row with its key or unique columns is left as it is."""
+    insert = insert_into(session, into).values(**values)
+    result = session.execute(insert.on_conflict_do_nothing().returning(*into.__table__.primary_key))
+    return result.first() is not None
+
+
+def parts(ids: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The ids, as many at once as a statement takes."""
+    left = iter(ids)
+    while part := list(islice(left, _AT_ONCE)):
+        yield part

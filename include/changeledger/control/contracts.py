@@ -1,0 +1,130 @@
+"""What is known of tables: contracts, what their writers say of columns, Avro schemas, mask evidence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.tables.contracts import ContractRow, MaskEvidenceRow, ShapeRow, WriterSchemaRow
+from changeledger.mask_order.decision import Evidence, Reading
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
+
+
+class Contracts(Store):
+    """Contracts, schemas and mask evidence of a control store."""
+
+    def contract(self, feed: str, table: str) -> Contract | None:
+        """The contract of a table (`schema.table`) as the newest release has it."""
+        with self._transaction() as session:
+            row = _newest_contract(session, feed, table)
+            return None if row is None else Contract.model_validate(row.body)
+
+    def contracts(self, feed: str) -> dict[str, Contract]:
+        """The contract of every table of the feed as the newest release has it."""
+        query = select(ContractRow).where(ContractRow.feed == feed).order_by(ContractRow.version)
+        with self._transaction() as session:
+            return {row.table: Contract.model_validate(row.body) for row in session.scalars(query)}
+
+    def shapes(self, feed: str) -> dict[str, Contract]:
+        """The shapes that the feed's writers have told, by id."""
+        query = select(ShapeRow).where(ShapeRow.feed == feed).order_by(ShapeRow.created_at, ShapeRow.shape_id)
+        with self._transaction() as session:
+            return {row.shape_id: Contract.model_validate(row.body) for row in session.scalars(query)}
+
+    def save_shape(self, feed: str, shape_id: str, shape: Contract, window_id: str) -> None:
+        """Keep what a writer tells of its columns; what it tells last counts."""
+        body = shape.model_dump(mode="json")
+        with self._writing(feed) as session:
+            fresh = insert_if_absent(
+                session,
+                ShapeRow,
+                feed=feed,
+                shape_id=shape_id,
+                body=body,
+                window_id=window_id,
+                created_at=now(),
+            )
+            if not fresh:
+                session.get_one(ShapeRow, (feed, shape_id)).body = body
+
+    def writer_schemas(self, feed: str) -> dict[str, str]:
+        """The Avro schemas that the feed's messages have named so far, by id."""
+        query = select(WriterSchemaRow).where(WriterSchemaRow.feed == feed)
+        with self._transaction() as session:
+            return {row.schema_id: row.body for row in session.scalars(query)}
+
+    def save_writer_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
+        """Keep a schema; one that is kept already stays."""
+        with self._writing(feed) as session:
+            insert_if_absent(
+                session,
+                WriterSchemaRow,
+                feed=feed,
+                schema_id=schema_id,
+                body=body,
+                window_id=window_id,
+                created_at=now(),
+            )
+
+    def mask_evidence(self, feed: str) -> dict[str, MaskEvidenceRow]:
+        """What is known of the masks of a feed's tables, by table."""
+        query = select(MaskEvidenceRow).where(MaskEvidenceRow.feed == feed).order_by(MaskEvidenceRow.table)
+        with self._transaction() as session:
+            return {row.table: row for row in session.scalars(query)}
+
+    def save_mask_evidence(
+        self, feed: str, table: str, window: Window, found: Evidence, reading: Reading
+    ) -> None:
+        """Add what a window says, and keep what was made of it. No window counts twice.
+
+        The last window's evidence is replaced when it runs again. A replayed window between the first and
+        the last has been counted already, so its evidence is left alone.
+        """
+        proved = reading.order if reading.settled else None
+        with self._writing(feed) as session:
+            fresh = insert_if_absent(
+                session,
+                MaskEvidenceRow,
+                feed=feed,
+                table=table,
+                counts=_counts(Evidence(), found),
+                mask_order=proved,
+                why=reading.why,
+                first_window=window.id,
+                last_window=window.id,
+                updated_at=now(),
+            )
+            row = session.get_one(MaskEvidenceRow, (feed, table), with_for_update=True)
+            if fresh or row.first_window <= window.id < row.last_window:
+                return
+            if window.id < row.first_window:
+                row.counts, row.first_window = _counts(found + row.earlier, row.last), window.id
+            elif window.id == row.last_window:
+                row.counts = _counts(row.earlier, found)
+            else:
+                row.counts, row.last_window = _counts(row.total, found), window.id
+            row.mask_order, row.why, row.updated_at = proved, reading.why, now()
+
+
+def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | None:
+    query = select(ContractRow).where(ContractRow.feed == feed, ContractRow.table == table)
+    return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
+
+
+def add_contract(session: Session, feed: str, table: str, body: dict[str, Any], window_id: str) -> None:
+    """A new version, where the contract differs from the newest one."""
+    newest = _newest_contract(session, feed, table)
+    if newest is not None and newest.body == body:
+        return
+    version = 1 if newest is None else newest.version + 1
+    session.add(
+        ContractRow(feed=feed, table=table, version=version, body=body, window_id=window_id, created_at=now())
+    )
+
+
+def _counts(earlier: Evidence, last: Evidence) -> dict[str, Any]:
+    return {"earlier": earlier.model_dump(), "last": last.model_dump()}

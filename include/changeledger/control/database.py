@@ -1,0 +1,147 @@
+"""Engine, migrations and errors of the control store, for SQLite and PostgreSQL alike."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+
+from changeledger.config.folders import private
+from changeledger.model.errors import ConfigError, SourceUnavailable
+
+MIGRATIONS = Path(__file__).resolve().parent / "migrations"
+BUSY_SECONDS = 30
+_MIGRATION_LOCK = 0x636C6564676572  # "cledger": any number that no other program locks in that database
+
+
+@cache
+def engine_for(url: str) -> Engine:
+    """One engine per process and database. Raises ConfigError when `url` cannot be one."""
+    parsed = _parsed(url)
+    if parsed.get_backend_name() == "sqlite":
+        return _sqlite(parsed)
+    try:
+        return create_engine(parsed, pool_pre_ping=True)
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"the control store's driver is not installed: {error}", _REMEDY) from None
+
+
+_REMEDY = (
+    "set CHANGELEDGER_CONTROL_URL to sqlite:////absolute/path/control.db or to "
+    "postgresql+psycopg://user:password@host:port/database"
+)
+
+
+def _parsed(url: str) -> URL:
+    try:
+        parsed = make_url(url)
+        backend = parsed.get_backend_name()
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError, ModuleNotFoundError, ValueError):
+        # Not the error's own text: it may quote the URL with its password.
+        raise ConfigError("CHANGELEDGER_CONTROL_URL is not a database URL", _REMEDY) from None
+    if backend not in {"sqlite", "postgresql"}:
+        raise ConfigError(f"the control store cannot be kept in {backend}", _REMEDY)
+    if backend == "sqlite" and not parsed.database:
+        raise ConfigError("the control store's SQLite database has no file", _REMEDY)
+    return parsed
+
+
+def _sqlite(url: URL) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def _own_the_transactions(connection: Any, _record: Any) -> None:
+        # The driver opens transactions late and commits before DDL; we say BEGIN ourselves.
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # IMMEDIATE: a transaction that reads and then writes waits at its start, where the busy
+        # timeout helps, and not at its first write, where SQLite refuses at once.
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+@contextmanager
+def reachable(engine: Engine) -> Iterator[None]:
+    """Turns a failing connection into SourceUnavailable; the password appears nowhere."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        raise SourceUnavailable(
+            f"the control store {engine.url.render_as_string(hide_password=True)} cannot be used: "
+            f"{_without_password(error, engine.url)}",
+            "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL)",
+        ) from None
+
+
+def _without_password(error: DBAPIError, url: URL) -> str:
+    message = " ".join(str(error.orig).split())
+    return message.replace(str(url.password), "***") if url.password else message
+
+
+def upgrade(url: str) -> None:
+    """Bring the schema to this version's state. Safe when several processes start at once."""
+    engine = engine_for(url)
+    with reachable(engine), _one_at_a_time(engine) as connection:
+        _migrate(connection)
+
+
+@contextmanager
+def _one_at_a_time(engine: Engine) -> Iterator[Connection]:
+    """A transaction that only one process at a time is in."""
+    if engine.dialect.name == "sqlite":
+        with _locked_file(engine), engine.begin() as connection:
+            yield connection
+    else:
+        with engine.begin() as connection:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+            yield connection
+
+
+@contextmanager
+def _locked_file(engine: Engine) -> Iterator[None]:
+    """Creates the file in WAL mode; the switch to WAL ignores the busy timeout, hence the lock."""
+    database = Path(str(engine.url.database)).absolute()
+    try:
+        private(database.parent)
+        lock = database.with_name(f"{database.name}.lock").open("w")
+    except OSError as error:
+        raise SourceUnavailable(
+            f"the control store's folder {database.parent} cannot be written: {error.strerror}",
+            "make the folder writable, or set CHANGELEDGER_HOME or CHANGELEDGER_CONTROL_URL",
+        ) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        raw = engine.raw_connection()
+        try:
+            raw.cursor().execute("PRAGMA journal_mode=WAL")
+        finally:
+            raw.close()
+        yield
+
+
+def _migrate(connection: Connection) -> None:
+    # Alembic is imported here: a store that is up to date needs it only at its first use.
+    from alembic import command  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise ConfigError(
+            f"the control store was written by another version of changeledger: {error}",
+            "install the newer version, or point CHANGELEDGER_CONTROL_URL to a store of this one",
+        ) from error

@@ -1,0 +1,148 @@
+"""Leases: one run works on a feed, and one that has lost its lease writes nothing more.
+
+A lease has a token that grows whenever another process takes it. A store that took a lease checks the token
+in the transaction of each of its writes, so a run that slept past its lease, or was left behind by a lost
+supervisor, cannot write beside the run that goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, case, or_, update
+
+from changeledger import exit_codes
+from changeledger.control.base import Store, database_now, insert_into
+from changeledger.control.tables.base import LeaseRow
+from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost, SourceUnavailable
+
+if TYPE_CHECKING:
+    from changeledger.control.store import ControlStore
+
+log = logging.getLogger("changeledger")
+
+# How long a feed stays with a run that gives no sign: between two stages, and when it died.
+LEASE_SECONDS = 3600.0
+# How long it stays with a run that failed, for another try. Airflow's first retry comes after a minute.
+_RETRY_SECONDS = 300.0
+_RENEW_SECONDS = 600.0
+# The holder of a lease that was released.
+_NOBODY = ""
+
+
+class Leases(Store):
+    """The leases of a control store."""
+
+    def acquire_lease(self, feed: str, holder: str, seconds: float) -> int:
+        """Be the only one that works on `feed` for `seconds`, or longer by asking again; returns the token.
+
+        The holder's next process takes the lease at once, and what is left of the process before is fenced
+        off. Raises LeaseHeld when another holder's lease has not expired yet.
+        """
+        with self._transaction() as session:
+            now = database_now(session)
+            insert = insert_into(session, LeaseRow).values(
+                feed=feed,
+                holder=holder,
+                process=self._process,
+                token=1,
+                expires_at=now + timedelta(seconds=seconds),
+            )
+            new = insert.excluded
+            same = and_(LeaseRow.holder == new.holder, LeaseRow.process == new.process)
+            # One statement, so that of two takers only one gets a row back, on either database.
+            taken = insert.on_conflict_do_update(
+                index_elements=[LeaseRow.feed],
+                set_={
+                    "holder": new.holder,
+                    "process": new.process,
+                    "token": case((same, LeaseRow.token), else_=LeaseRow.token + 1),
+                    "expires_at": new.expires_at,
+                },
+                where=or_(LeaseRow.holder == new.holder, LeaseRow.expires_at <= now),
+            ).returning(LeaseRow.token)
+            row = session.execute(taken).first()
+            if row is not None:
+                self._tokens[feed] = row.token
+                return int(row.token)
+            held = session.get_one(LeaseRow, feed)
+        raise LeaseHeld(
+            f"{held.holder} works on the feed {feed!r} until {held.expires_at:%Y-%m-%d %H:%M:%S} UTC",
+            "wait for that run to end; if it died, its lease ends by itself at that time",
+        )
+
+    def renew_lease(self, feed: str, seconds: float) -> None:
+        """Raises LeaseLost where another process has taken it meanwhile."""
+        with self._writing(feed) as session:
+            until = database_now(session) + timedelta(seconds=seconds)
+            # One that was released stays so.
+            held = update(LeaseRow).where(LeaseRow.feed == feed, LeaseRow.holder != _NOBODY)
+            session.execute(held.values(expires_at=until))
+
+    def lease(self, feed: str) -> LeaseRow | None:
+        """Who holds the feed; None where nobody does."""
+        with self._transaction() as session:
+            held = session.get(LeaseRow, feed)
+            return held if held is not None and held.expires_at > database_now(session) else None
+
+    def release_lease(self, feed: str, holder: str) -> None:
+        """Let the next one in. Nothing happens where `holder` does not hold the lease any more."""
+        self._end_lease(feed, holder, {"holder": _NOBODY})
+
+    def leave_lease(self, feed: str, holder: str) -> None:
+        """Let the next one in, but the holder's next try before others."""
+        self._end_lease(feed, holder, {}, _RETRY_SECONDS)
+
+    def _end_lease(self, feed: str, holder: str, values: dict[str, str], after: float = 0) -> None:
+        mine = [LeaseRow.feed == feed, LeaseRow.holder == holder]
+        if feed in self._tokens:
+            mine.append(LeaseRow.token == self._tokens[feed])
+        with self._transaction() as session:
+            until = database_now(session) + timedelta(seconds=after)
+            session.execute(update(LeaseRow).where(*mine).values(expires_at=until, **values))
+
+
+@contextmanager
+def kept(control: ControlStore, feed: str, holder: str) -> Iterator[None]:
+    """Renews the lease of a feed that `control` has taken, and ends the process when it is lost.
+
+    The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
+    feed's other runs may begin at once; after another one, once the next try had its time.
+    """
+    over = threading.Event()
+    thread = threading.Thread(target=_renew, args=(control, feed, over), daemon=True)
+    thread.start()
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, ChangeledgerError) and not error.retryable:
+            control.release_lease(feed, holder)
+        else:
+            control.leave_lease(feed, holder)
+        raise
+    finally:
+        over.set()
+
+
+def _renew(control: ControlStore, feed: str, over: threading.Event) -> None:
+    while not over.wait(_RENEW_SECONDS):
+        try:
+            control.renew_lease(feed, LEASE_SECONDS)
+        except LeaseLost as error:
+            if not over.is_set():
+                log.error("%s: %s", type(error).__name__, error)
+                _end_process()
+        except SourceUnavailable as error:
+            log.warning("%s", error)
+
+
+def _end_process() -> None:
+    """At once: whatever the stage would still do is work on what another run has taken over."""
+    logging.shutdown()
+    os._exit(exit_codes.HELD)

@@ -1,0 +1,42 @@
+"""What comparisons and proofs come to, and which of them stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from changeledger.control.results import Results
+from changeledger.control.tables.results import ProofRow
+
+# Of a comparison.
+AGREE, WARN, DIFFER = "agree", "warn", "differ"
+
+# Of a proof.
+PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
+
+# What a feed is compared with: rows read of its source, or rows that its own topic sends again.
+SOURCE, TOPIC = "source", "topic"
+
+
+def worst_comparison(outcomes: Iterable[str]) -> str:
+    """The gravest of the outcomes; AGREE where there are none."""
+    return max(outcomes, key=(AGREE, WARN, DIFFER).index, default=AGREE)
+
+
+def worst_proof(outcomes: Iterable[str]) -> str:
+    """The gravest of the outcomes; PROVEN where there are none."""
+    return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
+
+
+def last_proofs(control: Results, database: str) -> dict[str, list[ProofRow]]:
+    """The last ones of each feed. What a topic told again counts until the source has proved the table."""
+    found = {}
+    for feed, rows in control.last_proofs(database).items():
+        proved = {row.table: row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
+        found[feed] = [
+            row
+            for row in rows
+            # Of a topic that has told nothing again there is nothing to say.
+            if row.against == SOURCE
+            or (row.counts["rows"] and (row.table not in proved or row.at > proved[row.table]))
+        ]
+    return {feed: rows for feed, rows in found.items() if rows}

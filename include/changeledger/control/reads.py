@@ -1,0 +1,66 @@
+"""What a window has read of its sources, and by what a source is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, fields
+from typing import NamedTuple
+
+from sqlalchemy import delete, select
+
+from changeledger.control.base import Store
+from changeledger.control.tables.sources import ReadRow, SourceLookRow, SourceMarkRow
+from changeledger.model.looks import SourceLook
+from changeledger.model.window import SourceRead, Window
+
+
+class SourceMark(NamedTuple):
+    """See `SourceMarkRow`."""
+
+    identity: str
+    place: int
+    fingerprint: str | None
+
+
+class Reads(Store):
+    """Reads and marks of sources of a control store."""
+
+    def save_reads(self, feed: str, window: Window, reads: Iterable[SourceRead]) -> None:
+        """In place of what an earlier try has read."""
+        mine = ReadRow.feed == feed, ReadRow.window_id == window.id
+        with self._writing(feed) as session:
+            session.execute(delete(ReadRow).where(*mine))
+            session.add_all(ReadRow(feed=feed, window_id=window.id, **read._asdict()) for read in reads)
+
+    def reads(self, feed: str, window: Window) -> list[SourceRead]:
+        query = select(ReadRow).where(ReadRow.feed == feed, ReadRow.window_id == window.id)
+        with self._transaction() as session:
+            rows = session.scalars(query.order_by(ReadRow.source))
+            return [SourceRead(r.source, r.asked, r.received, r.before, r.problem) for r in rows]
+
+    def looks(self, feed: str) -> dict[str, SourceLook]:
+        """What extract has last seen of each source, by name."""
+        query = select(SourceLookRow).where(SourceLookRow.feed == feed).order_by(SourceLookRow.source)
+        with self._transaction() as session:
+            return {
+                row.source: SourceLook(**{one.name: getattr(row, one.name) for one in fields(SourceLook)})
+                for row in session.scalars(query)
+            }
+
+    def save_looks(self, feed: str, looks: Iterable[SourceLook]) -> None:
+        with self._writing(feed) as session:
+            for look in looks:
+                session.merge(SourceLookRow(feed=feed, **asdict(look)))
+
+    def source_marks(self, feed: str) -> dict[str, SourceMark]:
+        with self._transaction() as session:
+            rows = session.scalars(select(SourceMarkRow).where(SourceMarkRow.feed == feed))
+            return {row.source: SourceMark(row.identity, row.place, row.fingerprint) for row in rows}
+
+    def save_source_marks(self, feed: str, marks: dict[str, SourceMark]) -> None:
+        """The furthest place of each source is kept: a window of the past knows less."""
+        with self._writing(feed) as session:
+            for source, mark in marks.items():
+                known = session.get(SourceMarkRow, (feed, source))
+                if known is None or known.place <= mark.place:
+                    session.merge(SourceMarkRow(feed=feed, source=source, **mark._asdict()))

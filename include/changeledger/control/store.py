@@ -1,0 +1,15 @@
+"""The control store's operations, together. Each is one transaction."""
+
+from __future__ import annotations
+
+from changeledger.control.contracts import Contracts
+from changeledger.control.lease import Leases
+from changeledger.control.reads import Reads
+from changeledger.control.releases import Releases
+from changeledger.control.results import Results
+from changeledger.control.upkeep import Upkeep
+from changeledger.control.windows import Windows
+
+
+class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Upkeep):
+    """What was read, agreed, proved and published. See `base.Store` for how it is opened."""

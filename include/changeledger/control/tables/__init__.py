@@ -1,0 +1,1 @@
+"""The tables of the control store, one class each."""

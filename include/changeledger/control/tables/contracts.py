@@ -1,0 +1,86 @@
+"""What was agreed of tables, and found out of masks."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, Integer
+from sqlalchemy.orm import Mapped, mapped_column
+
+from changeledger.control.tables.base import ControlTable
+from changeledger.mask_order.decision import Evidence
+from changeledger.model.window import Window
+
+
+class ContractRow(ControlTable):
+    """A version of a table's contract, and the window whose release brought it."""
+
+    __tablename__ = "contracts"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    version: Mapped[int] = mapped_column(Integer, primary_key=True)
+    body: Mapped[dict[str, Any]] = mapped_column(JSON)
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class ShapeRow(ControlTable):
+    """The columns of a table as one of its writers tells them, by the id that its records name.
+
+    A capture instance, a metadata message or a registered schema; ids are never used again for another.
+    """
+
+    __tablename__ = "shapes"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    shape_id: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[dict[str, Any]] = mapped_column(JSON)
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class WriterSchemaRow(ControlTable):
+    """An Avro schema (JSON text) by the id that the feed's messages name; ids are never used again."""
+
+    __tablename__ = "writer_schemas"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    schema_id: Mapped[str] = mapped_column(primary_key=True)
+    body: Mapped[str]
+    window_id: Mapped[str]
+    created_at: Mapped[datetime]
+
+
+class MaskEvidenceRow(ControlTable):
+    """What a table's records said of the byte order of its masks, and the order that they proved."""
+
+    __tablename__ = "mask_evidence"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    # {"earlier": Evidence, "last": Evidence}: the last window's is apart, for it may run again.
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # None: not proved. `why` says what is known, in words.
+    mask_order: Mapped[str | None]
+    why: Mapped[str]
+    first_window: Mapped[str]
+    last_window: Mapped[str]
+    updated_at: Mapped[datetime]
+
+    @property
+    def earlier(self) -> Evidence:
+        return Evidence.model_validate(self.counts["earlier"])
+
+    @property
+    def last(self) -> Evidence:
+        return Evidence.model_validate(self.counts["last"])
+
+    @property
+    def total(self) -> Evidence:
+        return self.last + self.earlier
+
+    def without(self, window: Window) -> Evidence:
+        """What the other windows say, where `window` is about to be judged, once more perhaps."""
+        return self.earlier if window.id == self.last_window else self.total

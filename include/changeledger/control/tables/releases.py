@@ -1,0 +1,67 @@
+"""Audits, releases and erasures."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Integer, UniqueConstraint
+from sqlalchemy.orm import Mapped, mapped_column
+
+from changeledger.control.tables.base import ControlTable, Position
+
+
+class ReleaseRow(ControlTable):
+    """The table snapshots that one run published together.
+
+    The row is the commit point of a run; `committed` becomes `completed` once every table's main
+    branch was moved and tagged.
+    """
+
+    __tablename__ = "releases"
+    __table_args__ = (UniqueConstraint("feed", "window_id"),)
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    feed: Mapped[str]
+    window_id: Mapped[str]
+    status: Mapped[str]
+    # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.
+    tables: Mapped[dict[str, int]] = mapped_column(JSON)
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    positions: Mapped[Position]
+    created_at: Mapped[datetime]
+    completed_at: Mapped[datetime | None]
+
+    @property
+    def completed(self) -> bool:
+        return self.status == "completed"
+
+
+class AuditRow(ControlTable):
+    """The verdict of one rule on one table of a window."""
+
+    __tablename__ = "audits"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    table: Mapped[str] = mapped_column(primary_key=True)
+    rule: Mapped[str] = mapped_column(primary_key=True)
+    success: Mapped[bool]
+    violations: Mapped[int] = mapped_column(BigInteger)
+    detail: Mapped[dict[str, Any]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
+class ErasureRow(ControlTable):
+    """That a key was erased from a feed's tables: when, by whom, how many rows of each table of the lake."""
+
+    __tablename__ = "erasures"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True)
+    feed: Mapped[str]
+    table: Mapped[str]
+    # SHA-256 of JSON: [table, [[column, value], ...]]. Not the key: it may be a person's.
+    key_hash: Mapped[str]
+    by: Mapped[str]
+    counts: Mapped[dict[str, int]] = mapped_column(JSON)
+    at: Mapped[datetime]

@@ -1,0 +1,88 @@
+"""Comparisons, snapshots of sources, and proofs."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import JSON, Integer
+from sqlalchemy.orm import Mapped, mapped_column
+
+from changeledger.control.tables.base import ControlTable
+
+
+class ComparisonRow(ControlTable):
+    """What came of comparing one table of two feeds over `[from_lsn, to_lsn)`.
+
+    Where one of the feeds knows no LSN, both are NULL, and the commit times say what was compared.
+    """
+
+    __tablename__ = "comparisons"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    database: Mapped[str]
+    table: Mapped[str]
+    reference: Mapped[str]
+    feed: Mapped[str]
+    # 20 hex digits.
+    from_lsn: Mapped[str | None]
+    to_lsn: Mapped[str | None]
+    from_time: Mapped[datetime | None]
+    to_time: Mapped[datetime | None]
+    # agree, warn or differ.
+    outcome: Mapped[str]
+    # Effects by verdict, and by class of the legitimate ones.
+    counts: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # By column: {"differs": n, "representation": n, "not_sent": n}, of those with any.
+    columns: Mapped[dict[str, Any]] = mapped_column(JSON)
+    # Of equal spans of the time: [agreeing effects, all effects].
+    spans: Mapped[list[Any]] = mapped_column(JSON)
+    # kernels.compare.positions.Positions.as_json; NULL where one of the feeds knows no LSN.
+    positions: Mapped[dict[str, Any] | None] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
+class SnapshotRow(ControlTable):
+    """Tables of a source as they were read between two moments, kept in the lake until all is proved."""
+
+    __tablename__ = "snapshots"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    database: Mapped[str]
+    # By the source's own clock, before the first table was read and after the last.
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    # The highest LSN that the source had captured then, 20 hex digits; NULL where it tells none.
+    since_lsn: Mapped[str | None]
+    until_lsn: Mapped[str | None]
+    # By table: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract}.
+    tables: Mapped[dict[str, Any]] = mapped_column(JSON)
+    at: Mapped[datetime]
+
+
+class ProofRow(ControlTable):
+    """What came of holding one table of a feed against a snapshot of its source.
+
+    `against`: "source", whose rows were read, or "topic": the feed's own tells rows again.
+    """
+
+    __tablename__ = "proofs"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    against: Mapped[str]
+    # The SnapshotRow; of a topic, the release that has the rows.
+    snapshot_id: Mapped[str]
+    database: Mapped[str]
+    table: Mapped[str]
+    feed: Mapped[str]
+    # The release that was looked at.
+    release: Mapped[int] = mapped_column(Integer)
+    # proven, drift or waiting.
+    outcome: Mapped[str]
+    # The fence, as in the snapshot; of a topic, when the release was made.
+    since: Mapped[datetime]
+    until: Mapped[datetime]
+    since_lsn: Mapped[str | None]
+    until_lsn: Mapped[str | None]
+    counts: Mapped[dict[str, int]] = mapped_column(JSON)
+    at: Mapped[datetime]

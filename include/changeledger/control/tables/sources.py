@@ -1,0 +1,59 @@
+"""What was seen of the sources."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import BigInteger
+from sqlalchemy.orm import Mapped, mapped_column
+
+from changeledger.control.tables.base import ControlTable
+
+
+class ReadRow(ControlTable):
+    """One source of a window (a topic's partition, a change table): is it in raw as the source has it?"""
+
+    __tablename__ = "reads"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    window_id: Mapped[str] = mapped_column(primary_key=True)
+    # `topic[partition]`, or the change table's name.
+    source: Mapped[str] = mapped_column(primary_key=True)
+    # Offsets, or rows that the source counts, once the raw rows were written.
+    asked: Mapped[int] = mapped_column(BigInteger)
+    # Raw rows.
+    received: Mapped[int] = mapped_column(BigInteger)
+    # Offsets that were removed before the feed has first read the partition.
+    before: Mapped[int] = mapped_column(BigInteger)
+    # Why raw is not what was asked for; None where it is.
+    problem: Mapped[str | None]
+
+
+class SourceMarkRow(ControlTable):
+    """By what a partition is known again: its topic's id, and the last record that was read of it."""
+
+    __tablename__ = "source_marks"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    # The topic's id; empty where the broker has none.
+    identity: Mapped[str]
+    # The offset behind the record, and a hash of it; None where none stands there (a transaction's mark).
+    place: Mapped[int] = mapped_column(BigInteger)
+    fingerprint: Mapped[str | None]
+
+
+class SourceLookRow(ControlTable):
+    """What extract has last seen at a source: see `looks.SourceLook`."""
+
+    __tablename__ = "source_looks"
+
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    source: Mapped[str] = mapped_column(primary_key=True)
+    read: Mapped[str]
+    end: Mapped[str]
+    behind: Mapped[int | None] = mapped_column(BigInteger)
+    since: Mapped[datetime | None]
+    newest: Mapped[datetime | None]
+    why: Mapped[str | None]
+    at: Mapped[datetime]

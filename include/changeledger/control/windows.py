@@ -1,0 +1,178 @@
+"""Windows, how far a feed is released, and what the stages of a window have built."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, select, update
+from sqlalchemy.orm import Session
+
+from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.tables.base import Position
+from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.windows import Built, PositionRow, StageRow, WindowRow
+from changeledger.model.contract import Contract
+from changeledger.model.window import STAGES, Window
+
+
+class Windows(Store):
+    """Windows, positions and stages of a control store."""
+
+    def open_window(
+        self, feed: str, window: Window, from_position: Position | None, to_position: Position
+    ) -> WindowRow:
+        """Store what the window reads. Where it is stored already, that one wins and is returned."""
+        with self._writing(feed) as session:
+            insert_if_absent(
+                session,
+                WindowRow,
+                feed=feed,
+                window_id=window.id,
+                start=window.start,
+                end=window.end,
+                from_position=from_position,
+                to_position=to_position,
+                status="open",
+                opened_at=now(),
+                asked=_asked(window),
+            )
+            return session.get_one(WindowRow, (feed, window.id))
+
+    def keep_request(self, feed: str, window: Window) -> None:
+        """What is asked of a stored window now: a dry run may be followed by the true one."""
+        stored = update(WindowRow).where(WindowRow.feed == feed, WindowRow.window_id == window.id)
+        with self._writing(feed) as session:
+            session.execute(stored.values(asked=_asked(window)))
+
+    def begin_stage(self, feed: str, window: Window, stage: str) -> None:
+        """Forget what this stage and those behind it have built and judged: it is about to be built again.
+
+        Normalize begins its branches at main, as the newest release has left it.
+        """
+        later = STAGES[STAGES.index(stage) :]
+        with self._writing(feed) as session:
+            _delete_stages(session, feed, window.id, later)
+            if stage == "normalize":
+                newest = latest_release(session, feed)
+                session.get_one(WindowRow, (feed, window.id)).built_on = 0 if newest is None else newest.id
+
+    def finish_stage(
+        self, feed: str, window: Window, stage: str, built: Built, contracts: Iterable[Contract] = ()
+    ) -> None:
+        """Keep what the stage has built, and by which contracts, in place of an earlier try."""
+        bodies = {contract.table: contract.model_dump(mode="json") for contract in contracts}
+        with self._writing(feed) as session:
+            add_stage(session, feed, window, stage, built).contracts = bodies
+
+    def contracts_of(self, feed: str, window: Window) -> dict[str, Contract]:
+        """The contracts that normalize has found in the window's records, by table."""
+        with self._transaction() as session:
+            row = session.get(StageRow, (feed, window.id, "normalize"))
+            bodies = (row and row.contracts) or {}
+            return {table: Contract.model_validate(body) for table, body in bodies.items()}
+
+    def forget_stages_of_others(self, feed: str, window: Window) -> None:
+        """Windows that were built and not released are built from normalize on when they run again."""
+        others = StageRow.feed == feed, StageRow.window_id != window.id, StageRow.stage != "extract"
+        with self._writing(feed) as session:
+            session.execute(delete(StageRow).where(*others))
+
+    def stage(self, feed: str, window: Window, stage: str) -> StageRow | None:
+        """What a stage of the window has built; None where it is not done."""
+        with self._transaction() as session:
+            return session.get(StageRow, (feed, window.id, stage))
+
+    def pin_replay(self, feed: str, window: Window, snapshot: int | None) -> None:
+        """The window reads the replay list as this snapshot of it has it."""
+        with self._writing(feed) as session:
+            session.get_one(WindowRow, (feed, window.id)).replay_snapshot = snapshot
+
+    def stands_on_main(self, window: WindowRow) -> bool:
+        """Is main still what the window's branches began from?"""
+        with self._transaction() as session:
+            newest = latest_release(session, window.feed)
+            return window.built_on == (0 if newest is None else newest.id)
+
+    def close_empty(self, feed: str, window: Window, position: Position) -> None:
+        """The window has nothing new: the next one begins at `position`, without a release."""
+        with self._writing(feed) as session:
+            advance(session, feed, window.id, position)
+            session.get_one(WindowRow, (feed, window.id)).status = "empty"
+
+    def window(self, feed: str, window: Window) -> WindowRow | None:
+        return self.window_row(feed, window.id)
+
+    def window_row(self, feed: str, window_id: str) -> WindowRow | None:
+        with self._transaction() as session:
+            return session.get(WindowRow, (feed, window_id))
+
+    def open_windows(self, feed: str) -> list[WindowRow]:
+        """Extracted, and neither released nor empty; the oldest first."""
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(WindowRow.opened_at)))
+
+    def reached(self, feed: str) -> datetime | None:
+        """The latest end of a window that is done; those that read again tell nothing of it."""
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status != "open")
+        with self._transaction() as session:
+            done = session.scalars(query.order_by(WindowRow.end.desc()))
+            return next((row.end for row in done if not row.request.reads_again), None)
+
+    def last_window(self, feed: str) -> WindowRow | None:
+        """The one opened last."""
+        query = select(WindowRow).where(WindowRow.feed == feed).order_by(WindowRow.opened_at.desc()).limit(1)
+        with self._transaction() as session:
+            return session.scalar(query)
+
+    def position(self, feed: str) -> Position | None:
+        """How far the feed's releases reach; None before the first one."""
+        with self._transaction() as session:
+            row = session.get(PositionRow, feed)
+            return None if row is None else row.position
+
+
+def add_stage(session: Session, feed: str, window: Window, stage: str, built: Built) -> StageRow:
+    _delete_stages(session, feed, window.id, STAGES[STAGES.index(stage) :])
+    row = StageRow(feed=feed, window_id=window.id, stage=stage, at=now(), **built._asdict())
+    session.add(row)
+    return row
+
+
+def _delete_stages(session: Session, feed: str, window_id: str, stages: Sequence[str]) -> None:
+    mine = StageRow.feed == feed, StageRow.window_id == window_id, StageRow.stage.in_(stages)
+    session.execute(delete(StageRow).where(*mine))
+    session.execute(delete(AuditRow).where(AuditRow.feed == feed, AuditRow.window_id == window_id))
+
+
+def _asked(window: Window) -> dict[str, Any]:
+    return window.request.model_dump(mode="json", exclude_defaults=True)
+
+
+def latest_release(session: Session, feed: str) -> ReleaseRow | None:
+    query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id.desc()).limit(1)
+    return session.scalar(query)
+
+
+def advance(session: Session, feed: str, window_id: str, position: Position) -> None:
+    fresh = insert_if_absent(
+        session, PositionRow, feed=feed, position=position, window_id=window_id, updated_at=now()
+    )
+    if fresh:
+        return
+    row = session.get_one(PositionRow, feed, with_for_update=True)
+    reached = furthest(row.position, position)
+    if reached != row.position:
+        row.position, row.window_id, row.updated_at = reached, window_id, now()
+
+
+def furthest(known: Any, new: Any) -> Any:
+    """The further of two positions, part by part: a replayed old window never moves a feed back."""
+    if isinstance(known, dict) and isinstance(new, dict):
+        return {
+            part: furthest(known.get(part, new.get(part)), new.get(part, known.get(part)))
+            for part in {**known, **new}
+        }
+    return max(known, new)

@@ -1,0 +1,81 @@
+"""A message of one table looked at alone: why it cannot be read, or what it says.
+
+The first problem counts. What is wrong with positions, times and cells is found for all events together
+(`decode`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from changeledger.dialects.ces import envelope, event
+from changeledger.dialects.ces.envelope import Envelope, Tombstone
+from changeledger.dialects.ces.event import EventData
+from changeledger.dialects.ces.events import (
+    DELETE,
+    OPERATIONS,
+    Event,
+    as_row,
+    image_after,
+    image_before,
+    rows_of,
+)
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, named
+
+_KIND = re.compile(r"com\.microsoft\.sql\.ces\.dml\.v[0-9]+\Z")
+
+
+@lru_cache(maxsize=64)
+def is_known(kind: str) -> bool:
+    """Is a message's `type` that of a change, of any version?"""
+    return _KIND.match(kind.lower()) is not None
+
+
+def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    """What the message `at` says."""
+    try:
+        outside = envelope.look(value)
+        return _event(at, outside, event.read(outside.data), plan)
+    except (Problem, Tombstone) as found:
+        return found.outcome
+
+
+def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Event:
+    rows = rows_of(plan.writer_schema)
+    kind, operation = outside.type, outside.operation
+    if kind is None or not is_known(kind):
+        raise Problem("unknown_type", named("type", kind))
+    if operation is None:
+        raise Problem("no_operation", "the message has no `operation`")
+    if operation.upper() not in OPERATIONS:
+        raise Problem("unknown_operation", named("operation", operation))
+    old, current = _images(data)
+    if operation.upper() != DELETE and not current:
+        raise Problem("no_after_image", named("operation", operation))
+    operation, key = operation.upper(), dict(data.key)
+    before, unknown = as_row(image_before(operation, old, key, rows), rows)
+    after, others = as_row(image_after(operation, current, key, rows), rows)
+    place = data.transaction
+    return Event(
+        at, operation, kind, outside.logicalid, outside.time,
+        place.get("commitlsn"), place.get("sequencenumber"), place.get("committime"),
+        before, after, bool(old), bool(current), unknown or others,
+    )  # fmt: skip
+
+
+def _images(data: EventData) -> tuple[dict[str, str | None], dict[str, str | None]]:
+    """Both images; what is no object counts before half a surrogate pair."""
+    found, surrogates = [], None
+    for side, text in (("old", data.old), ("current", data.current)):
+        try:
+            found.append(event.image(text, side))
+        except Problem as problem:
+            if problem.outcome.reason != LONE_SURROGATE[0]:
+                raise
+            surrogates = problem
+    if surrogates is not None:
+        raise surrogates
+    return found[0], found[1]

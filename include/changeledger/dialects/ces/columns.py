@@ -1,0 +1,185 @@
+"""What CES messages say of a table: its columns in `cols`, its key in `pkkey`.
+
+A message has the columns that it sends: all of them, or only the changed ones and the key. So what the
+messages of a table say is put together, and apart only where they contradict each other: two types of one
+column, or two keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from changeledger.config.tables import TableConfig
+from changeledger.model.column_names import folded
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+
+
+class Variant(NamedTuple):
+    """One way in which messages write a table; `cols` is the text of their array, as received.
+
+    `key` has the names in `pkkey`; `first` is the position of the first of the messages, as comparable text.
+    """
+
+    first: str
+    cols: str | None
+    key: tuple[str, ...]
+
+
+class WriterSchema(NamedTuple):
+    """The columns of one table, and the variants that are read by them."""
+
+    contract: Contract
+    variants: Sequence[Variant]
+
+    @property
+    def missing(self) -> str | None:
+        """Why no record of it can be published; None where nothing is missing."""
+        if not self.contract.columns:
+            return "no_columns"
+        if self.contract.names_alike:
+            return "columns_alike"
+        return None if self.contract.key else "no_key"
+
+
+class _Written(NamedTuple):
+    name: str
+    type: str
+    place: int
+
+
+def writer_schemas(
+    table: TableConfig, variants: Iterable[Variant], known: Contract | None
+) -> list[WriterSchema]:
+    """The writer schemas of one table, oldest first. One without a key cannot be published.
+
+    What the feed states comes first, then what the messages say; `known`, the table's contract, stands
+    in where they say nothing.
+    """
+    in_order = sorted(variants, key=lambda v: v.first)
+    if table.stated:
+        stated = [_Written(c.name, c.type, at) for at, c in enumerate(table.stated)]
+        key = table.key or _first_key(in_order, {folded(c.name) for c in stated}) or _key_names(known)
+        return [WriterSchema(_contract(table.table, stated, key), in_order)]
+    columns = {v: _columns(v.cols) for v in in_order}
+    apart = _contradicting(columns.values())
+    everywhere = _together(columns.values(), leave_out=apart)
+    result = []
+    for group in _alike(in_order, columns, apart):
+        own = everywhere | _together((columns[v] for v in group), leave_out=set())
+        if not own and known is not None:
+            result.append(WriterSchema(known, group))
+            continue
+        of_group = next((v.key for v in group if v.key), ()) or _first_key(in_order, own.keys())
+        key = table.key or of_group or _key_names(known)
+        result.append(WriterSchema(_contract(table.table, own.values(), key), group))
+    return result
+
+
+def _alike(
+    variants: Iterable[Variant], columns: Mapping[Variant, Mapping[str, _Written]], apart: Collection[str]
+) -> Iterable[list[Variant]]:
+    """The variants that agree on the columns that others contradict, and on the key."""
+    keys = {tuple(folded(name) for name in v.key) for v in columns if v.key}
+    found: dict[tuple[object, ...], list[Variant]] = {}
+    for variant in variants:
+        said = columns[variant]
+        types = tuple((n, said[n].type) for n in sorted(apart & said.keys()))
+        key = tuple(map(folded, variant.key)) if len(keys) > 1 else ()
+        found.setdefault((types, key), []).append(variant)
+    return found.values()
+
+
+def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[str, ...]:
+    """What a message that writes no key borrows from others: not a key of columns that nobody writes."""
+    return next((v.key for v in variants if v.key and all(folded(n) in columns for n in v.key)), ())
+
+
+def _columns(cols: str | None) -> dict[str, _Written]:
+    """By name without its case, as SQL Server compares them; empty where `cols` is not as it should be."""
+    try:
+        entries = json.loads(cols or "[]")
+    except (ValueError, RecursionError):
+        return {}
+    found: dict[str, _Written] = {}
+    for entry in entries if isinstance(entries, list) else []:
+        members = {str(n).lower(): v for n, v in entry.items()} if isinstance(entry, dict) else {}
+        name, kind = members.get("name"), members.get("type")
+        if not isinstance(name, str) or not _is_a_name(name):
+            return {}
+        there = found.get(folded(name))
+        # Two names in one message are two columns, to be refused together.
+        key = folded(name) if there is None or there.name == name else name
+        found[key] = _Written(name, _type(kind), _index(members.get("index"), len(found)))
+    return found
+
+
+def _is_a_name(name: str) -> bool:
+    """Could SQL Server have it? Its names have up to 128 characters; half a surrogate pair is none."""
+    return 0 < len(name) <= 128 and not any("\ud800" <= c <= "\udfff" for c in name)
+
+
+def _type(written: object) -> str:
+    """The type as SQL Server writes it; a type that has no counterpart in the lake keeps its text."""
+    text = "".join(str(written).lower().split())
+    try:
+        SqlType.parse(text)
+    except ContractError:
+        return "nvarchar(max)"
+    return text
+
+
+def _index(written: object, otherwise: int) -> int:
+    try:
+        return max(int(str(written)), 0)
+    except ValueError:
+        return otherwise
+
+
+def _contradicting(columns: Iterable[Mapping[str, _Written]]) -> set[str]:
+    types: dict[str, set[str]] = {}
+    for said in columns:
+        for name, column in said.items():
+            types.setdefault(name, set()).add(column.type)
+    return {name for name, of_name in types.items() if len(of_name) > 1}
+
+
+def _together(columns: Iterable[Mapping[str, _Written]], leave_out: set[str]) -> dict[str, _Written]:
+    """What is said last of each column."""
+    found: dict[str, _Written] = {}
+    for said in columns:
+        found |= {name: column for name, column in said.items() if name not in leave_out}
+    return found
+
+
+def _key_names(known: Contract | None) -> tuple[str, ...]:
+    return tuple(c.name for c in known.key) if known else ()
+
+
+def _contract(table: str, columns: Iterable[_Written], key: Sequence[str]) -> Contract:
+    """`index` is the place in the table, 0-based, with gaps where columns are left out.
+
+    After a column was dropped, two may have had the same: then they are counted in their order.
+    """
+    in_order = sorted(columns, key=lambda c: (c.place, c.name))
+    places = [c.place for c in in_order]
+    distinct = len(set(places)) == len(places)
+    in_key = {folded(name): at for at, name in enumerate(key, 1)}
+    complete = in_key.keys() <= {folded(c.name) for c in in_order}
+    return Contract(
+        table=table,
+        columns=tuple(
+            Column(
+                name=c.name,
+                type=c.type,
+                ordinal=(c.place if distinct else at) + 1,
+                nullable=folded(c.name) not in in_key,
+                # Half a key would identify the wrong rows.
+                key_position=in_key.get(folded(c.name), 0) if complete else 0,
+            )
+            for at, c in enumerate(in_order)
+        ),
+    )

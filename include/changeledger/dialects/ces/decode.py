@@ -1,0 +1,215 @@
+"""Messages of one table in, one row per message out: the canonical change, or what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.ces import alone, positions, split, typed
+from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.ces.positions import Positions, Times
+from changeledger.dialects.ces.sides import Side, side, with_unsent
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem, named
+from changeledger.kernels import changes, images, lsn
+from changeledger.kernels.arrow import Bools, Rows, valid
+from changeledger.kernels.cells import KNOWN
+from changeledger.kernels.changes import Changes
+from changeledger.model import change
+
+TRUNCATED = "truncated"
+UNKNOWN_VERSION = "unknown_version"
+UNEXPECTED_IMAGE = "unexpected_image"
+POSITION_DISAGREES = "position_disagrees"
+_OPERATIONS = {INSERT: change.INSERT, UPDATE: change.UPDATE, DELETE: change.DELETE}
+
+
+class Read(NamedTuple):
+    """n events of a table, read as far as they can be."""
+
+    events: Sequence[Event]
+    place: Positions
+    time: Times
+    before: Side
+    after: Side
+    # The cells of each row's key.
+    key: Sequence[pa.Array]
+    is_update: Bools
+    is_delete: Bools
+
+
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """A row for each message of a table (`messages.decoded_schema`), in their order.
+
+    `raw`: `arrow.MESSAGE`, or `split.JOINED`: then the rows of an event's other segments follow its own.
+    """
+    found, left = typed.read(raw.column("value").to_pylist(), plan.writer_schema)
+    others: dict[int, Outcome] = {}
+    for at in left:
+        one = alone.look(at, raw.column("value")[at].as_py(), plan)
+        if isinstance(one, Event):
+            found.append(one)
+        else:
+            others[at] = one
+    if left:
+        found.sort(key=lambda event: event.at)
+    read = _read(found, plan)
+    bad = _problems(read, plan)
+    others |= {found[number].at: outcome for number, outcome in bad.items()}
+    good = np.array([number for number in range(len(found)) if number not in bad], np.int64)
+    rows = np.array([one.at for one in found], np.int64)
+    of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
+    canonical = changes.ledger_rows(
+        _changes(read, split.first_messages(of_events), plan), plan.contract,
+        plan.feed.feed, plan.feed.dialect, plan.window_id,
+    )  # fmt: skip
+    if bad:
+        canonical = canonical.take(pa.array(good))
+    return _assembled(raw, canonical, rows[good], others, plan)
+
+
+def _assembled(
+    raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Rows,
+    others: dict[int, Outcome], plan: TablePlan,
+) -> pa.RecordBatch:  # fmt: skip
+    """The changes of these rows of `raw`, and what became of its others."""
+    schema = message_rows.decoded_schema(plan.contract)
+    own = split.first_messages(raw)
+    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
+    columns[schema.get_field_index("record")] = message_rows.record(own)
+    at = sorted(others)
+    columns += message_rows.outcomes(own, at, [others[one] for one in at])
+    decoded = pa.RecordBatch.from_arrays(columns, schema=schema)
+    return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
+
+
+def _read(found: Sequence[Event], plan: TablePlan) -> Read:
+    written = plan.writer_schema
+    before, after = (side([getattr(one, name) for one in found], plan) for name in ("before", "after"))
+    has_old = np.array([one.has_old for one in found], np.bool_)
+    before = with_unsent(before, after, has_old, written)
+    operations = [one.operation for one in found]
+    is_update, is_delete = (
+        np.array([one == name for one in operations], np.bool_) for name in (UPDATE, DELETE)
+    )
+    of_delete = pa.array(is_delete)
+    old, new = (images.key(one.image, written) for one in (before, after))
+    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
+    return Read(
+        found, positions.positions(found), positions.times(found), before, after, key, is_update, is_delete
+    )
+
+
+def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
+    """What is wrong with events, by their numbers."""
+    no_place = ~(read.place.commit_lsn.known & valid(read.place.ordinal))
+    doubtful = no_place | ~valid(read.time.committed_at)
+    doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
+    doubtful |= np.array([bool(one.unknown) for one in read.events], np.bool_)
+    for cells in read.key:
+        doubtful |= ~valid(cells)
+    found = {}
+    for number in np.flatnonzero(doubtful).tolist():
+        problem = _problem(read, number, plan, no_place=bool(no_place[number]))
+        found[number] = problem.outcome
+    return found
+
+
+def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:
+    """The first problem of an event."""
+    event, written = read.events[number], plan.writer_schema
+    if no_place:
+        parts = ("logicalid", "commitlsn", "sequencenumber")
+        some = any(getattr(event, name) is not None for name in parts)
+        what = ", ".join(named(name, getattr(event, name)) for name in parts)
+        return Problem("malformed_position" if some else "no_position", what)
+    if not read.time.committed_at[number].is_valid:
+        return Problem(
+            "malformed_time", f"{named('time', event.time)}, {named('committime', event.committime)}"
+        )
+    if event.unknown:
+        return Problem("unknown_column", f"{written.table} has no column {', '.join(event.unknown)}")
+    for one in (read.before, read.after):
+        if one.unfit[number].any():
+            columns = zip(written.columns, one.unfit[number], strict=True)
+            bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
+            return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
+    return Problem("null_key", "a column of the key is NULL or not told")
+
+
+def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
+    written, contract = plan.writer_schema, plan.contract
+    before, after, key = read.before.image, read.after.image, list(read.key)
+    moved = _moved(read, plan)
+    changed = _changed(read, plan)
+    if not images.is_fitted(written, contract):
+        before, after = (images.fitted(one, written, contract) for one in (before, after))
+        key = images.fitted_key(key, written.key, contract)
+    operations = [one.operation for one in read.events]
+    rows = len(operations)
+    place = read.place
+    return Changes(
+        operation=pa.array([_OPERATIONS[one] for one in operations], pa.string()),
+        before=before,
+        after=after,
+        key=key,
+        moved=moved,
+        changed=changed,
+        commit_lsn=place.commit_lsn,
+        change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
+        ordinal=place.ordinal,
+        sort_key=positions.sort_keys(place, operations),
+        committed_at=read.time.committed_at,
+        transaction_id=lsn.to_text(place.commit_lsn),
+        flags=_flags(read, moved),
+        record=message_rows.record(raw),
+    )
+
+
+def _moved(read: Read, plan: TablePlan) -> Bools:
+    """Which updates have another key in their image before."""
+    written = plan.writer_schema
+    found = np.zeros(len(read.events), np.bool_)
+    for cell, own in zip(images.key(read.before.image, written), read.key, strict=True):
+        found |= images.differs(cell, own)
+    keys = [at for at, column in enumerate(written.columns) if column.key_position]
+    has_key = (read.before.states[:, keys] == KNOWN).all(axis=1)
+    found &= has_key & read.is_update & read.before.image.present
+    return found
+
+
+def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
+    """An update changes something: where nothing is seen, it is behind a gap."""
+    before = read.before.image.only(read.is_update)
+    seen = images.changed(before, read.after.image, plan.writer_schema.names)
+    has_gap = (read.before.states != KNOWN).any(axis=1) | (read.after.states != KNOWN).any(axis=1)
+    empty = pc.fill_null(pc.equal(pc.list_value_length(seen), 0), fill_value=False)
+    hidden = pc.and_(empty, pa.array(has_gap))
+    if not pc.any(hidden).as_py():
+        return seen
+    return pc.if_else(hidden, pa.scalar(None, seen.type), seen)
+
+
+def _flags(read: Read, moved: Bools) -> dict[str, Bools]:
+    """In the order in which they are written."""
+    has_old, has_current = (
+        np.array([getattr(one, name) for one in read.events], np.bool_) for name in ("has_old", "has_current")
+    )
+    is_v1 = np.array([one.type.lower().endswith(".v1") for one in read.events], np.bool_)
+    is_insert = ~read.is_update & ~read.is_delete
+    return {
+        change.BEFORE_UNKNOWN: ~is_insert & ~has_old,
+        change.KEY_CHANGED: moved,
+        TRUNCATED: read.before.is_cut | read.after.is_cut,
+        change.CLOCK_SUSPECT: read.time.is_suspect,
+        UNKNOWN_VERSION: ~is_v1,
+        # The image and not the operation is unexpected: the image of a delete may hold no more than its key.
+        UNEXPECTED_IMAGE: (is_insert & has_old) | (read.is_delete & has_current),
+        POSITION_DISAGREES: read.place.differs,
+    }

@@ -1,0 +1,141 @@
+"""The CloudEvents envelope of one message looked at alone: its attributes, its `data`, its place in a split.
+
+Names of members match whatever their case; of members of one name the last counts. Three generations say in
+different ways whether an event is in one message: the preview counts `splitindex` of `splittotalcnt` (0 of
+0 is whole), later ones `segmentindex` to `finalsegment`, from 1 or from 0 (wire notes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from changeledger.dialects.ces import avro
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem
+from changeledger.kernels import binary_text, json_text, sql_text
+from changeledger.kernels.avro import beginning
+from changeledger.kernels.json_text import NotJson, Token
+from changeledger.model import change
+
+# The start of an event's `data`, which no later segment can have: its quotes would be escaped.
+BEGINS = re.compile(r"\s*\{\s*\"event(source|row|data)\"", re.IGNORECASE)
+_BLANKS = b" \t\r\n"
+_MOST = 2**31 - 1
+_FLAGS = {"true": True, "1": True, "false": False, "0": False}
+Texts = Mapping[str, str | None]
+
+
+class Tombstone(Exception):
+    """A message without a value."""
+
+    outcome = Outcome(change.TOMBSTONE, "tombstone", "a message without a value")
+
+
+class Envelope(NamedTuple):
+    """`total`, `is_final`: None where the generation does not write them."""
+
+    type: str | None
+    source: str | None
+    logicalid: str | None
+    time: str | None
+    operation: str | None
+    # Bytes are those of a segment in Avro, or of an event that cannot be read.
+    data: str | bytes
+    segment: int | None
+    total: int | None
+    is_final: bool | None
+    # Is the event in this message alone?
+    is_whole: bool
+
+
+def look(value: bytes | None) -> Envelope:
+    """Raises Tombstone or Problem."""
+    if value is None:
+        raise Tombstone
+    members, data = _in_avro(value) if avro.is_avro(value) else _in_json(value)
+    if data is None:
+        raise Problem("no_data", "the message has no `data`")
+    segment, total, is_final = _place(members)
+    whole = _is_whole(segment, total, is_final, data)
+    if not whole and members.get("logicalid") is None:
+        raise Problem("no_logicalid", "a part of a split event without `logicalid`")
+    type_, source, logicalid, time, operation = map(
+        members.get, ("type", "source", "logicalid", "time", "operation")
+    )
+    return Envelope(type_, source, logicalid, time, operation, data, segment, total, is_final, whole)
+
+
+def _in_avro(value: bytes) -> tuple[Texts, str | bytes]:
+    found = avro.members(value)
+    if found is None:
+        raise Problem("malformed_avro", beginning(value))
+    return {name: str(one) for name, one in found.items() if name != "data"}, found["data"]
+
+
+def _in_json(value: bytes) -> tuple[Texts, str | None]:
+    members = _members(value)
+    data = members.get("data")
+    if data is None and members.get("data_base64") is not None:
+        raw = binary_text.from_base64(members["data_base64"] or "")
+        data = None if raw is None else raw.decode(errors="replace")
+    return members, data
+
+
+def _members(value: bytes) -> Texts:
+    if not value.lstrip(_BLANKS).startswith(b"{"):
+        raise Problem("not_json", f"0x{value[:200].hex().upper()}")
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise Problem("not_utf8", "the message is not UTF-8") from None
+    return texts_of(members_of(text, "unparseable_json"))
+
+
+def members_of(text: str, reason: str) -> dict[str, Token]:
+    """The members of the object in a text. Raises Problem, of `reason` where the text is no JSON."""
+    value = text.encode()
+    try:
+        found = json_text.members(value)
+    except NotJson:
+        if not json_text.has_lone_surrogate(value):
+            raise Problem(reason, text) from None
+        raise Problem(*LONE_SURROGATE) from None
+    if json_text.has_lone_surrogate(value):
+        # In a member that was passed over.
+        raise Problem(*LONE_SURROGATE)
+    return found
+
+
+def texts_of(members: Mapping[str, Token]) -> dict[str, str | None]:
+    """Members by their names in lower case, as text."""
+    return {name.lower(): json_text.text(token) for name, token in members.items()}
+
+
+def _place(members: Texts) -> tuple[int | None, int | None, bool | None]:
+    """Segment, total and whether it is the last. Raises Problem where some of it is missing or no number."""
+    index, total, final = (members.get(name) for name in ("segmentindex", "splittotalcnt", "finalsegment"))
+    index = members.get("splitindex") if index is None else index
+    segment, is_final = _number(index), None if final is None else _FLAGS.get(final.lower())
+    # `finalsegment` of later generations counts before `splittotalcnt` of the preview.
+    count = None if final is not None else _number(total)
+    if (index, total, final) != (None, None, None):
+        ends = is_final is not None if final is not None else count is not None and count >= 0
+        if segment is None or segment < 0 or not ends:
+            shown = (("index", index), ("total", total), ("final", final))
+            what = ", ".join(f"{name} {'missing' if text is None else text}" for name, text in shown)
+            raise Problem("malformed_segment", what)
+    return segment, count, is_final
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else sql_text.whole(text, -_MOST - 1, _MOST)
+
+
+def _is_whole(segment: int | None, total: int | None, is_final: bool | None, data: str | bytes) -> bool:
+    """Segment 1 that is the last one is the whole event only where an event begins in it."""
+    if is_final is not None:
+        begins = isinstance(data, str) and BEGINS.match(data) is not None
+        return is_final and (segment == 0 or (segment == 1 and begins))
+    return total is None or total <= 1

@@ -1,0 +1,107 @@
+"""The event in `data`, looked at alone: its table, its columns and key, its transaction, its images.
+
+`data`, `eventsource`, `eventrow` and the images in it are objects, or texts that hold one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from changeledger.dialects.ces.envelope import Texts, members_of
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem
+from changeledger.kernels import binary_text, json_text
+from changeledger.kernels.json_text import NotJson, Token
+
+_BLANKS = " \t\r\n"
+_NOTHING = {"", "null"}
+_LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
+
+
+class EventData(NamedTuple):
+    """What `data` says; images as the texts of their objects, None where there is none."""
+
+    table: str
+    # As JSON; None where the message does not say them.
+    cols: str | None
+    # Of the key each column's name and the text of its value.
+    key: list[tuple[str, str | None]]
+    transaction: Texts
+    old: str | None
+    current: str | None
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.key)
+
+
+def read(data: str | bytes) -> EventData:
+    """Raises Problem."""
+    if isinstance(data, bytes):
+        raise Problem("unparseable_data", data.decode(errors="replace"))
+    text = data
+    if not data.lstrip(_BLANKS).startswith("{"):
+        # Bytes are written as base64.
+        raw = binary_text.from_base64(data)
+        text = data if raw is None else raw.decode(errors="replace")
+    event = _lower(members_of(text, "unparseable_data"))
+    source = _object(event.get("eventsource"))
+    table = {name: json_text.text((source or {}).get(name)) for name in ("schema", "tbl")}
+    if source is None or not table["schema"] or not table["tbl"]:
+        raise Problem("no_table", "`eventsource` does not name schema and table")
+    written = event.get("eventrow")
+    if json_text.text(written) is None:
+        written = event.get("eventdata")
+    row = _object(written)
+    if row is None:
+        raise Problem("no_event_row", "`data` has no `eventrow`")
+    transaction = _object(source.get("transaction")) or {}
+    return EventData(
+        f"{table['schema']}.{table['tbl']}",
+        json_text.text(source.get("cols")),
+        _key(source.get("pkkey")),
+        {name: json_text.text(token) for name, token in transaction.items()},
+        json_text.text(row.get("old")),
+        json_text.text(row.get("current")),
+    )
+
+
+def image(text: str | None, side: str) -> dict[str, str | None]:
+    """The members of an image by their names as written; empty for one that was not sent. Raises Problem."""
+    if text is None or text.strip(_BLANKS).lower() in _NOTHING:
+        return {}
+    value = text.encode()
+    try:
+        members = json_text.members(value)
+    except NotJson:
+        if json_text.has_lone_surrogate(value):
+            raise Problem(*LONE_SURROGATE) from None
+        raise Problem("malformed_image", f"`eventrow` has no object in {side}") from None
+    if json_text.has_lone_surrogate(value):
+        raise Problem(*LONE_SURROGATE)
+    return {name: json_text.text(token) for name, token in members.items()}
+
+
+def _lower(members: Mapping[str, Token]) -> dict[str, Token]:
+    return {name.lower(): token for name, token in members.items()}
+
+
+def _object(token: Token | None) -> dict[str, Token] | None:
+    """The members of an object, or of the object in a text; None for anything else."""
+    text = json_text.text(token)
+    try:
+        return None if text is None else _lower(json_text.members(text.encode()))
+    except NotJson:
+        return None
+
+
+def _key(token: Token | None) -> list[tuple[str, str | None]]:
+    text = json_text.text(token)
+    try:
+        entries = [_lower(entry) for entry in _LIST.decode(text or "[]")]
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+    named = ((json_text.text(e.get("columnname")), json_text.text(e.get("value"))) for e in entries)
+    return [(name, value) for name, value in named if name is not None]

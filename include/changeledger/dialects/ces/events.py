@@ -1,0 +1,121 @@
+"""Events of one table, as both ways of reading messages give them; `decode` makes canonical changes of them.
+
+Which members make an image: the key of a row is in `pkkey` as well, and stands in where an image does not
+have it; in the old image of an update only beside what that says of the key, for `pkkey` may be the new one.
+`{}` and null mean that an image was not sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from changeledger.model.contract import Contract
+
+Text = str | None
+Texts = Mapping[str, str | None]
+INSERT, UPDATE, DELETE = "INS", "UPD", "DEL"
+OPERATIONS = (INSERT, UPDATE, DELETE)
+
+
+class Event(msgspec.Struct, gc=False):
+    """What a message says, as texts. Images are rows (`Rows.row`), None for none."""
+
+    # The number of the message in its batch.
+    at: int
+    operation: str
+    type: str
+    logicalid: Text
+    time: Text
+    commitlsn: Text
+    sequencenumber: str | int | None
+    committime: Text
+    before: Any
+    after: Any
+    # Was the old image sent, the current one?
+    has_old: bool
+    has_current: bool
+    # Members that the table has no column for.
+    unknown: Sequence[str] = ()
+
+
+class Rows(NamedTuple):
+    """The images of one writer schema."""
+
+    # A struct with a text for each column: `f0, f1, ...`; UNSET where it was not sent.
+    row: Any
+    fields: Sequence[str]
+    names: Sequence[str]
+    # The names as the contract has them, by the names in lower case; without those that are there twice.
+    spelled: Mapping[str, str]
+    # The columns of the key, in lower case, and the fields that hold them.
+    key: Sequence[str]
+    key_fields: Sequence[str]
+
+
+@lru_cache(maxsize=64)
+def rows_of(written: Contract) -> Rows:
+    names = written.names
+    fields = [f"f{at}" for at in range(len(names))]
+    row = msgspec.defstruct(
+        "Row",
+        [(field, str | None | UnsetType, UNSET) for field in fields],
+        rename={field: _writable(name, field) for field, name in zip(fields, names, strict=True)},
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    lower = [name.lower() for name in names]
+    spelled = {low: name for low, name in zip(lower, names, strict=True) if lower.count(low) == 1}
+    key_fields = [fields[names.index(column.name)] for column in written.key]
+    return Rows(row, fields, names, spelled, [c.name.lower() for c in written.key], key_fields)
+
+
+def _writable(name: str, field: str) -> str:
+    """The name that msgspec knows a column by: one that it must escape is left to `alone`.
+
+    Instead a name that is longer than any of SQL Server's.
+    """
+    return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
+
+
+def members(row: Any, rows: Rows) -> dict[str, str | None]:
+    """The members of a row that were sent, by the contract's names."""
+    found = {name: getattr(row, field) for name, field in zip(rows.names, rows.fields, strict=True)}
+    return {name: text for name, text in found.items() if text is not UNSET}
+
+
+def image_before(operation: str, old: Texts, key: Texts, rows: Rows) -> Texts | None:
+    """The members of the image before; None for none."""
+    if operation == INSERT or (operation == UPDATE and not old):
+        return None
+    lacking = _lacking(old, rows)
+    if operation == DELETE:
+        return {**key, **old} if lacking else old
+    return {**key, **old} if 0 < lacking < len(rows.key) else old
+
+
+def image_after(operation: str, current: Texts, key: Texts, rows: Rows) -> Texts | None:
+    if operation == DELETE or not current:
+        return None
+    return {**key, **current} if _lacking(current, rows) else current
+
+
+def _lacking(image: Texts, rows: Rows) -> int:
+    """How many columns of the key the image does not have."""
+    there = {name.lower() for name in image}
+    return sum(name not in there for name in rows.key)
+
+
+def as_row(image: Texts | None, rows: Rows) -> tuple[Any, list[str]]:
+    """An image as a row, and its members that are no columns. Names match whatever their case."""
+    if image is None:
+        return None, []
+    renamed = {rows.spelled.get(name.lower(), name): text for name, text in image.items()}
+    by_name = dict(zip(rows.names, rows.fields, strict=True))
+    unknown = [name for name in renamed if name not in by_name]
+    known = {by_name[name]: text for name, text in renamed.items() if name in by_name}
+    return rows.row(**known), unknown

@@ -1,0 +1,33 @@
+"""Messages that no table of the feed has: unreadable ones, tombstones, those of other tables.
+
+A change of a table that the feed does not list is control; anything else is quarantined. An event that cannot
+be read takes all its segments with it.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from changeledger.dialects.ces import split
+from changeledger.dialects.ces.survey import Routed, Survey, route
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.model import change
+
+
+def decode_other(raw: pa.RecordBatch, plan: Survey) -> pa.RecordBatch:
+    """One row per message (`messages.UNCHANGED`) of those for which `survey.routes` has none."""
+    found = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
+    decoded = message_rows.unchanged(split.first_messages(raw), found)
+    return split.with_segments(decoded, raw, lambda row: found[row])
+
+
+def _outcome(value: bytes | None, plan: Survey) -> Outcome:
+    one = route(value)
+    if isinstance(one, Outcome):
+        return one
+    assert isinstance(one, Routed), "parts of split events are joined, or left by that"
+    missing = plan.missing.get(one.way)
+    if missing is not None:
+        return Outcome(change.QUARANTINED, missing, one.way.table)
+    return Outcome(change.CONTROL, "table_not_in_feed", one.way.table)

@@ -1,0 +1,157 @@
+"""Where an event stands in its source's order, and when its transaction was committed.
+
+The position is in `logicalid`, `<guid>:<commit LSN>:<sequence>`, and in the transaction, which counts
+where the other is missing. `committime` has a `Z`, but on servers not in UTC it is their local time: the
+envelope's `time` counts where the two are whole quarter hours apart. Where they are not, nothing says which
+of them is right; where only one is there, nothing contradicts it (wire notes).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.ces.events import Event
+from changeledger.kernels import lsn, sql_text
+from changeledger.kernels.arrow import INSTANT, Bools, Rows, fixed_width, numbers, valid
+from changeledger.kernels.lsn import Lsns
+from changeledger.kernels.sql_text import MICROS
+
+_LONG = 2**63 - 1
+_PLACE = r":(?P<lsn>[0-9A-Fa-f]{20}):(?P<number>[0-9]{1,20})$"
+_QUARTER_HOUR = 900_000_000
+_FARTHEST_ZONE = 14 * 4 * _QUARTER_HOUR
+# `committime` may come from a `datetime`, which counts thirds of 10 ms.
+_TICK = 10_000
+_USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?Z$"
+_INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}:[0-9]{2}:[0-9]{2})([.][0-9]{1,9})?"
+    r"(Z|[+-][0-9]{2}:[0-9]{2})?\Z"
+)
+_EPOCH = datetime(1970, 1, 1)
+# Of a row that is `delete`, `insert` or `update`: SQL Server's own rank at one position.
+_RANKS = {"DEL": 1, "INS": 2, "UPD": 4}
+
+
+class Positions(NamedTuple):
+    """Of n events."""
+
+    commit_lsn: Lsns
+    # NULL for none, or none that could be.
+    ordinal: pa.Int64Array
+    # Do `logicalid` and the transaction say different things?
+    differs: Bools
+
+
+class Times(NamedTuple):
+    """`committed_at`: NULL where neither time is one."""
+
+    committed_at: pa.TimestampArray
+    is_suspect: Bools
+
+
+def positions(events: Sequence[Event]) -> Positions:
+    ids = pa.array([one.logicalid for one in events], pa.string())
+    parts = pc.extract_regex(ids, _PLACE)
+    of_id = lsn.parse_all(_texts(parts.field("lsn"), parts))
+    number_of_id = _of_digits(_texts(parts.field("number"), parts))
+    of_transaction = lsn.parse_all(pa.array([one.commitlsn for one in events], pa.string()))
+    number = _numbers([one.sequencenumber for one in events])
+    in_id = of_id.known & valid(number_of_id)
+    differs = of_id.known & of_transaction.known & (of_id.digits != of_transaction.digits).any(axis=1)
+    differs |= _differ(number_of_id, number)
+    commit = Lsns(np.where(in_id[:, None], of_id.digits, of_transaction.digits), in_id | of_transaction.known)
+    ordinal = pc.if_else(pa.array(in_id), number_of_id, number)
+    positive = pc.fill_null(pc.greater_equal(ordinal, 0), fill_value=False)
+    return Positions(commit, pc.if_else(positive, ordinal, pa.scalar(None, pa.int64())), in_id & differs)
+
+
+def _texts(field: pa.StringArray, parts: pa.StructArray) -> pa.StringArray:
+    """A part of the texts; NULL where the pattern did not match, or the text is NULL."""
+    return (
+        field if not parts.null_count else pc.if_else(parts.is_valid(), field, pa.scalar(None, pa.string()))
+    )
+
+
+def _of_digits(texts: pa.StringArray) -> pa.Int64Array:
+    try:
+        return pc.cast(texts, pa.int64())
+    except pa.ArrowInvalid:
+        return _numbers(texts.to_pylist())
+
+
+def _numbers(values: Sequence[str | int | None]) -> pa.Int64Array:
+    try:
+        return pa.array(values, pa.int64())
+    except (pa.ArrowException, OverflowError, TypeError):
+        return pa.array([None if one is None else _number(one) for one in values], pa.int64())
+
+
+def _number(value: str | int) -> int | None:
+    return sql_text.whole(str(value), -_LONG - 1, _LONG)
+
+
+def _differ(one: pa.Int64Array, other: pa.Int64Array) -> Bools:
+    found: Bools = pc.fill_null(pc.not_equal(one, other), fill_value=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def sort_keys(found: Positions, operations: Sequence[str]) -> pa.BinaryArray:
+    """19 bytes: commit LSN, number inside the transaction, rank of the operation."""
+    rank = np.array([[_RANKS[one]] for one in operations], np.uint8).reshape(-1, 1)
+    key = np.hstack([found.commit_lsn.digits, lsn.big_endian(numbers(found.ordinal), 8), rank])
+    return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+
+
+def times(events: Sequence[Event]) -> Times:
+    texts = [pa.array([one.time for one in events], pa.string())]
+    texts.append(pa.array([one.committime for one in events], pa.string()))
+    (event, has_event), (commit, has_commit) = (_instants(one) for one in texts)
+    apart = np.abs(commit - event)
+    beyond = apart % _QUARTER_HOUR
+    quarters = ((beyond <= _TICK) | (beyond >= _QUARTER_HOUR - _TICK)) & (apart <= _FARTHEST_ZONE + _TICK)
+    agree = ~has_commit | (has_event & quarters)
+    known = np.where(agree, has_event, has_commit)
+    counts = pa.array(np.where(agree, event, commit), pa.int64(), mask=~known)
+    return Times(counts.view(INSTANT), ~agree & valid(texts[0]))
+
+
+def _instants(texts: pa.StringArray) -> tuple[Rows, Bools]:
+    """Microseconds from 1970, and which texts are times; one without a zone is UTC."""
+    usual = pc.match_substring_regex(texts, _USUAL)
+    if pc.all(usual).as_py() is not False:
+        try:
+            counts = pc.cast(texts, INSTANT)
+            least = pc.min(counts.view(pa.int64())).as_py()
+            if least is None or least >= MICROS[0]:
+                return np.array(numbers(counts)), valid(texts)
+        except pa.ArrowInvalid:
+            pass
+    found = [None if text is None else instant(text) for text in texts.to_pylist()]
+    known = np.array([one is not None for one in found], np.bool_)
+    return np.array([one or 0 for one in found], np.int64), known
+
+
+def instant(text: str) -> int | None:
+    """Microseconds from 1970 of an ISO time of the years 1 to 9999; digits beyond them are left out."""
+    match = _INSTANT.match(text)
+    if match is None:
+        return None
+    zone = match[4] or "Z"
+    minutes = 0 if zone == "Z" else int(zone[:3]) * 60 + int(f"{zone[0]}{zone[4:]}")
+    if abs(minutes) > 18 * 60 or int(zone[4:] or 0) > 59:
+        return None
+    try:
+        seconds = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+    except ValueError:
+        return None
+    whole = seconds - _EPOCH
+    found = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000
+    found += int(f"{(match[3] or '.')[1:7]:0<6}")
+    return found if MICROS[0] <= found <= MICROS[1] else None

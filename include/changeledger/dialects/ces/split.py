@@ -1,0 +1,195 @@
+"""Events that were split over several messages, and are joined by `logicalid`.
+
+Each segment is a message of its own, on any partition and in any order. Deliveries again that agree are
+dropped; ones that disagree make the whole event doubtful. Segments of which some have not come wait: they
+are given again with those of the next window.
+
+A joined event is a message as if it had not been split, with its segments beside (`JOINED`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from changeledger.dialects.ces import avro, envelope
+from changeledger.dialects.ces.envelope import Envelope
+from changeledger.dialects.kernel import Joined
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.kernels import binary_text, json_text
+from changeledger.kernels.arrow import MESSAGE, Rows, empty
+from changeledger.kernels.json_text import NotJson
+from changeledger.model import change
+
+_PARTS = "parts"
+# `parts`: the messages of the segments, in their order.
+JOINED = MESSAGE.append(pa.field(_PARTS, pa.list_(pa.struct(list(MESSAGE)))))
+# `event`: equal for the segments of one event.
+KEYED = MESSAGE.append(pa.field("event", pa.string()))
+_ATTRIBUTES = ("type", "source", "logicalid", "time", "operation", "data")
+
+
+class Segment(NamedTuple):
+    """A part of an event, in the order in which parts are joined: of one index the first delivery counts."""
+
+    segment: int
+    topic: str
+    partition: int
+    offset: int
+    said: Envelope
+    message: Mapping[str, Any]
+
+
+def keyed(segments: pa.RecordBatch) -> pa.RecordBatch:
+    """The segments with what their event is known by (`KEYED`)."""
+    events = [repr(_event_of(envelope.look(value))) for value in segments.column("value").to_pylist()]
+    return pa.RecordBatch.from_arrays([*segments.columns, pa.array(events, pa.string())], schema=KEYED)
+
+
+def _event_of(said: Envelope) -> tuple[str | None, ...]:
+    """What is equal for all segments of an event."""
+    return said.source, said.logicalid, None if said.operation is None else said.operation.upper()
+
+
+def joined(raw: pa.RecordBatch) -> Joined:
+    """The segments of a window, those that waited among them; of an event all must be given at once."""
+    groups: dict[tuple[str | None, ...], list[Segment]] = {}
+    for message in raw.to_pylist():
+        said = envelope.look(message["value"])
+        place = (message["topic"], message["partition"], message["offset"])
+        one = Segment(said.segment or 0, *place, said, message)
+        groups.setdefault(_event_of(said), []).append(one)
+    events: list[dict[str, Any]] = []
+    left: list[tuple[Segment, Outcome]] = []
+    for segments in groups.values():
+        event, others = _group(sorted(segments, key=lambda one: one[:4]))
+        events += [] if event is None else [event]
+        left += others
+    outcomes = [outcome for _, outcome in left]
+    batch = pa.RecordBatch.from_pylist([one.message for one, _ in left], MESSAGE)
+    return Joined(pa.RecordBatch.from_pylist(events, JOINED), message_rows.unchanged(batch, outcomes))
+
+
+def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tuple[Segment, Outcome]]]:
+    """The event, where all of it is there, and the segments that are no part of one."""
+    again = [False, *(one.segment == other.segment for one, other in pairwise(segments))]
+    kept = [one for one, is_again in zip(segments, again, strict=True) if not is_again]
+    data, last = _data(kept), None
+    in_avro = any(avro.is_avro(one.message["value"]) for one in kept)
+    begins = kept[0].segment == 0 or (kept[0].segment == 1 and _begins(data, in_avro))
+    ends = [one for one in kept if one.said.is_final]
+    if ends:
+        last = ends[0].segment
+    elif kept[0].said.total is not None:
+        last = kept[0].said.total + (kept[0].segment - 1 if begins else 0)
+    shown = "the last is not there" if last is None else f"the last is {last}"
+    numbers = ", ".join(str(one.segment) for one in kept)
+    detail = f"segments {numbers} of {kept[0].said.logicalid}, {shown}"
+    if _contradicts(segments, kept, last, len(ends)):
+        bad = Outcome(change.QUARANTINED, "split_contradictory", detail)
+        return None, [(one, bad) for one in segments]
+    others = [(one, Outcome(change.DUPLICATE, "segment_again", detail))
+              for one, is_again in zip(segments, again, strict=True) if is_again]  # fmt: skip
+    if begins and last is not None and len(kept) == last - kept[0].segment + 1:
+        return _event(kept, data), others
+    waits = Outcome(change.PENDING, "split_incomplete", detail)
+    return None, [*((one, waits) for one in kept), *others]
+
+
+def _contradicts(segments: Sequence[Segment], kept: Sequence[Segment], last: int | None, ends: int) -> bool:
+    """Is there another text under one index, are there two totals or two ends, or an index beyond the end?"""
+    differ = any(
+        one.segment == other.segment
+        and (one.said.data, one.said.is_final) != (other.said.data, other.said.is_final)
+        for one, other in pairwise(segments)
+    )
+    totals = {one.said.total for one in segments}
+    return differ or len(totals) > 1 or ends > 1 or (last is not None and kept[-1].segment > last)
+
+
+def _data(kept: Sequence[Segment]) -> str | bytes:
+    """The event's `data`. Bytes may be written as base64 of each segment, with padding, or of the whole.
+
+    A piece of JSON may look like it, but not all of them do.
+    """
+    pieces = [one.said.data for one in kept]
+    texts = [piece for piece in pieces if isinstance(piece, str)]
+    if len(texts) < len(pieces):
+        return b"".join(map(_bytes, pieces))
+    raw = [binary_text.from_base64(text) if len(text) % 4 == 0 else None for text in texts]
+    found = [one for one in raw if one is not None]
+    return "".join(texts) if len(found) < len(texts) else b"".join(found).decode(errors="replace")
+
+
+def _begins(data: str | bytes, in_avro: bool) -> bool:
+    """Are segments counted from 1? Then what is there of them is an event, once all are; a rest is none."""
+    if in_avro and avro.begins(_bytes(data)):
+        return True
+    try:
+        return any(name.lower() == "eventsource" for name in json_text.members(_bytes(data)))
+    except NotJson:
+        return False
+
+
+def _bytes(data: str | bytes) -> bytes:
+    return data.encode() if isinstance(data, str) else data
+
+
+def _event(kept: Sequence[Segment], data: str | bytes) -> dict[str, Any]:
+    first, text = kept[0], avro.event_text(_bytes(data))
+    whole = text if isinstance(text, str) else text.decode(errors="replace")
+    said = first.said._replace(data=whole)._asdict()
+    value = msgspec.json.encode({name: said[name] for name in _ATTRIBUTES if said[name] is not None})
+    return {**first.message, "value": value, _PARTS: [one.message for one in kept]}
+
+
+def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages; of joined events those of their first segments, as they came."""
+    if raw.schema.get_field_index(_PARTS) < 0:
+        return raw
+    parts = raw.column(_PARTS)
+    firsts = parts.flatten().take(pa.array(_starts(parts)))
+    return pa.RecordBatch.from_arrays(firsts.flatten(), schema=MESSAGE)
+
+
+def _starts(parts: pa.ListArray) -> Rows:
+    lengths = parts.value_lengths().to_numpy(zero_copy_only=False)
+    found: Rows = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]
+    return found
+
+
+def with_segments(
+    decoded: pa.RecordBatch, raw: pa.RecordBatch, outcome: Callable[[int], Outcome]
+) -> pa.RecordBatch:
+    """Rows of events, and behind each those of its other segments.
+
+    `outcome`: what became of the segments of an event. Their `paired_record` is the first one's record.
+    """
+    if raw.schema.get_field_index(_PARTS) < 0 or not raw.num_rows:
+        return decoded
+    parts = raw.column(_PARTS)
+    lengths = parts.value_lengths().to_numpy(zero_copy_only=False)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    is_first = np.zeros(len(owner), np.bool_)
+    is_first[_starts(parts)] = True
+    rest = pa.RecordBatch.from_arrays(parts.flatten().flatten(), schema=MESSAGE).filter(pa.array(~is_first))
+    owners = owner[~is_first]
+    schema, size = decoded.schema, rest.num_rows
+    columns = dict.fromkeys(schema.names)
+    columns["record"] = message_rows.record(rest)
+    names = [name for name, _ in message_rows.OUTCOME]
+    found = message_rows.outcomes(rest, range(size), [outcome(row) for row in owners.tolist()])
+    columns |= dict(zip(names, found, strict=True))
+    if schema.get_field_index("paired_record") >= 0:
+        columns["paired_record"] = decoded.column("record").take(pa.array(owners))
+    arrays = [pa.nulls(size, f.type) if columns[f.name] is None else columns[f.name] for f in schema]
+    both = pa.Table.from_batches([decoded, pa.RecordBatch.from_arrays(arrays, schema=schema)])
+    order = np.argsort(np.concatenate((np.arange(len(lengths)), owners)), kind="stable")
+    batches = both.take(pa.array(order)).combine_chunks().to_batches()
+    return batches[0] if batches else empty(schema)

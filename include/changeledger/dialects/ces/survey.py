@@ -1,0 +1,206 @@
+"""Which tables a window's messages are of, and how their columns are written.
+
+`facts` finds in a batch in which ways messages write their tables, `merged` puts those of all batches
+together, and `survey` makes of them what routes and decodes the window's messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.ces import avro, envelope, event, typed
+from changeledger.dialects.ces.columns import Variant, writer_schemas
+from changeledger.dialects.ces.envelope import Tombstone
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
+from changeledger.model.contract import Contract
+
+# In the place of a table's number: the message is a part of a split event (`split.joined`).
+SEGMENT = -1
+# `first`: the least position of the messages. `segments`: how many are parts of split events; of those there
+# is no table yet.
+FACTS = pa.schema(
+    [
+        ("table", pa.string()),
+        ("cols", pa.string()),
+        ("key", pa.list_(pa.string())),
+        ("first", pa.string()),
+        ("segments", pa.int64()),
+    ]
+)
+_PLACE = re.compile(r":([0-9A-Fa-f]{20}:[0-9]+)\Z")
+
+
+class Way(NamedTuple):
+    """How a message writes its table: the name, the text of `cols`, the names in `pkkey`."""
+
+    table: str
+    cols: str | None
+    key: tuple[str, ...]
+
+
+class Routed(NamedTuple):
+    """A message's table, and where it stands, as comparable text."""
+
+    way: Way
+    place: str | None
+
+
+@dataclass(frozen=True)
+class TableRecords:
+    """The messages of one table that share one writer schema, and the ways in which they write it."""
+
+    table: str
+    writer_schema: Contract
+    ways: frozenset[Way]
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Every message of a window is of one of `tables`, a segment, or none of both.
+
+    `missing`: why messages of a table of the feed cannot be published.
+    """
+
+    tables: Sequence[TableRecords]
+    missing: Mapping[Way, str] = field(default_factory=dict)
+    # Each message has its columns with it.
+    learnt: Mapping[str, Contract] = field(default_factory=dict)
+
+
+def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """The ways in which the messages of a batch write their tables (`FACTS`)."""
+    found: dict[Way, str | None] = {}
+    segments = 0
+    for value in raw.column("value").to_pylist():
+        one = route(value)
+        if one is None:
+            segments += 1
+        elif isinstance(one, Routed):
+            found[one.way] = _least(found.get(one.way), one.place)
+    return _facts(found, segments)
+
+
+def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The facts of all parts of a window together; they do not depend on how it was cut."""
+    found: dict[Way, str | None] = {}
+    segments = 0
+    for row in pa.Table.from_batches(parts, FACTS).to_pylist():
+        segments += row["segments"]
+        if row["table"] is not None:
+            way = Way(row["table"], row["cols"], tuple(row["key"]))
+            found[way] = _least(found.get(way), row["first"])
+    return _facts(found, segments)
+
+
+def _least(one: str | None, other: str | None) -> str | None:
+    return min((text for text in (one, other) if text is not None), default=None)
+
+
+def _facts(found: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
+    rows = [(first or "", *way, first) for way, first in found.items()]
+    rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3]))
+    said = [{"table": t, "cols": c, "key": k, "first": f, "segments": 0} for _, t, c, k, f in rows]
+    if segments:
+        said.append({"segments": segments})
+    return pa.RecordBatch.from_pylist(said, FACTS)
+
+
+def has_segments(found: pa.RecordBatch) -> bool:
+    return any(found.column("segments").to_pylist())
+
+
+def survey(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Survey:
+    """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
+    known = {contract.table.lower(): contract for contract in contracts.values()}
+    # As the source writes them; where it writes one in two ways, as a contract has it, or as it was first.
+    spelled = {name: contract.table for name, contract in known.items()}
+    variants: dict[str, dict[Variant, list[Way]]] = {}
+    for row in found.to_pylist():
+        if row["table"] is None or feed.table(row["table"]) is None:
+            continue
+        way = Way(row["table"], row["cols"], tuple(row["key"]))
+        one = Variant(row["first"] or "", way.cols, way.key)
+        variants.setdefault(way.table.lower(), {}).setdefault(one, []).append(way)
+        spelled.setdefault(way.table.lower(), way.table)
+    tables: list[TableRecords] = []
+    missing: dict[Way, str] = {}
+    for name, of_table in variants.items():
+        table = feed.table(spelled[name])
+        assert table is not None, "looked up above"
+        for schema in writer_schemas(table, of_table, known.get(name)):
+            ways = frozenset(way for variant in schema.variants for way in of_table[variant])
+            if schema.missing is None:
+                tables.append(TableRecords(table.table, schema.contract, ways))
+            else:
+                missing |= dict.fromkeys(ways, schema.missing)
+    return Survey(tables, missing)
+
+
+def routes(raw: pa.RecordBatch, plan: Survey) -> pa.Int32Array:
+    """For each message the number of its `TableRecords`, `SEGMENT`, or NULL for those of no table."""
+    numbers = {way: at for at, one in enumerate(plan.tables) for way in one.ways}
+    found: list[int | None] = []
+    for value in raw.column("value").to_pylist():
+        one = route(value)
+        found.append(SEGMENT if one is None else numbers.get(one.way) if isinstance(one, Routed) else None)
+    return pa.array(found, pa.int32())
+
+
+def route(value: bytes | None) -> Routed | Outcome | None:
+    """The table of a message, or why it has none; None for a part of a split event."""
+    found = _usual(value)
+    if found is not None:
+        return found
+    try:
+        outside = envelope.look(value)
+        if not outside.is_whole:
+            return None
+        data = event.read(outside.data)
+    except (Problem, Tombstone) as problem:
+        return problem.outcome
+    way = Way(data.table, data.cols, data.key_names)
+    return Routed(way, _place(outside.logicalid, data.transaction.get("commitlsn")))
+
+
+@cache
+def _decoders() -> tuple[typed.Decode, typed.Decode]:
+    # Images are passed over.
+    whole, data = typed.envelope_of(None)
+    return msgspec.json.Decoder(whole).decode, msgspec.json.Decoder(data).decode
+
+
+def _usual(value: bytes | None) -> Routed | None:
+    """As `route`; None where the message is not as usual."""
+    if value is None:
+        return None
+    of_envelope, of_data = _decoders()
+    try:
+        one: Any = of_envelope(avro.as_json(value))
+        if not typed.is_alone(one) or one.data is None:
+            return None
+        data = of_data(one.data) if isinstance(one.data, str) else one.data
+        source = data.eventsource
+        cols = bytes(source.cols)
+        if not source.schema or not source.tbl or cols[:1] != b"[" or b"\\u" in cols:
+            return None
+        keys = tuple(key.columnname for key in source.pkkey or ())
+        commitlsn = None if source.transaction is None else source.transaction.commitlsn
+        way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys)
+    except typed.UNREADABLE:
+        return None
+    return Routed(way, _place(one.logicalid, commitlsn))
+
+
+def _place(logicalid: str | None, commitlsn: str | None) -> str | None:
+    found = _PLACE.search(logicalid or "")
+    place = found[1] if found else commitlsn and commitlsn.replace(":", "")
+    return place and place.upper()

@@ -1,0 +1,187 @@
+"""Messages decoded by types: those that are as the producer writes them; any other is left to `alone`.
+
+A message taken here must have no problem that `alone` would find, and say the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from changeledger.dialects.ces import avro
+from changeledger.dialects.ces.alone import is_known
+from changeledger.dialects.ces.envelope import BEGINS
+from changeledger.dialects.ces.events import (  # fmt: skip
+    DELETE,
+    INSERT,
+    UPDATE,
+    Event,
+    as_row,
+    image_after,
+    image_before,
+    members,
+    rows_of,
+)
+from changeledger.model.contract import Contract
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+_Text = str | None
+Decode = Callable[[bytes | str], Any]
+
+
+class Key(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A column of `pkkey`."""
+
+    columnname: str
+    value: str | None = None
+
+
+class Transaction(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    commitlsn: _Text = None
+    beginlsn: _Text = None
+    sequencenumber: int | str | None = None
+    committime: _Text = None
+    finalevent: bool | None = None
+
+
+class Source(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    schema: str
+    tbl: str
+    db: _Text = None
+    cols: msgspec.Raw = msgspec.Raw(b"null")
+    pkkey: list[Key] | None = None
+    transaction: Transaction | None = None
+
+
+def envelope_of(row: Any) -> tuple[Any, Any]:
+    """The structs of the envelope and of its `data`, with images of the type `row`."""
+    side = row | str | None
+    images = msgspec.defstruct(
+        "Images", [("old", side, None), ("current", side, None)], forbid_unknown_fields=True, gc=False
+    )
+    data = msgspec.defstruct(
+        "Data", [("eventsource", Source), ("eventrow", images)], forbid_unknown_fields=True, gc=False
+    )
+    text = [(name, _Text, None) for name in ("specversion", "id", "datacontenttype")]
+    text += [(name, _Text, None) for name in ("type", "source", "logicalid", "time", "operation")]
+    place = [(name, Index | None, None) for name in ("segmentindex", "splitindex", "splittotalcnt")]
+    rest = [("finalsegment", bool | None, None), ("data", data | str | None, None)]
+    return msgspec.defstruct("Envelope", [*text, *place, *rest], forbid_unknown_fields=True, gc=False), data
+
+
+def is_alone(envelope: Any) -> bool:
+    """Is it plain that the event is in this message alone?"""
+    segment, final = envelope.segmentindex, envelope.finalsegment
+    if segment is None:
+        segment = envelope.splitindex
+    if final is None:
+        total = envelope.splittotalcnt
+        return total is None if segment is None else total is not None and total <= 1
+    data = envelope.data
+    return final and (
+        segment == 0 or (segment == 1 and isinstance(data, str) and BEGINS.match(data) is not None)
+    )
+
+
+class _OfRows(NamedTuple):
+    """Functions on one side of an event, made for the columns of one table."""
+
+    # The row of a side; None where there is none.
+    row_of: Callable[[Any], Any]
+    lacks_key: Callable[[Any], bool]
+    # The row with the key that stands beside it, and the names of columns that stay unknown.
+    with_key: Callable[..., tuple[Any, list[str]]]
+
+
+def _of_rows(rows: Any) -> _OfRows:
+    of_row: Decode = msgspec.json.Decoder(rows.row).decode
+    nothing = rows.row()
+    keys = [attrgetter(field) for field in rows.key_fields]
+
+    def row_of(side: Any) -> Any:
+        if side is None or side == "{}":
+            return None
+        row = of_row(side) if isinstance(side, str) else side
+        return None if row == nothing else row
+
+    def lacks_key(row: Any) -> bool:
+        for key in keys:  # noqa: SIM110 - a generator takes three times as long
+            if key(row) is UNSET:
+                return True
+        return False
+
+    def with_key(make: Any, operation: str, row: Any, key: Sequence[Key] | None) -> tuple[Any, list[str]]:
+        image = {} if row is None else members(row, rows)
+        return as_row(make(operation, image, {one.columnname: one.value for one in key or ()}, rows), rows)
+
+    return _OfRows(row_of, lacks_key, with_key)
+
+
+@lru_cache(maxsize=64)
+def reader_of(written: Contract) -> Callable[[int, bytes], Event | None]:
+    """The reader of one message; None where it is not as usual. Raises one of `UNREADABLE` there, too."""
+    rows = rows_of(written)
+    envelopes, data_type = envelope_of(rows.row)
+    of_envelope: Decode = msgspec.json.Decoder(envelopes).decode
+    of_data: Decode = msgspec.json.Decoder(data_type).decode
+    (row_of, lacks_key, with_key), single_key = _of_rows(rows), len(rows.key) == 1
+
+    def read(at: int, value: bytes) -> Event | None:
+        envelope = of_envelope(value)
+        operation, kind, data = envelope.operation, envelope.type, envelope.data
+        is_change = operation in _OPERATIONS and kind is not None and is_known(kind)
+        if not is_change or not is_alone(envelope) or data is None:
+            return None
+        if isinstance(data, str):
+            data = of_data(data)
+        source, images = data.eventsource, data.eventrow
+        before, after = old, current = row_of(images.old), row_of(images.current)
+        unknown: list[str] = []
+        if operation == DELETE:
+            after = None
+            if old is None or lacks_key(old):
+                before, unknown = with_key(image_before, operation, old, source.pkkey)
+        elif current is None:
+            return None
+        elif lacks_key(current):
+            after, unknown = with_key(image_after, operation, current, source.pkkey)
+        if operation == INSERT:
+            before = None
+        elif operation == UPDATE and old is not None and not single_key and lacks_key(old):
+            before, others = with_key(image_before, operation, old, source.pkkey)
+            unknown = others or unknown
+        at_source = source.transaction or _NOWHERE
+        return Event(
+            at, operation, kind, envelope.logicalid, envelope.time,
+            at_source.commitlsn, at_source.sequencenumber, at_source.committime,
+            before, after, old is not None, current is not None, unknown,
+        )  # fmt: skip
+
+    return read
+
+
+_NOWHERE = Transaction()
+_OPERATIONS = frozenset({INSERT, UPDATE, DELETE})
+
+
+def read(values: Sequence[bytes | None], written: Contract) -> tuple[list[Event], list[int]]:
+    """The events of messages (JSON), and the numbers of the messages that are left."""
+    one = reader_of(written)
+    found: list[Event] = []
+    left: list[int] = []
+    for at, value in enumerate(values):
+        try:
+            event = None if value is None else one(at, avro.as_json(value))
+        except UNREADABLE:
+            event = None
+        if event is None:
+            left.append(at)
+        else:
+            found.append(event)
+    return found, left

@@ -1,0 +1,91 @@
+"""The images of many events: from the cells that msgspec gave to typed columns and the states of gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET
+
+from changeledger.dialects.debezium.structs import Typed
+from changeledger.dialects.debezium.values import UNUSUAL, Cell
+from changeledger.kernels.arrow import Bools, Rows, places
+from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, Cells
+from changeledger.kernels.images import Image
+
+
+def image(rows: Rows, columns: Sequence[Sequence[Any]], how: Typed, size: int) -> tuple[Image, Bools]:
+    """One side of `size` events, and which of them have a cell that is not as usual.
+
+    `rows`: the events that have the image; `columns`: the cells of those, as msgspec gave them.
+    """
+    unusual = np.zeros(size, np.bool_)
+    present = np.zeros(size, np.bool_)
+    present[rows] = True
+    if not len(rows):
+        return Image(present, [pa.nulls(size, kind) for kind in how.kinds], None), unusual
+    states = np.zeros((len(rows), len(how.cells)), np.uint8)
+    where = None if len(rows) == size else places(rows, size)
+    cells = []
+    for at, (cell, values) in enumerate(zip(how.cells, columns, strict=True)):
+        found, held = _cells(values, cell)
+        if held is not None:
+            states[:, at] = held
+        if found.unfit is not None:
+            unusual[rows[found.unfit]] = True
+        cells.append(found.values if where is None else found.values.take(where))
+    return Image(present, cells, _spread(states, rows, size)), unusual
+
+
+def _spread(states: Any, rows: Any, size: int) -> Any:
+    if not states.any():
+        return None
+    found = np.zeros((size, states.shape[1]), np.uint8)
+    found[rows] = states
+    return found
+
+
+def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
+    """The cells of a column, and their states; None where all are known."""
+    try:
+        return _converted(values, cell)
+    except UNUSUAL:
+        absent = np.fromiter((value is UNSET for value in values), np.bool_, len(values))
+        present = [None if value is UNSET else value for value in values]
+        try:
+            found, held = _converted(present, cell)
+        except UNUSUAL:
+            found, held = _one_by_one(present, cell)
+        states = np.zeros(len(values), np.uint8) if held is None else held
+        states[absent] = NOT_CAPTURED
+        return found, states
+
+
+def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
+    if not cell.is_text:
+        return cell.convert(values), None
+    texts = pa.array(values, pa.string())
+    held = None
+    for placeholder in cell.placeholders:
+        found = pc.equal(texts, placeholder)
+        if pc.any(found).as_py():
+            flags = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+            held = np.zeros(len(values), np.uint8) if held is None else held
+            held[flags] = UNAVAILABLE
+            texts = pc.if_else(found, pa.scalar(None, pa.string()), texts)
+    return cell.convert(texts), held
+
+
+def _one_by_one(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
+    """Times in text, mostly; a placeholder among them is for `single` to find."""
+    kind = cell.convert([]).values.type
+    found = [None if value is None else cell.read(str(value)) for value in values]
+    unfit = np.fromiter(
+        (one is None and value is not None for one, value in zip(found, values, strict=True)),
+        np.bool_,
+        len(values),
+    )
+    return Cells(pa.array(found, kind), unfit if unfit.any() else None), None

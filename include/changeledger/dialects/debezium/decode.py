@@ -1,0 +1,204 @@
+"""Raw messages of one table in, one row per message out: the canonical change, or what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.debezium import events, single, typed
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.positions import Positions, positions
+from changeledger.dialects.debezium.single import OPERATIONS, Event
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.kernels import avro, changes, images, lsn
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.avro import BrokenRecord, NotUtf8, Schema
+from changeledger.kernels.cells import UNAVAILABLE
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
+from changeledger.model import change
+
+# A placeholder stands where the source's log would have had the value.
+PLACEHOLDER_MISPLACED = "placeholder_misplaced"
+_UPDATE, _DELETE = "u", "d"
+
+
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
+    raw = message_rows.as_messages(raw)
+    values, faults = _messages(raw, plan)
+    # Unions are unwrapped one by one.
+    found, left = (None, range(len(values))) if plan.unions else typed.read(values, plan)
+    looked_at = [(at, faults.get(at) or single.look(values[at], plan)) for at in left]
+    alone = _columns([(at, one) for at, one in looked_at if isinstance(one, Event)], plan)
+    read = alone if found is None else events.together([found, alone])
+    schema = message_rows.decoded_schema(plan.contract)
+    rows = read.column("at").to_numpy()
+    place = raw.select(["topic", "partition", "offset", "timestamp"])
+    of_changes = place if len(rows) == raw.num_rows else place.take(read.column("at"))
+    canonical = changes.ledger_rows(
+        _changes(read, of_changes, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
+    )
+    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
+    columns[schema.get_field_index("record")] = message_rows.record(raw)
+    others = {at: one for at, one in looked_at if isinstance(one, Outcome)}
+    outcomes = message_rows.outcomes(raw, list(others), list(others.values()))
+    return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
+
+
+def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:
+    """The messages as JSON in UTF-8; None for others, and by their numbers why they are none."""
+    values = raw.column("value").to_pylist()
+    faults: dict[int, Outcome] = {}
+    if plan.avro_schema is not None:
+        schema = avro.schema(plan.avro_schema)
+        for at, value in enumerate(values):
+            if value is not None:
+                values[at], fault = from_avro(value, schema)
+                if fault is not None:
+                    faults[at] = fault
+        return values, faults
+    try:
+        # Members that are passed over are not looked at otherwise.
+        pc.cast(raw.column("value"), pa.string())
+    except pa.ArrowInvalid:
+        for at, value in enumerate(values):
+            if value is not None and not _is_utf8(value):
+                values[at], faults[at] = None, single.NOT_UTF8
+    return values, faults
+
+
+def from_avro(value: bytes, schema: Schema) -> tuple[bytes | None, Outcome | None]:
+    """A framed record as JSON, or why it is none."""
+    try:
+        if not avro.is_framed(value):
+            raise BrokenRecord("no frame")
+        return schema.json(value[avro.FRAME_BYTES :]), None
+    except BrokenRecord:
+        return None, Outcome(change.QUARANTINED, "malformed_avro", avro.beginning(value))
+    except NotUtf8 as error:
+        return None, Outcome(change.QUARANTINED, "not_utf8", f"a text in `{error}` is not UTF-8")
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _columns(found: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:
+    """Events that were looked at alone, as columns."""
+    schema = events.schema(plan.writer_schema)
+    width = len(plan.writer_schema.columns)
+    columns: list[Sequence[Any]] = [[at for at, _ in found]]
+    columns += [[one[number] for _, one in found] for number in range(len(events.PLACE) - 1)]
+    for side in ("before", "after"):
+        given = [getattr(one, side) for _, one in found]
+        columns.append([one is not None for one in given])
+        columns.append([one and one.states for one in given])
+        columns += [[one and one.values[at] for one in given] for at in range(width)]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
+    written, contract = plan.writer_schema, plan.contract
+    before, after = (events.image(read, side, len(written.columns)) for side in events.SIDES)
+    op, connector = read.column("op"), read.column("connector")
+    is_update, is_delete = (_flags(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
+    before = _key_only_delete(before, is_delete & _flags(pc.equal(connector, "postgresql")), plan)
+    place = positions(read, raw)
+    misplaced = _misplaced(before, after, plan) & _flags(
+        pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True)
+    )
+    before, after = before.only(is_update | is_delete), after.only(~is_delete)
+    # An image beside an update's own is all that is looked at.
+    changed = images.changed(before.only(is_update), after, written.names)
+    key, moved = _keys(before, after, is_update, is_delete, plan)
+    if not images.is_fitted(written, contract):
+        before, after = (images.fitted(image, written, contract) for image in (before, after))
+        key = images.fitted_key(key, plan.writer_schema.key, plan.contract)
+    return Changes(
+        operation=_operations(op),
+        before=before,
+        after=after,
+        key=key,
+        moved=moved,
+        changed=changed,
+        commit_lsn=place.commit_lsn,
+        change_lsn=place.change_lsn,
+        ordinal=place.ordinal,
+        sort_key=place.sort_key,
+        committed_at=place.committed_at,
+        transaction_id=_transactions(read, place),
+        flags={
+            change.POSITION_UNKNOWN: ~place.commit_lsn.known,
+            change.BEFORE_UNKNOWN: is_update & ~before.present,
+            change.KEY_CHANGED: moved,
+            change.CLOCK_SUSPECT: place.is_suspect,
+            PLACEHOLDER_MISPLACED: misplaced,
+        },
+        record=message_rows.record(raw),
+    )
+
+
+def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
+    """The source's own id; SQL Server's is the commit LSN, which a snapshot row has of no transaction."""
+    commit = place.commit_lsn._replace(known=place.commit_lsn.known & ~place.is_snapshot)
+    is_other = pc.fill_null(pc.not_equal(read.column("connector"), "sqlserver"), fill_value=False)
+    own = pc.if_else(is_other, read.column("transaction"), pa.scalar(None, pa.string()))
+    return pc.coalesce(own, lsn.to_text(commit))
+
+
+def _flags(condition: pa.BooleanArray) -> Bools:
+    found: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _operations(op: pa.StringArray) -> pa.StringArray:
+    names = pa.array(list(OPERATIONS.values()), pa.string())
+    return names.take(pc.index_in(op, value_set=pa.array(list(OPERATIONS), pa.string())))
+
+
+def _keys(
+    before: Image, after: Image, is_update: Bools, is_delete: Bools, plan: TablePlan
+) -> tuple[list[pa.Array], Bools]:
+    """The cells of each row's key, and which updates have another key in their image before."""
+    old, new = (images.key(image, plan.writer_schema) for image in (before, after))
+    of_delete = pa.array(is_delete)
+    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
+    differs = np.zeros(len(is_update), np.bool_)
+    for one, other in zip(old, new, strict=True):
+        differs |= images.differs(one, other)
+    return key, differs & is_update & before.present
+
+
+def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
+    """PostgreSQL's default replica identity sends the key alone on a delete, NULLs for the rest."""
+    columns = plan.writer_schema.columns
+    others = [at for at, column in enumerate(columns) if not column.key_position]
+    if not others or not deletes.any():
+        return before
+    empty = deletes & before.present
+    for at in others:
+        empty &= _flags(pc.is_null(before.cells[at]))
+    states = np.zeros((len(empty), len(columns)), np.uint8) if before.states is None else before.states.copy()
+    states[np.ix_(empty, np.array(others))] = UNAVAILABLE
+    return Image(before.present, before.cells, states)
+
+
+def _misplaced(before: Image, after: Image, plan: TablePlan) -> Bools:
+    """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
+    small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.sql_type.is_large]
+    found = np.zeros(len(before.present), np.bool_)
+    for image in (before, after):
+        if image.states is not None:
+            found |= (image.states[:, small] == UNAVAILABLE).any(axis=1)
+    return found

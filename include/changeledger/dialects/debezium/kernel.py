@@ -1,0 +1,29 @@
+"""Debezium's record of functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium import survey as surveys
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.others import decode_other
+from changeledger.dialects.debezium.plan import table_plan
+from changeledger.dialects.debezium.routing import routes
+from changeledger.dialects.kernel import Known, MessageKernel
+from changeledger.dialects.messages import samples
+
+
+def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
+    return surveys.facts(raw)
+
+
+def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
+    return surveys.survey(found, feed, known.contracts, known.avro_schemas)
+
+
+DEBEZIUM = MessageKernel(
+    "debezium", samples.FACTS, _facts, samples.merged, _survey, routes, table_plan, decode, decode_other
+)

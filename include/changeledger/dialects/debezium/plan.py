@@ -1,0 +1,51 @@
+"""What the kernel must know to decode one table's messages: small, without Spark, and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from changeledger.config.feed import Feed
+from changeledger.config.sources import KafkaSource
+from changeledger.dialects.debezium.survey import Survey
+from changeledger.dialects.kernel import Written
+from changeledger.model.contract import Contract
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How the messages of one table, which share one writer schema, are decoded."""
+
+    feed: Feed
+    # The columns as the messages write them.
+    writer_schema: Contract
+    # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
+    contract: Contract
+    # The database that all messages are of; None where none says which.
+    database: str | None
+    window_id: str
+    # Are the messages Avro's own JSON, whose values are wrapped in the names of their types?
+    unions: bool = False
+    # The Avro schema of the writer, as JSON; None: the messages are JSON.
+    avro_schema: str | None = None
+
+    @property
+    def source(self) -> KafkaSource:
+        assert isinstance(self.feed.source, KafkaSource), "config binds a dialect to its source"
+        return self.feed.source
+
+
+def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
+    survey: Survey, number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+) -> TablePlan:
+    """The plan for one of a survey's tables."""
+    one = survey.tables[number]
+    is_avro = one.schema_id is not None
+    return TablePlan(
+        feed=feed,
+        writer_schema=written.writer_schema,
+        contract=contract,
+        database=survey.avro_database if is_avro else survey.database,
+        window_id=window_id,
+        unions=one.unions,
+        avro_schema=survey.schemas[one.schema_id] if one.schema_id is not None else None,
+    )

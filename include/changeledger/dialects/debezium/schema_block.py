@@ -1,0 +1,294 @@
+"""What messages say of their table: its name in `source`, its columns and key in the schema blocks."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.debezium.unions import is_wrapped, row_of
+from changeledger.dialects.messages.samples import Sample
+from changeledger.model.column_names import alike
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+
+# Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can say.
+_SEMANTIC = {
+    "io.debezium.time.Date": "date",
+    "org.apache.kafka.connect.data.Date": "date",
+    "io.debezium.time.Time": "time(3)",
+    "org.apache.kafka.connect.data.Time": "time(3)",
+    "io.debezium.time.MicroTime": "time(6)",
+    "io.debezium.time.NanoTime": "time(7)",
+    "io.debezium.time.Timestamp": "datetime2(3)",
+    "org.apache.kafka.connect.data.Timestamp": "datetime2(3)",
+    "io.debezium.time.MicroTimestamp": "datetime2(6)",
+    "io.debezium.time.NanoTimestamp": "datetime2(7)",
+    "io.debezium.time.ZonedTimestamp": "datetimeoffset",
+    # Text in ISO 8601, of whatever precision the column has.
+    "io.debezium.time.IsoDate": "date",
+    "io.debezium.time.IsoTime": "time(7)",
+    "io.debezium.time.IsoTimestamp": "datetime2(7)",
+    "io.debezium.data.Uuid": "uniqueidentifier",
+    "io.debezium.data.Xml": "xml",
+}
+_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Parameters of a field, where the connector is set to send the source's types.
+_SOURCE_COLUMN = "__debezium.source.column"
+# The greatest lengths but `max`.
+_SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
+_CLOCKS = {"datetime2", "datetimeoffset", "time"}
+# Connect's own types; whatever else a connector sends keeps its JSON text.
+_PLAIN = {
+    "boolean": "bit",
+    "int8": "smallint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "real",
+    "float32": "real",
+    "double": "float",
+    "float64": "float",
+    "bytes": "varbinary(max)",
+}
+# Of a schema block that is none of Connect's.
+_BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
+
+
+class TableFacts(NamedTuple):
+    """What the samples of one topic say of one table.
+
+    `columns`: those that a schema block or the feed's YAML states. `names`: of the members of images.
+    """
+
+    columns: Contract | None = None
+    names: tuple[str, ...] = ()
+
+    def read_by(self, contract: Contract | None) -> Contract | None:
+        """The columns, with what only the table's `contract` says: its key, or all of its columns.
+
+        The names are as the messages write them: a name is the same in another case. None where that
+        is the contract itself.
+        """
+        known = _keyed_as(self.columns, contract) if self.columns and contract else self.columns or contract
+        if known is None:
+            return None
+        spelt = {name.lower(): name for name in self.names}
+        columns = (
+            c if c.name in self.names else c.model_copy(update={"name": spelt.get(c.name.lower(), c.name)})
+            for c in known.columns
+        )
+        written = known.model_copy(update={"columns": tuple(columns)})
+        return None if written == contract else written
+
+
+def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
+    """By topic its tables, and what its messages say of them.
+
+    A later sample of a table extends the columns of an earlier one.
+    """
+    topics: dict[str, dict[str, TableFacts]] = {}
+    for sample in samples:
+        message = json_object(sample.value)
+        payload = payload_of(message)
+        config = table_of(payload, sample.topic, feed)
+        if config is None:
+            continue
+        tables = topics.setdefault(sample.topic, {})
+        name = next((n for n in tables if n.lower() == config.table.lower()), config.table)
+        known = tables.get(name, TableFacts())
+        newer = contract_of(config.model_copy(update={"table": name}), message, json_object(sample.key))
+        tables[name] = TableFacts(_together(known.columns, newer), _members(payload, known.names))
+    return topics
+
+
+def database_of(samples: Sequence[Sample], feed: Feed) -> str | None:
+    """The database of the samples' tables; of several the one with most samples."""
+    named: Counter[str] = Counter()
+    for sample in samples:
+        payload = payload_of(json_object(sample.value))
+        if table_of(payload, sample.topic, feed) is not None and isinstance(payload["source"].get("db"), str):
+            named[payload["source"]["db"]] += 1
+    return next((name for name, _ in named.most_common(1)), None)
+
+
+def union_topics(samples: Sequence[Sample]) -> set[str]:
+    """The topics whose messages are Avro's own JSON (`debezium_unions`)."""
+    return {sample.topic for sample in samples if is_wrapped(payload_of(json_object(sample.value)))}
+
+
+def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
+    """The feed's table of a change event; None where it is none, or of another table."""
+    source = payload.get("source")
+    if not isinstance(source, dict) or "op" not in payload:
+        return None
+    return feed.table(_table_name(source, topic))
+
+
+def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
+    """The columns by the members of images and keys, all of them text: messages without a schema block."""
+    names: tuple[str, ...] = ()
+    key: dict[str, None] = {}
+    for sample in samples:
+        names = _members(payload_of(json_object(sample.value)), names)
+        key |= dict.fromkeys(name.lower() for name in payload_of(json_object(sample.key)))
+    # The first spelling of a name that comes in several cases.
+    columns = {name.lower(): name for name in reversed(names)}
+    if not columns:
+        return None
+    place = {name: at for at, name in enumerate((n for n in key if n in columns), 1)}
+    return Contract(
+        table=table,
+        columns=tuple(
+            Column(name=name, type="nvarchar(max)", ordinal=at, key_position=place.get(name.lower(), 0))
+            for at, name in enumerate((n for n in names if columns[n.lower()] == n), 1)
+        ),
+    )
+
+
+def _members(payload: Mapping[str, Any], known: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names of the images' members, behind those that are `known`."""
+    names = dict.fromkeys(known)
+    for side in ("before", "after"):
+        image = row_of(payload.get(side)) or payload.get(side)
+        names |= dict.fromkeys(image if isinstance(image, dict) else ())
+    return tuple(names)
+
+
+def _together(known: Contract | None, newer: Contract | None) -> Contract | None:
+    if known is None or newer is None:
+        return newer or known
+    known, newer = _keyed_as(known, newer), _keyed_as(newer, known)
+    try:
+        return known.evolved_to(newer)
+    except ContractError:
+        # For normalize to find, against what the table has published.
+        return newer
+
+
+def _keyed_as(columns_of: Contract, other: Contract) -> Contract:
+    """A message without a key says nothing of its table's key: what another one says holds."""
+    if columns_of.key:
+        return columns_of
+    places = {c.name.lower(): c.key_position for c in other.columns}
+    columns = (
+        c.model_copy(update={"key_position": places.get(c.name.lower(), 0)}) for c in columns_of.columns
+    )
+    return columns_of.model_copy(update={"columns": tuple(columns)})
+
+
+def _table_name(source: Mapping[str, Any], topic: str) -> str:
+    """`schema.table`; connectors of the 0.x line say it only by the topic, `<prefix>.<schema>.<table>`."""
+    schema, table = source.get("schema"), source.get("table")
+    *_, topic_schema, topic_table = ["", "", *topic.split(".")]
+    if table is None:
+        return f"{topic_schema}.{topic_table}"
+    # Neither a number nor an object is a name.
+    names = (topic_schema if schema is None else schema, table)
+    return ".".join(name if isinstance(name, str) else "" for name in names)
+
+
+def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[str, Any]) -> Contract | None:
+    """The columns by a message's schema block, the key by its key's, unless the feed states them."""
+    if config.stated:
+        columns = [
+            Column(name=c.name, type=c.type, nullable=c.nullable, ordinal=at)
+            for at, c in enumerate(config.stated, 1)
+        ]
+    else:
+        columns = _block_columns(message)
+    if not columns:
+        return None
+    names = config.key or _block_names(key) or tuple(payload_of(key))
+    place = {name.lower(): at for at, name in enumerate(names, 1)}
+    return Contract(
+        table=config.table,
+        columns=tuple(c.model_copy(update={"key_position": place.get(c.name.lower(), 0)}) for c in columns),
+    )
+
+
+def _block_columns(message: Mapping[str, Any]) -> list[Column]:
+    """The columns in the schema block; none where it is broken, or names a column twice."""
+    try:
+        columns = [
+            Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
+            for at, f in enumerate(_row_fields(message), 1)
+        ]
+    except _BROKEN:
+        return []
+    return [] if alike([c.name for c in columns]) else columns
+
+
+def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names in the schema block of a key, likewise."""
+    try:
+        return tuple(str(f["field"]) for f in key["schema"]["fields"])
+    except _BROKEN:
+        return ()
+
+
+def column_type(field: Mapping[str, Any]) -> str:
+    """The SQL Server type for one field of a schema block.
+
+    A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
+    the one of the field: other databases have types of the same names.
+    Raises an error of `_BROKEN` where the field is none of Connect's, or the lake does not hold its type.
+    """
+    parameters = field.get("parameters") or {}
+    found = _wire_type(field.get("name"), str(field.get("type")), parameters)
+    in_lake = SqlType.parse(found).spark
+    stated = _source_type(parameters)
+    try:
+        alike = stated is not None and SqlType.parse(stated).spark == in_lake
+    except ContractError:
+        alike = False
+    return stated if stated is not None and alike else found
+
+
+def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
+    if name == _DECIMAL:
+        precision = parameters.get("connect.decimal.precision", 38)
+        return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
+    return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
+
+
+def _source_type(parameters: Mapping[str, Any]) -> str | None:
+    kind = parameters.get(f"{_SOURCE_COLUMN}.type")
+    if kind is None:
+        return None
+    kind = str(kind).lower().removesuffix(" identity")
+    length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
+    if kind in _SIZED:
+        return f"{kind}({'max' if int(length or 0) > _SIZED[kind] else int(length or 1)})"
+    if kind in {"decimal", "numeric"}:
+        return f"{kind}({int(length or 18)},{int(scale or 0)})"
+    return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind
+
+
+def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """The fields of the row, from the envelope's schema; `before` and `after` have the same ones."""
+    schema = message.get("schema")
+    if not isinstance(schema, dict):
+        return []
+    for part in schema.get("fields", []):
+        if part.get("field") in {"after", "before"}:
+            return list(part.get("fields", []))
+    return []
+
+
+def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = message.get("payload")
+    return inner if isinstance(inner, dict) else message
+
+
+def json_object(raw: bytes | None) -> Mapping[str, Any]:
+    """The JSON object in `raw`, empty where there is none: a broken sample teaches nothing."""
+    try:
+        value = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,297 @@
+"""One event looked at alone: why it cannot be read, or what it says, member by member as it is written.
+
+The first problem counts, in the order of the functions here. Details are at most 500 characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.structs import FIRST, LAST
+from changeledger.dialects.debezium.values import Cell, cell_of
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.kernels import json_text, lsn, sql_text
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels.json_text import Members, NotJson, Token
+from changeledger.model import change
+
+OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
+_NOT_UTF8 = "the message is not UTF-8"
+NOT_UTF8 = Outcome(change.QUARANTINED, "not_utf8", _NOT_UTF8)
+_LONG = 2**63 - 1
+_BLANKS = b" \t\r\n"
+Texts = Mapping[str, str | None]
+
+
+class Problem(Exception):
+    """Why a record cannot be read."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(reason)
+        self.outcome = Outcome(change.QUARANTINED, reason, detail[:500])
+
+
+class Side(NamedTuple):
+    """One image: a value and a state for each column of the writer schema."""
+
+    values: list[Any]
+    states: bytes
+
+
+class Event(NamedTuple):
+    """What an event says, in the types of `events.PLACE` and of the writer schema."""
+
+    op: str
+    connector: str | None
+    snapshot: str | None
+    committed_ms: int
+    sent_ms: int | None
+    commit_lsn: bytes | None
+    change_lsn: bytes | None
+    wal: int | None
+    ordinal: int | None
+    transaction: str | None
+    before: Side | None
+    after: Side | None
+
+
+class Envelope(NamedTuple):
+    """The members of an event, as texts; of images each cell's token."""
+
+    op: str | None
+    ts_ms: str | None
+    source: Texts | None
+    transaction: str | None
+    before: Members | None
+    after: Members | None
+
+
+@lru_cache(maxsize=64)
+def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
+    return [(c.name, c.type, cell_of(c, plan.source)) for c in plan.writer_schema.columns]
+
+
+def look(value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    """What a message (JSON) of the table says."""
+    if value is None:
+        return Outcome(change.TOMBSTONE)
+    try:
+        message = members_of(value)
+        envelope = _envelope(message, value, plan)
+        if envelope.op is None:
+            kind = control_kind(message)
+            if wraps_nothing(message):
+                return Outcome(change.TOMBSTONE)
+            if kind is not None:
+                return Outcome(change.CONTROL, kind)
+        return read(envelope, plan)
+    except Problem as problem:
+        return problem.outcome
+
+
+def members_of(value: bytes) -> dict[str, Token]:
+    """The members of a message that is one JSON object, in UTF-8. Raises Problem."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        raise Problem("not_utf8", _NOT_UTF8) from None
+    if not value.strip(_BLANKS).startswith(b"{"):
+        raise Problem("not_an_object", text)
+    try:
+        return json_text.members(value)
+    except NotJson:
+        if json_text.has_lone_surrogate(value):
+            what = "an escape \\ud8.. to \\udf.. is half of a surrogate pair"
+            raise Problem("lone_surrogate", what) from None
+        raise Problem("unparseable_json", text) from None
+
+
+def wraps_nothing(message: Members) -> bool:
+    """Is the object what Connect's converter makes of a tombstone where it sends schemas?"""
+    return message.keys() == {"payload", "schema"} and json_text.text(message["payload"]) is None
+
+
+def payload_of(message: Members) -> Members:
+    """The members of `payload`, where that is an object; else the message's own."""
+    inner = message.get("payload")
+    return json_text.members(inner) if inner is not None and json_text.is_object(inner) else message
+
+
+def control_kind(message: Members) -> str | None:
+    """Which control message this is, by its form."""
+    payload = payload_of(message)
+
+    def said(name: str) -> str | None:
+        return json_text.text(payload.get(name)) or json_text.text(message.get(name))
+
+    # A heartbeat has no other member.
+    if payload.keys() == {"ts_ms"}:
+        return "heartbeat"
+    if said("status") in {"BEGIN", "END"} and said("id") is not None:
+        return "transaction"
+    return "schema_change" if said("ddl") is not None or said("databaseName") is not None else None
+
+
+def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:
+    def inside(parent: Members, name: str) -> dict[str, Token] | None:
+        token = parent.get(name)
+        if token is None or bytes(token) == b"null":
+            return None
+        if not json_text.is_object(token):
+            raise Problem("malformed_envelope", value.decode())
+        return json_text.members(token)
+
+    outer = {name: inside(message, name) for name in ("payload", "before", "after", "source", "transaction")}
+    payload = outer["payload"]
+    if payload is not None:
+        outer |= {name: inside(payload, name) for name in ("before", "after", "source", "transaction")}
+        message = payload
+    source, transaction = outer["source"], outer["transaction"] or {}
+    plain = unions.branch if plan.unions else _as_it_is
+    before, after = (outer[side] for side in ("before", "after"))
+    return Envelope(
+        json_text.text(message.get("op")),
+        plain(json_text.text(message.get("ts_ms"))),
+        None if source is None else {name: plain(json_text.text(token)) for name, token in source.items()},
+        json_text.text(transaction.get("id")),
+        unions.row(before) if plan.unions and before is not None else before,
+        unions.row(after) if plan.unions and after is not None else after,
+    )
+
+
+def _as_it_is(text: str | None) -> str | None:
+    return text
+
+
+def read(envelope: Envelope, plan: TablePlan) -> Event:
+    """What an event says. Raises Problem."""
+    op, source = _operation(envelope, plan)
+    is_snapshot = op == "r" or (op == "c" and (source.get("snapshot") or "false").lower() != "false")
+    commit, change_lsn, wal = _position(source, is_snapshot)
+    ordinal = _ordinal(source.get("event_serial_no"))
+    committed = _millis(source.get("ts_ms"))
+    if committed is None:
+        raise Problem("malformed_time", f"source.ts_ms is {_or(source.get('ts_ms'), 'missing')}")
+    before, after = _images(envelope, op, plan)
+    snapshot = source.get("snapshot")
+    return Event(
+        op, source.get("connector"), snapshot and snapshot.lower(), committed, _millis(envelope.ts_ms),
+        commit, change_lsn, wal, ordinal, envelope.transaction, before, after,
+    )  # fmt: skip
+
+
+def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
+    op, source = envelope.op, envelope.source
+    if source is None:
+        raise Problem("no_source", "the message has no `source`")
+    if op is None:
+        raise Problem("no_operation", "the message has no `op`")
+    if op not in OPERATIONS:
+        raise Problem("unknown_operation", f"op is {op}")
+    table = plan.writer_schema.table
+    schema_name, name = source.get("schema"), source.get("table")
+    if name is not None:
+        named = f"{table.split('.', 1)[0] if schema_name is None else schema_name}.{name}".lower()
+        if named != table.lower():
+            raise Problem("table_mismatch", f"{named} in the topic of {table}")
+    # Tables of two databases can share their names, and even positions.
+    database = source.get("db")
+    if None not in (database, plan.database) and str(database).lower() != str(plan.database).lower():
+        raise Problem("database_mismatch", f"db is {database} among changes of {plan.database}")
+    if op != "d" and envelope.after is None:
+        raise Problem("no_after_image", f"op is {op}")
+    if op == "d" and envelope.before is None:
+        raise Problem("no_before_image", "a delete without `before`")
+    return op, source
+
+
+def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | None, int | None]:
+    """The LSNs, and the position of another connector, which then takes their place."""
+    is_other = source.get("connector") not in {None, "sqlserver"}
+    wal = sql_text.whole(source.get("lsn") or "", 0, _LONG) if is_other else None
+    found: dict[str, bytes | None] = {}
+    for name in ("commit_lsn", "change_lsn"):
+        text = source.get(name)
+        found[name] = None if text is None else lsn.parse(text)
+        if found[name] is None and wal is None and not lsn.is_absent(text) and not is_snapshot:
+            raise Problem("malformed_lsn", f"{name} is {text}")
+    if not is_snapshot and found["commit_lsn"] is None and wal is None:
+        raise Problem("no_position", "neither commit_lsn nor lsn is told")
+    return found["commit_lsn"], found["change_lsn"], wal
+
+
+def _ordinal(text: str | None) -> int | None:
+    found = None if text is None else sql_text.count(text)
+    if text is not None and found is None:
+        raise Problem("malformed_serial", f"event_serial_no is {text}")
+    return found
+
+
+def _millis(text: str | None) -> int | None:
+    return None if text is None else sql_text.whole(text, FIRST, LAST)
+
+
+def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
+    sides = {"before": envelope.before, "after": envelope.after}
+    columns = _cells(plan)
+    names = {name for name, _, _ in columns}
+    for image in sides.values():
+        unknown = [name for name in image or {} if name not in names]
+        if unknown:
+            listed = ", ".join(unknown)
+            raise Problem("unknown_column", f"{plan.writer_schema.table} has no column {listed}")
+    as_numbers = not plan.unions and any(_has_number(image, columns) for image in sides.values())
+    found: dict[str, Side | None] = {}
+    misfits: list[str] = []
+    for side, image in sides.items():
+        found[side], unfit = (None, []) if image is None else _side(_texts_of(image, plan), plan, as_numbers)
+        misfits = misfits or unfit
+    if misfits:
+        raise Problem("value_does_not_fit", f"no value of {', '.join(misfits)}")
+    own = found["before" if op == "d" else "after"]
+    assert own is not None, "_operation has seen to it"
+    keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
+    if any(own.values[at] is None for at in keys):
+        raise Problem("null_key", "a column of the key is NULL")
+    return found["before"], found["after"]
+
+
+def _texts_of(image: Members, plan: TablePlan) -> dict[str, str | None]:
+    texts = {name: json_text.text(token) for name, token in image.items()}
+    if plan.unions:
+        texts = {name: unions.cell(name, text, plan.writer_schema) for name, text in texts.items()}
+    return texts
+
+
+def _has_number(image: Members | None, columns: Sequence[tuple[str, str, Cell]]) -> bool:
+    """Are decimals JSON numbers here? The text of `1200` could be base64 as well: the message decides."""
+    decimals = (name for name, _, cell in columns if cell.read_number is not None)
+    return image is not None and any(name in image and json_text.is_number(image[name]) for name in decimals)
+
+
+def _side(texts: Texts, plan: TablePlan, as_numbers: bool) -> tuple[Side, list[str]]:
+    """The image, and the columns (with their types) whose text did not fit."""
+    values, states, misfits = [], bytearray(), []
+    for name, kind, cell in _cells(plan):
+        text = texts.get(name)
+        value, state = None, KNOWN
+        if text is None:
+            state = KNOWN if name in texts else NOT_CAPTURED
+        elif text in cell.placeholders:
+            state = UNAVAILABLE
+        else:
+            read = cell.read_number if as_numbers and cell.read_number is not None else cell.read
+            value = read(text)
+            if value is None:
+                misfits.append(f"{name} {kind}")
+        values.append(value)
+        states.append(state)
+    return Side(values, bytes(states)), misfits
+
+
+def _or(text: str | None, otherwise: str) -> str:
+    return otherwise if text is None else text

@@ -1,0 +1,84 @@
+"""What msgspec decodes of a message: structs for one table, that take only what is as usual."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from msgspec import UNSET, Meta, UnsetType
+
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import Cell, cell_of
+from changeledger.kernels.arrow import arrow_type
+
+# In milliseconds: the years 1 to 9999.
+FIRST, LAST = -62_135_596_800_000, 253_402_300_799_999
+_Instant = Annotated[int, Meta(ge=FIRST, le=LAST)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_OPERATION = Literal["c", "u", "d", "r"]
+
+
+class _Transaction(msgspec.Struct, gc=False):
+    id: str | None = None
+
+
+class Typed(NamedTuple):
+    """How messages of one table are decoded by types. `keys`: the numbers of the key's columns."""
+
+    decoder: msgspec.json.Decoder[Any]
+    cells: Sequence[Cell]
+    kinds: Sequence[pa.DataType]
+    keys: Sequence[int]
+
+
+@lru_cache(maxsize=64)
+def typed(plan: TablePlan) -> Typed:
+    """Compiled once a process, for each plan."""
+    columns = plan.writer_schema.columns
+    cells = [cell_of(column, plan.source) for column in columns]
+    row = msgspec.defstruct(
+        "Row",
+        [(f"f{at}", _optional(cell), UNSET) for at, cell in enumerate(cells)],
+        rename={f"f{at}": column.name for at, column in enumerate(columns)},
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    members: list[Any] = [
+        ("op", _OPERATION | None, None),
+        ("ts_ms", _Instant | None, None),
+        ("source", _source(plan) | None, None),
+        ("before", row | None, None),
+        ("after", row | None, None),
+        ("transaction", _Transaction | None, None),
+    ]
+    event = msgspec.defstruct("Event", members, gc=False)
+    message = msgspec.defstruct("Message", [*members, ("payload", event | None, None)], gc=False)
+    keys = [at for at, column in enumerate(columns) if column.key_position]
+    kinds = [arrow_type(column.spark_type) for column in columns]
+    return Typed(msgspec.json.Decoder(message), cells, kinds, keys)
+
+
+def _optional(cell: Cell) -> Any:
+    return cell.wire | UnsetType if cell.wire is msgspec.Raw else cell.wire | None | UnsetType
+
+
+def _source(plan: TablePlan) -> Any:
+    """`source`, with the names as the feed writes them: what differs is compared alone."""
+    schema, table = plan.writer_schema.table.split(".", 1)
+    members: list[Any] = [
+        ("connector", str | None, None),
+        ("snapshot", str | bool | None, None),
+        ("ts_ms", _Instant | None, None),
+        ("commit_lsn", str | None, None),
+        ("change_lsn", str | None, None),
+        ("lsn", _Count | None, None),
+        ("event_serial_no", _Count | str | None, None),
+        ("schema", Literal[schema] | None, None),
+        ("table", Literal[table] | None, None),
+    ]
+    if plan.database is not None:
+        members.append(("db", Literal[plan.database] | None, None))
+    return msgspec.defstruct("Source", members, gc=False)

@@ -1,0 +1,293 @@
+"""Which topics have which tables, and how their columns are written: found in batches, planned on the driver.
+
+`facts` picks messages out of a batch, `samples.merged` those of all batches, and `survey` makes of them what
+routes and decodes the window's messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium import avro as avro_tables
+from changeledger.dialects.debezium.schema_block import (
+    TableFacts,
+    database_of,
+    discover,
+    json_object,
+    payload_of,
+    table_of,
+    union_topics,
+)
+from changeledger.dialects.messages import samples
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.samples import Sample
+from changeledger.kernels import avro
+from changeledger.model.contract import Contract
+
+# What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
+_PAYLOAD = b'"payload":'
+# The members of `source` that name the table.
+_NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
+# By how many bytes what follows those members may be longer than in the samples.
+_SLACK = 32
+# A connector has one schema block at a time.
+_MOST_BLOCKS = 20
+# Groups are a schema block and a table, apart by a character that no name has.
+_BETWEEN = "\n"
+
+
+class _Source(msgspec.Struct, gc=False):
+    schema: str | None = None
+    table: str | None = None
+
+
+class _Payload(msgspec.Struct, gc=False):
+    source: _Source | None = None
+
+
+class _Routed(msgspec.Struct, gc=False):
+    """No more of a message than names its table."""
+
+    payload: _Payload | None = None
+    source: _Source | None = None
+
+
+_ROUTED = msgspec.json.Decoder(_Routed)
+
+
+@dataclass(frozen=True)
+class TableRecords:
+    """The messages of one table in one topic, which share one writer schema.
+
+    `writer_schema`: None where it is the table's contract itself. `alone`: are all messages of the topic the
+    table's? `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no
+    frame, a tombstone for one, is `unframed`'s.
+    """
+
+    topic: str
+    table: str
+    writer_schema: Contract | None
+    alone: bool
+    unions: bool = False
+    schema_id: str | None = None
+    unframed: bool = True
+
+
+@dataclass(frozen=True)
+class Survey:
+    """Every message of a window is of one of `tables`, or of none."""
+
+    tables: Sequence[TableRecords]
+    # The database that all JSON messages should be of, and all Avro ones.
+    database: str | None
+    avro_database: str | None = None
+    # The Avro schemas that the messages name, as JSON, by id.
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    # Why messages cannot be read, by topic and schema id.
+    faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
+    # Each message has its schema with it, or names one of a registry.
+    learnt: Mapping[str, Contract] = field(default_factory=dict)
+
+
+def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages of a batch that a survey may need (`samples.FACTS`)."""
+    topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
+    alike: dict[Any, list[int]] = {}
+    known: dict[str, list[tuple[bytes, str]]] = {}
+    for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
+        if avro.is_framed(value):
+            alike.setdefault((topic, value[:5], ""), []).append(at)
+            continue
+        named = None if value is None else _named(value)
+        if named is not None and value is not None:
+            alike.setdefault((topic, named, _block(value, known.setdefault(topic, []))), []).append(at)
+    tables: list[str | None] = [None] * len(topics)
+    groups: list[str | None] = [None] * len(topics)
+    places = list(zip(raw.column("offset").to_pylist(), raw.column("partition").to_pylist(), strict=True))
+    for (_, _, block), rows in alike.items():
+        rows.sort(key=places.__getitem__)
+        if avro.is_framed(values[rows[0]]):
+            for at in (rows[0], rows[-1]):
+                groups[at] = avro.schema_id(values[at])
+            continue
+        for some in (rows, rows[::-1]):
+            # The first one, and the last, that can be read.
+            at, table = next(((at, table) for at in some if (table := table_in(values[at]))), (0, None))
+            if table is not None:
+                tables[at], groups[at] = table, f"{table}{_BETWEEN}{block}"
+    columns = [raw.column(name) for name in ("topic", "partition", "offset", "key", "value")]
+    columns += [is_framed(raw.column("value")), pa.array(tables, pa.string()), pa.array(groups, pa.string())]
+    return samples.merged([pa.RecordBatch.from_arrays(columns, schema=samples.FACTS)])
+
+
+def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
+    """Does a message begin with a zero byte and a schema's id, as no JSON does?"""
+    framed = pc.and_(pc.less(values, b"\1"), pc.greater_equal(pc.binary_length(values), 5))
+    return pc.fill_null(framed, fill_value=False)
+
+
+def _named(value: bytes) -> bytes | str | None:
+    """What messages of one table share: the words that name it, else its name; None where it has none."""
+    at = value.rfind(b'"schema"')
+    words = _NAMED.match(value, at) if at >= 0 else None
+    return table_in(value) if words is None else words[0]
+
+
+def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
+    """A name for what precedes the payload; empty where there is none. `known`: those seen before."""
+    for block, name in known:
+        if value.startswith(block):
+            return name
+    at = value.find(_PAYLOAD)
+    if at < 0:
+        return ""
+    name = blake2b(value[:at], digest_size=8).hexdigest()
+    known.append((value[: at + len(_PAYLOAD)], name))
+    return name
+
+
+def table_in(value: bytes | None) -> str | None:
+    """`schema.table` in lower case, as `source` has it; None where it does not."""
+    if value is None:
+        return None
+    try:
+        message = _ROUTED.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    source = (message.payload and message.payload.source) or message.source
+    if source is None or source.schema is None or source.table is None:
+        return None
+    return f"{source.schema}.{source.table}".lower()
+
+
+def survey(
+    found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
+) -> Survey:
+    """What the facts of all of a window's messages say.
+
+    `contracts`: those of earlier windows, by table. `schemas`: those of a schema registry, by id.
+    """
+    plain = found.filter(pc.invert(found.column("framed")))
+    ends, longer = _ends(plain)
+    # What the ends say comes last: it holds.
+    chosen = [*_between(plain, ends, longer, feed), *ends]
+    topics = discover(chosen, feed)
+    shared = [topic for topic, tables in topics.items() if len(tables) > 1]
+    if shared:
+        chosen += _of_each_table(plain, shared)
+        topics = discover(chosen, feed)
+    unions = union_topics(chosen)
+    tables = [
+        TableRecords(topic, table, one.read_by(contracts.get(table)), topic not in shared, topic in unions)
+        for topic, of_topic in topics.items()
+        for table, one in of_topic.items()
+    ]
+    in_avro = _in_avro(found, feed, schemas)
+    named = {topic for topic, _ in topics.items()}
+    for (topic, schema_id), one in in_avro.items():
+        if one.table is None:
+            continue
+        columns = TableFacts(one.columns).read_by(contracts.get(one.table))
+        tables.append(TableRecords(topic, one.table, columns, True, False, schema_id, topic not in named))
+        named.add(topic)
+    return Survey(
+        tables,
+        database_of(chosen, feed),
+        next((one.database for one in in_avro.values() if one.database is not None), None),
+        schemas,
+        {place: one.fault for place, one in in_avro.items() if one.fault is not None},
+    )
+
+
+def _in_avro(
+    found: pa.RecordBatch, feed: Feed, schemas: Mapping[str, str]
+) -> dict[tuple[str, str], avro_tables.Written]:
+    """What the framed messages are, by topic and schema id."""
+    alike: dict[tuple[str, str], list[Sample]] = {}
+    for row in found.filter(found.column("framed")).to_pylist():
+        alike.setdefault((row["topic"], avro.schema_id(row["value"])), []).append(_sample(row))
+    return {place: avro_tables.written(alike[place], feed, schemas) for place in sorted(alike)}
+
+
+def _sample(row: Mapping[str, Any]) -> Sample:
+    return Sample(row["topic"], row["key"], row["value"])
+
+
+def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
+    """The first and the last messages of every partition, and the topics that have others between them."""
+    table = pa.Table.from_batches([plain])
+    near = samples.at_ends(table, samples.EACH_END)
+    limits = samples.bounds(table).to_pylist()
+    longer = {one["topic"] for one in limits if one["offset_max"] - one["offset_min"] >= 2 * samples.EACH_END}
+    return [_sample(row) for row in plain.filter(pa.array(near)).to_pylist()], frozenset(longer)
+
+
+def _between(
+    plain: pa.RecordBatch, ends: Sequence[Sample], longer: Collection[str], feed: Feed
+) -> list[Sample]:
+    """Messages between the ends of their topics of a table, or a schema block, that no end has.
+
+    `decode` takes any table as the feed's: here only those that are listed, as a name could be a broken one.
+    """
+    topics = discover(ends, feed)
+    looked_at = {topic for topic in longer if len(topics.get(topic, ())) < 2}
+    alike = {
+        topic: _Alike([sample for sample in ends if sample.topic == topic], feed)
+        for topic in looked_at
+        if topic in topics
+    }
+    grouped = plain.filter(pc.is_in(plain.column("topic"), pa.array(sorted(looked_at), pa.string())))
+    others = [
+        not (one["topic"] in alike and alike[one["topic"]].holds(one["value"] or b""))
+        for one in grouped.to_pylist()
+    ]
+    listed = {config.table for config in feed.tables}
+    found = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
+    of_tables = [(one, set(discover([one], feed).get(one.topic, ()))) for one in found]
+    return [one for one, tables in of_tables if tables <= listed.union(topics.get(one.topic, tables))]
+
+
+class _Alike:
+    """Does a message begin as one of the samples that have a table, and name its table in the same words?"""
+
+    def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
+        begins, names, tail = set(), set(), 0
+        for sample in ends:
+            text = sample.value or b""
+            if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
+                continue
+            begins.add(text.partition(_PAYLOAD if _PAYLOAD in text else b":")[0])
+            for named in _NAMED.finditer(text):
+                names.add(named[0])
+                tail = max(tail, len(text) - named.start() + _SLACK)
+        self._begins, self._names, self._tail = tuple(begins), names, tail
+
+    def holds(self, value: bytes) -> bool:
+        # Connectors of the 0.x line name the table by the topic alone.
+        near_end = value[-self._tail :]
+        named = not self._names or any(name in near_end for name in self._names)
+        return named and value.startswith(self._begins)
+
+
+def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:
+    """The first and the last message of each schema block of every table of these topics, in their order."""
+    groups: dict[tuple[str, str], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in plain.to_pylist():
+        if row["topic"] in topics and row["group"] is not None:
+            groups.setdefault((row["topic"], row["table"]), {}).setdefault(row["group"], []).append(row)
+    kept: list[Mapping[str, Any]] = []
+    for blocks in groups.values():
+        # They come by offset and partition.
+        for rows in list(blocks.values())[:_MOST_BLOCKS]:
+            kept += [rows[0], rows[-1]]
+    kept.sort(key=lambda row: (row["topic"], row["offset"], row["partition"]))
+    return [_sample(row) for row in kept]

@@ -1,0 +1,174 @@
+"""Events decoded by types: a whole batch into columns, for the records that are as a connector writes them.
+
+A record that does not decode, or of which a column says that something is unusual, is left to `single`: a
+record taken here must have no problem that `single` would find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.debezium import events
+from changeledger.dialects.debezium.columns import image
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.structs import Typed, typed
+from changeledger.dialects.debezium.values import UNUSUAL
+from changeledger.kernels import lsn, sql_text
+from changeledger.kernels.arrow import Bools, empty, valid
+from changeledger.kernels.lsn import Lsns
+
+# So many messages are taken apart while they are in the processor's cache.
+_AT_ONCE = 500
+_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_OF_MESSAGE = ("op", "sent_ms", "transaction")
+_OF_SOURCE = ("connector", "snapshot", "ts_ms", "commit_lsn", "change_lsn", "lsn", "event_serial_no")
+
+
+class _Gathered:
+    """What messages say, a list for each member and for each column of an image."""
+
+    def __init__(self, how: Typed) -> None:
+        self.rows: list[int] = []
+        self.members: dict[str, list[Any]] = {name: [] for name in (*_OF_MESSAGE, *_OF_SOURCE)}
+        # Of the images before and after: which messages have one, and the cells of those.
+        self.present: tuple[list[bool], list[bool]] = ([], [])
+        self.cells: tuple[list[list[Any]], list[list[Any]]] = (
+            [[] for _ in how.cells],
+            [[] for _ in how.cells],
+        )
+
+    def add(self, rows: Sequence[int], messages: Sequence[Any]) -> None:
+        self.rows += rows
+        said, sources = self.members, [one.source for one in messages]
+        said["op"] += [one.op for one in messages]
+        said["sent_ms"] += [one.ts_ms for one in messages]
+        said["transaction"] += [one.transaction and one.transaction.id for one in messages]
+        said["connector"] += [one.connector for one in sources]
+        said["snapshot"] += [one.snapshot for one in sources]
+        said["ts_ms"] += [one.ts_ms for one in sources]
+        said["commit_lsn"] += [one.commit_lsn for one in sources]
+        said["change_lsn"] += [one.change_lsn for one in sources]
+        said["lsn"] += [one.lsn for one in sources]
+        said["event_serial_no"] += [one.event_serial_no for one in sources]
+        for side, images in enumerate(([one.before for one in messages], [one.after for one in messages])):
+            self.present[side].extend([one is not None for one in images])
+            some = [one for one in images if one is not None]
+            columns = zip(*map(msgspec.structs.astuple, some), strict=True)
+            for known, cells in zip(self.cells[side], columns, strict=False):
+                known.extend(cells)
+
+
+def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatch, list[int]]:
+    """The events of messages (JSON), and the numbers of the messages that are left."""
+    how = typed(plan)
+    found = _Gathered(how)
+    for start in range(0, len(values), _AT_ONCE):
+        found.add(*_messages(values, range(start, min(start + _AT_ONCE, len(values))), how))
+    if not found.rows:
+        return empty(events.schema(plan.writer_schema)), list(range(len(values)))
+    batch, doubtful = _columns(found, how, plan)
+    if doubtful.any():
+        batch = batch.filter(pa.array(~doubtful))
+    left = np.ones(len(values), np.bool_)
+    left[batch.column("at").to_numpy()] = False
+    return batch, np.flatnonzero(left).tolist()
+
+
+def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -> tuple[list[int], list[Any]]:
+    """The messages of these rows that decode, and have `source` and `op`."""
+    decode = how.decoder.decode
+    some = [at for at in rows if values[at] is not None]
+    try:
+        messages = [decode(values[at] or b"") for at in some]
+    except _BROKEN:
+        found = [(at, one) for at in some if (one := _message(values[at] or b"", how)) is not None]
+        some, messages = [at for at, _ in found], [one for _, one in found]
+    messages = [one.payload or one for one in messages]
+    if any(one.source is None or one.op is None for one in messages):
+        good = [one.source is not None and one.op is not None for one in messages]
+        some = [at for at, is_good in zip(some, good, strict=True) if is_good]
+        messages = [one for one, is_good in zip(messages, good, strict=True) if is_good]
+    return some, messages
+
+
+def _message(value: bytes, how: Typed) -> Any:
+    try:
+        return how.decoder.decode(value)
+    except _BROKEN:
+        return None
+
+
+def _columns(found: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBatch, Bools]:
+    """The events, and which of them are not as usual after all."""
+    said = found.members
+    texts = [pa.array(said[name], pa.string()) for name in ("commit_lsn", "change_lsn")]
+    lsns = [lsn.parse_all(one) for one in texts]
+    op, connector = (pa.array(said[name], pa.string()) for name in ("op", "connector"))
+    times = pa.array(said["ts_ms"], pa.int64())
+    wal = of_others(connector, pa.array(said["lsn"], pa.int64()))
+    ordinal, doubtful = _ordinals(said["event_serial_no"])
+    doubtful |= _misplaced(texts, lsns) | ~valid(times) | ~(lsns[0].known | valid(wal))
+    columns = [
+        pa.array(found.rows, pa.int64()),
+        op,
+        connector,
+        _snapshots(said["snapshot"]),
+        times,
+        pa.array(said["sent_ms"], pa.int64()),
+        *(one.array() for one in lsns),
+        wal,
+        ordinal,
+        pa.array(said["transaction"], pa.string()),
+    ]
+    images = []
+    for present, cells in zip(found.present, found.cells, strict=True):
+        one, unusual = image(np.flatnonzero(np.array(present, np.bool_)), cells, how, len(present))
+        doubtful |= unusual
+        images.append(one)
+        columns += events.image_columns(one, len(how.cells))
+    is_delete = pc.equal(op, "d").to_numpy(zero_copy_only=False)
+    before, after = images
+    doubtful |= ~np.where(is_delete, before.present, after.present)
+    for at in how.keys:
+        doubtful |= ~np.where(is_delete, valid(before.cells[at]), valid(after.cells[at]))
+    return pa.RecordBatch.from_arrays(columns, schema=events.schema(plan.writer_schema)), doubtful
+
+
+def _misplaced(texts: Sequence[pa.StringArray], lsns: Sequence[Lsns]) -> Bools:
+    """Which of the events have a text in place of an LSN that is none."""
+    found = np.zeros(len(texts[0]), np.bool_)
+    for text, one in zip(texts, lsns, strict=True):
+        found |= valid(text) & ~one.known
+    return found
+
+
+def of_others(connector: pa.StringArray, wal: pa.Int64Array) -> pa.Int64Array:
+    """The 64-bit positions, of connectors that are not SQL Server's."""
+    is_other = pc.fill_null(pc.not_equal(connector, "sqlserver"), fill_value=False)
+    return pc.if_else(is_other, wal, pa.scalar(None, pa.int64()))
+
+
+def _ordinals(values: Sequence[int | str | None]) -> tuple[pa.Int64Array, Bools]:
+    """The serial numbers, and which of them are none."""
+    try:
+        array = pa.array(values, pa.int64())
+    except UNUSUAL:
+        found = [sql_text.count(value) if isinstance(value, str) else value for value in values]
+        array = pa.array(found, pa.int64())
+    if not array.null_count:
+        return array, np.zeros(len(values), np.bool_)
+    return array, ~valid(array) & np.fromiter((value is not None for value in values), np.bool_, len(values))
+
+
+def _snapshots(values: Sequence[str | bool | None]) -> pa.StringArray:
+    try:
+        texts = pa.array(values, pa.string())
+    except UNUSUAL:
+        texts = pa.array([str(one) if isinstance(one, bool) else one for one in values], pa.string())
+    return pc.utf8_lower(texts)

@@ -1,0 +1,83 @@
+"""Events as Avro's own JSON: printed by a console consumer, or by a sink that kept the unions.
+
+A value of an optional field is wrapped in the name of its branch: `{"long": 5}`, and the row in that of its
+record: `{"server1.dbo.t.Value": {...}}`. Bytes are text of one character a byte.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from changeledger.kernels import json_text
+from changeledger.kernels.json_text import Members, NotJson
+from changeledger.model.contract import Contract
+
+_ROW = ".Value"
+_BRANCHES = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean"})
+
+
+def row_of(image: Any) -> Mapping[str, Any] | None:
+    """The members inside a wrapped row; None where it is not wrapped."""
+    if not isinstance(image, dict) or len(image) != 1:
+        return None
+    ((name, row),) = image.items()
+    return row if name.endswith(_ROW) and isinstance(row, dict) else None
+
+
+def is_wrapped(payload: Mapping[str, Any]) -> bool:
+    return any(row_of(payload.get(side)) is not None for side in ("before", "after"))
+
+
+def row(image: Members) -> Members:
+    """As `row_of`, of an image by its tokens; the image itself where it is not wrapped."""
+    if len(image) != 1:
+        return image
+    ((name, inner),) = image.items()
+    return json_text.members(inner) if name.endswith(_ROW) and json_text.is_object(inner) else image
+
+
+def cell(name: str, text: str | None, contract: Contract) -> str | None:
+    """A cell without the name of its branch, bytes as base64.
+
+    The text in a column that cannot be NULL is not looked into: it is not wrapped, whatever it looks like.
+    """
+    plain, binary = _required(contract)
+    if text is None or name not in plain:
+        return branch(text)
+    return _in_base64(text) if name in binary else text
+
+
+@lru_cache(maxsize=64)
+def _required(contract: Contract) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that cannot be NULL, and those of them that are bytes."""
+    required = [c for c in contract.columns if not c.nullable or c.key_position]
+    in_bytes = [c for c in required if c.spark_type == "binary" or c.spark_type.startswith("decimal")]
+    return frozenset(c.name for c in required), frozenset(c.name for c in in_bytes)
+
+
+def branch(text: str | None) -> str | None:
+    """What is inside a wrapped value; of one that is not, the value."""
+    if text is None or not text.startswith("{"):
+        return text
+    try:
+        members = json_text.members(text.encode())
+    except NotJson:
+        return text
+    name = next(iter(members), "")
+    if name not in _BRANCHES:
+        return text
+    inside = json_text.text(members[name])
+    if inside is None:
+        return text
+    return _in_base64(inside) if name == "bytes" else inside
+
+
+def _in_base64(text: str) -> str:
+    """Where the text has no other characters than those of bytes."""
+    try:
+        return b64encode(text.encode("latin-1")).decode()
+    except UnicodeEncodeError:
+        return text

@@ -1,0 +1,120 @@
+"""What a dialect is: its kernel, and what is asked of its source beside the records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import MessageKernel
+from changeledger.dialects.messages.samples import Sample
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.model.contract import Contract
+from changeledger.model.looks import SourceLook
+from changeledger.model.window import Window
+
+if TYPE_CHECKING:
+    from sqlalchemy import Select
+
+
+@dataclass(frozen=True)
+class MessageDialect:
+    """A dialect on Kafka topics."""
+
+    kernel: MessageKernel
+    # Does the source itself say which columns are computed?
+    knows_computed: bool = False
+    # A table's columns as text, from the names in messages that have no types (None: there are no names);
+    # None where messages always have them.
+    named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+
+class ChangeTable(NamedTuple):
+    """A change table: whose rows it tells, and its columns as it has them now."""
+
+    table: str
+    # Its own name (`dbo_orders`, `orders__ct`); two capture instances may tell one table.
+    instance: str
+    shape: Contract
+
+
+# How far each table is read: its name to the position of the last row, as text that orders as it does.
+TablePositions = Mapping[str, str]
+
+
+class Database(Protocol):
+    """What a reader of change tables asks of the database."""
+
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        """The rows of a small result."""
+        ...
+
+    def columns(self, query: Select[Any]) -> Sequence[str]:
+        """The names of a result's columns."""
+        ...
+
+
+class TableReader(Protocol):
+    """The change tables of one feed, as the database has them now."""
+
+    @property
+    def tables(self) -> Sequence[ChangeTable]:
+        """Of one source table in the order in which they follow each other."""
+        ...
+
+    def check(self, released: TablePositions) -> None:
+        """Raises GapError where changes behind `released` are gone from the source."""
+        ...
+
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
+        """By what the source knows the positions again, by table; without those that it can't tell of.
+
+        A source that was restored from a backup, and has grown since, has others. Raises GapError where a
+        position is not in the source any more though older ones are.
+        """
+        ...
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """How far the source reaches now, beside how far its tables are read."""
+        ...
+
+    def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
+        """What the window reads of each table: `(from, to]`.
+
+        A table without a `from` is read from its beginning; one without a `to` has nothing to read yet.
+        """
+        ...
+
+    def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
+        """SELECTs that together give the rows of `(after, to]` once; at least one."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableDialect:
+    """A dialect in change tables, read over JDBC."""
+
+    kernel: TableKernel
+    # Raises ConfigError and ContractError where the feed's tables cannot be read as configured.
+    reader: Callable[[Feed, Database], TableReader]
+    # The source table of a change table, by the latter's name.
+    source_table: Callable[[str], str]
+    # Is a column one of the dialect's own, beside the source's?
+    is_header: Callable[[str, Feed], bool]
+    # Do masks count the header's columns, before the source's?
+    masks_count_header: bool = False
+    # Does the source itself say which columns are computed?
+    knows_computed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name
+
+
+Dialect = MessageDialect | TableDialect

@@ -1,0 +1,85 @@
+"""Raw Kafka messages: where each stands, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Rows, ledger_schema, places
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+# What stands beside the ledger's columns in a decoded batch.
+OUTCOME = (
+    ("disposition", pa.string()),
+    ("reason", pa.string()),
+    ("detail", pa.string()),
+    # Of records that are no change: as they came, for the quarantine.
+    ("raw_key", pa.binary()),
+    ("raw_value", pa.binary()),
+    ("raw_headers", HEADERS),
+)
+
+
+class Outcome(NamedTuple):
+    """What became of a record that is no change. `detail`: at most 500 characters."""
+
+    disposition: str
+    reason: str | None = None
+    detail: str | None = None
+
+
+@lru_cache(maxsize=256)
+def decoded_schema(contract: Contract) -> pa.Schema:
+    """A decoded batch: one row per record, in the order of the raw batch."""
+    return pa.schema([*ledger_schema(contract), *OUTCOME])
+
+
+# The same of records that belong to no table.
+UNCHANGED = pa.schema([("record", RECORD), *OUTCOME])
+
+
+def as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch as `arrow.MESSAGE`, however it names the parts of its lists."""
+    if batch.schema.equals(MESSAGE):
+        return batch
+    columns = [batch.column(field.name).cast(field.type) for field in MESSAGE]
+    return pa.RecordBatch.from_arrays(columns, schema=MESSAGE)
+
+
+def record(batch: pa.RecordBatch) -> pa.StructArray:
+    """Where the messages stand in their source."""
+    partition = batch.column("partition")
+    cells = [batch.column("topic"), partition, batch.column("offset"), pa.nulls(len(partition), pa.binary())]
+    return pa.StructArray.from_arrays(cells, fields=list(RECORD))
+
+
+def outcomes(batch: pa.RecordBatch, rows: Sequence[int], found: Sequence[Outcome]) -> list[pa.Array]:
+    """The columns of `OUTCOME`: those rows are no changes, but what was found; all others are changes."""
+    size = batch.num_rows
+    if not rows:
+        texts = [pa.array([change.CHANGE], pa.string()).take(pa.array(np.zeros(size, np.int32)))]
+        return [*texts, *(pa.nulls(size, kind) for _, kind in OUTCOME[1:])]
+    at = np.array(rows, np.int64)
+    where = places(at, size)
+    disposition, reason, detail = (pa.array(column, pa.string()) for column in zip(*found, strict=True))
+    raw = [batch.column(name).take(pa.array(at)).take(where) for name in ("key", "value", "headers")]
+    return [disposition.take(where).fill_null(change.CHANGE), reason.take(where), detail.take(where), *raw]
+
+
+def unchanged(batch: pa.RecordBatch, found: Sequence[Outcome]) -> pa.RecordBatch:
+    """A decoded batch of records that belong to no table, one outcome each."""
+    columns = [record(batch), *outcomes(batch, range(batch.num_rows), found)]
+    return pa.RecordBatch.from_arrays(columns, schema=UNCHANGED)
+
+
+def spread(columns: Sequence[pa.Array], rows: Rows, size: int) -> list[pa.Array]:
+    """Columns that hold values for some rows of a batch, as columns of all of them."""
+    if len(rows) == size:
+        return list(columns)
+    where = places(rows, size)
+    return [column.take(where) for column in columns]

@@ -1,0 +1,75 @@
+"""A message of one table looked at alone: why it cannot be read, or what it says.
+
+The first problem counts. What is wrong with masks, positions, times and cells is found for all events
+together (`decode`).
+"""
+
+from __future__ import annotations
+
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.qlik_messages import message
+from changeledger.dialects.qlik_messages.events import (  # fmt: skip
+    DELETE,
+    HEADERS,
+    OPERATIONS,
+    REFRESH,
+    UPDATE,
+    Event,
+    as_row,
+    rows_of,
+)
+from changeledger.dialects.qlik_messages.message import Message
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.kernels.json_text import Members, text
+from changeledger.model.contract import Contract
+
+
+def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    """What the message `at` says."""
+    if value is None:
+        return message.TOMBSTONE
+    try:
+        found = message.read(value)
+        message.check(found)
+        return _event(at, found, plan.writer_schema)
+    except Problem as problem:
+        return problem.outcome
+
+
+def _event(at: int, found: Message, written: Contract) -> Event:
+    operation = (found.headers.get("operation") or "").upper()
+    if operation not in OPERATIONS:
+        raise Problem("unknown_operation", f"operation is {operation}")
+    _check_names(found, written)
+    before, after = _images(operation, found)
+    if operation != DELETE and after is None:
+        raise Problem("no_after_image", f"{operation} without `data`")
+    if operation == DELETE and before is None:
+        raise Problem("no_before_image", "a delete without a row")
+    rows = rows_of(written)
+    old, unknown = as_row(before, rows)
+    new, others = as_row(after, rows)
+    said = {} if operation == REFRESH else found.headers
+    sequence, time, position, transaction, changes, columns, counter = map(said.get, HEADERS)
+    return Event(
+        at, operation, sequence, time, position, transaction, changes, columns, counter,
+        old, new, unknown or others,
+    )  # fmt: skip
+
+
+def _check_names(found: Message, written: Contract) -> None:
+    """Either name may be missing, and then says nothing."""
+    names = (found.schema, found.table)
+    expected = written.table.lower().split(".", 1)
+    if any(one is not None and one.lower() != other for one, other in zip(names, expected, strict=True)):
+        shown = ".".join(one for one in names if one is not None)
+        raise Problem("table_mismatch", f"{shown} with the columns of {written.table}")
+
+
+def _images(operation: str, found: Message) -> tuple[Members | None, Members | None]:
+    """Both images; of a delete the row that is there, in whichever member."""
+    if operation == DELETE:
+        is_filled = any(text(token) is not None for token in (found.before_data or {}).values())
+        return (found.before_data if is_filled else found.data), None
+    return found.before_data if operation == UPDATE else None, found.data

@@ -1,0 +1,226 @@
+"""Qlik's messages in Avro as the JSON that the task would have written.
+
+In Qlik's own envelope, itself in Avro, which begins with the letters of its magic: a metadata message brings
+its schema along, data names one that a metadata message has (`dataSchema`). Or framed, by a registry.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.qlik_messages.metadata import MAGIC
+from changeledger.kernels import avro, sql_text
+from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
+
+UNKNOWN_SCHEMA = "unknown_schema"
+_HEADERS = (
+    "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
+    "externalSchemaId", "transactionEventCounter", "transactionLastEvent",
+)  # fmt: skip
+_ROWS = ("data", "beforeData")
+_MAGIC = MAGIC.encode()
+_ENVELOPE = Schema(
+    json.dumps(
+        {
+            "type": "record",
+            "name": "MessageEnvelope",
+            "fields": [
+                {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": len(MAGIC)}},
+                {"name": "type", "type": "string"},
+                {"name": "headers", "type": ["null", {"type": "map", "values": "string"}]},
+                {"name": "messageSchemaId", "type": ["null", "string"]},
+                {"name": "messageSchema", "type": ["null", "string"]},
+                {"name": "message", "type": "bytes"},
+            ],
+        }
+    )
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MOST_DIGITS = 38
+# Avro schemas by name: a registry's by its id, others as `of_message` calls them.
+Schemas = Mapping[str, str]
+
+
+class Said(NamedTuple):
+    """A message as JSON; None where it cannot be read. `problem`: why what is inside it cannot."""
+
+    json: bytes | None
+    problem: Problem | None = None
+
+
+def of_message(schema_id: str | None) -> str:
+    """The name of a schema that a metadata message has, beside those of a registry's ids."""
+    return f"message {schema_id}"
+
+
+def is_enveloped(value: bytes | None) -> bool:
+    return value is not None and value.startswith(_MAGIC)
+
+
+def is_avro(value: bytes) -> bool:
+    return value.startswith(_MAGIC) or avro.is_framed(value)
+
+
+def as_json(value: bytes, schemas: Schemas) -> Said:
+    """The message in JSON; one that is in JSON as it is."""
+    if value.startswith(_MAGIC):
+        return _opened(value, schemas)
+    if not avro.is_framed(value):
+        return Said(value)
+    try:
+        return Said(_of_schema(value, value[avro.FRAME_BYTES :], avro.schema_id(value), schemas))
+    except Problem as problem:
+        return Said(None, problem)
+
+
+def _opened(value: bytes, schemas: Schemas) -> Said:
+    try:
+        found = _ENVELOPE.record(value, "replace")
+    except BrokenRecord:
+        return Said(None, Problem("malformed_avro", avro.beginning(value)))
+    kind, schema_id, own = (found[name] for name in ("type", "messageSchemaId", "messageSchema"))
+    name, inside, problem = of_message(schema_id), b"{}", None
+    if own is not None:
+        name, schemas, schema_id = "own", {"own": own}, None
+    try:
+        inside = _of_schema(value, found["message"], name, schemas)
+    except Problem as error:
+        problem = error
+    outer = {"magic": MAGIC, "type": kind, "messageSchemaId": schema_id, "message": msgspec.Raw(inside)}
+    return Said(msgspec.json.encode(outer), problem)
+
+
+def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) -> bytes:
+    """A record as JSON. Raises Problem."""
+    text = schemas.get(schema_id)
+    if text is None:
+        why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has told it"
+        raise Problem(UNKNOWN_SCHEMA, why)
+    try:
+        schema = avro.schema(text)
+        if "headers" not in schema.root.fields:
+            return schema.json(record)
+        return msgspec.json.encode(_data(schema.record(record), schema.root))
+    except UnusableSchema as error:
+        raise Problem("unusable_schema", f"the Avro schema {schema_id}: {error}") from None
+    except (BrokenRecord, NotUtf8, UnicodeDecodeError):
+        raise Problem("malformed_avro", avro.beginning(value)) from None
+
+
+def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
+    """The members of a data message, as JSON has them."""
+    found: dict[str, Any] = {}
+    for name in ("schema", "table"):
+        found[name] = _plain(record.get(name), root.fields.get(name))
+    found["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
+    return found | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
+
+
+def _members(record: Any, node: Node | None, names: Sequence[str] | None = None) -> dict[str, Any] | None:
+    if record is None or node is None or node.kind != "record":
+        return None
+    known = node.fields if names is None else {name: node.fields.get(name) for name in names}
+    return {name: _plain(record.get(name), inner) for name, inner in known.items()}
+
+
+def _plain(value: Any, node: Node | None) -> Any:
+    """Qlik's JSON writes bytes, masks among them, as hex digits; what Avro counts, as text of its type."""
+    if value is None or node is None or isinstance(value, str):
+        return value
+    logical = node.properties.get("logicalType")
+    if isinstance(value, bytes):
+        is_decimal = logical == "decimal" and node.kind == "bytes"
+        return _decimal(value, node) if is_decimal else value.hex().upper()
+    if logical in _COUNTED and isinstance(value, int):
+        return _counted(value, str(logical))
+    if isinstance(value, float):
+        return str(np.float32(value)) if node.kind == "float" else repr(value)
+    if isinstance(value, dict | list):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+_COUNTED = {"date", "timestamp-millis", "timestamp-micros"}
+
+
+def _counted(value: int, logical: str) -> str:
+    """What is no date or time stays to be seen, and fits no column."""
+    try:
+        if logical == "date":
+            return str(date.fromordinal(value + _EPOCH.toordinal()))
+        micros = value if logical == "timestamp-micros" else value * 1000
+        return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%f")
+    except (ValueError, OverflowError):
+        return str(value)
+
+
+def _decimal(value: bytes, node: Node) -> str:
+    """A decimal; what is no number of that type stays to be seen, and fits no column."""
+    precision, scale = (node.properties.get(name) or 0 for name in ("precision", "scale"))
+    if not 0 < precision <= _MOST_DIGITS:
+        return value.hex().upper()
+    number: Decimal | None = None
+    if value:
+        number = sql_text.of_unscaled(int.from_bytes(value, "big", signed=True), precision, scale)
+    return "x" if number is None else f"{number:f}"
+
+
+def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:
+    """The Avro schemas that metadata messages have, by name: needed before any data is read."""
+    found: dict[str, str] = {}
+    for value in values:
+        if value is None or b"dataSchema" not in value:
+            continue
+        text = as_json(value, {}).json
+        found |= {} if text is None else _schema_in(text)
+    return found
+
+
+class _Body(msgspec.Struct, gc=False):
+    schemaId: str | int | None = None  # noqa: N815 - as Qlik writes it
+    dataSchema: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815
+
+
+class _Metadata(_Body, gc=False):
+    message: _Body | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Metadata).decode
+
+
+def _schema_in(text: bytes) -> dict[str, str]:
+    try:
+        whole = _DECODE(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    body = whole.message or whole
+    written = bytes(body.dataSchema)
+    if body.schemaId is None or written == b"null":
+        return {}
+    schema = msgspec.json.decode(written, type=str) if written[:1] == b'"' else written.decode()
+    return {of_message(str(body.schemaId)): schema}
+
+
+def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], dict[int, Problem]]:
+    """The messages of a batch in JSON, and what is wrong with those that are not whole, by their rows."""
+    column = raw.column("value")
+    values: list[bytes | None] = column.to_pylist()
+    problems: dict[int, Problem] = {}
+    doubtful = pc.or_(pc.less(column, b"\1"), pc.starts_with(column, MAGIC))
+    for at in np.flatnonzero(pc.fill_null(doubtful, fill_value=False).to_numpy(zero_copy_only=False)):
+        value = values[at]
+        if value is not None and is_avro(value):
+            values[at], problem = as_json(value, schemas)
+            if problem is not None:
+                problems[int(at)] = problem
+    return values, problems

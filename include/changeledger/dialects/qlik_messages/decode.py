@@ -1,0 +1,243 @@
+"""Messages of one table in, one row per message out: the canonical change, or what became of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.qlik_messages import alone, avro, masks, positions, typed
+from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
+from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
+from changeledger.dialects.qlik_messages.masks import Masks
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.dialects.qlik_messages.positions import Positions
+from changeledger.dialects.qlik_messages.sides import Side, absent_columns, side, with_gaps
+from changeledger.dialects.qlik_messages.values import EXACT_DIGITS
+from changeledger.kernels import changes, images, lsn
+from changeledger.kernels.arrow import Bools, valid
+from changeledger.kernels.changes import Changes
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+# A mask of changes names a column of the key, but the message has no old key.
+OLD_KEY_UNKNOWN = "old_key_unknown"
+
+
+class Read(NamedTuple):
+    """n events of a table, read as far as they can be. `key`, `old_key`: their cells."""
+
+    events: Sequence[Event]
+    place: Positions
+    change_mask: Masks
+    column_mask: Masks
+    before: Side
+    after: Side
+    key: Sequence[pa.Array]
+    old_key: Sequence[pa.Array]
+
+    def are(self, operation: str) -> Bools:
+        return np.array([one.operation == operation for one in self.events], np.bool_)
+
+
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
+    values, broken = avro.in_json(raw, dict(plan.avro_schemas))
+    found, left = typed.read(values, plan.writer_schema)
+    others = {at: problem.outcome for at, problem in broken.items()}
+    for at in left:
+        if at in broken:
+            continue
+        one = alone.look(at, values[at], plan)
+        if isinstance(one, Event):
+            found.append(one)
+        else:
+            others[at] = one
+    if left:
+        found.sort(key=lambda event: event.at)
+    rows = np.array([one.at for one in found], np.int64)
+    of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
+    read = _read(found, of_events, plan)
+    bad = _problems(read, values, plan.writer_schema)
+    if plan.masks_unreadable is not None:
+        closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
+        masked = [number for number, one in enumerate(found) if one.change_mask]
+        bad = dict.fromkeys(masked, closed) | bad
+    others |= {found[number].at: outcome for number, outcome in bad.items()}
+    canonical = changes.ledger_rows(
+        _changes(read, of_events, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
+    )
+    if bad:
+        good = np.array([number for number in range(len(found)) if number not in bad], np.int64)
+        canonical, rows = canonical.take(pa.array(good)), rows[good]
+    schema = message_rows.decoded_schema(plan.contract)
+    columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
+    columns[schema.get_field_index("record")] = message_rows.record(raw)
+    at_others = sorted(others)
+    columns += message_rows.outcomes(raw, at_others, [others[at] for at in at_others])
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _read(found: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
+    written = plan.writer_schema
+    ordinals = [column.ordinal for column in written.columns]
+    order = written.mask_order or "big"
+    # An empty text says nothing; no column at all is 00.
+    of_changes, of_columns = (
+        masks.read(pa.array([getattr(one, name) or None for one in found], pa.string()), ordinals, order)
+        for name in ("change_mask", "column_mask")
+    )
+    is_delete = np.array([one.operation == DELETE for one in found], np.bool_)
+    before = side([one.before for one in found], written, is_delete)
+    after = side([one.after for one in found], written)
+    absent = absent_columns(of_columns)
+    before = with_gaps(before, absent, written, is_before=True, is_delete=is_delete)
+    after = with_gaps(after, absent, written, is_before=False, is_delete=is_delete)
+    old, new = (images.key(one.image, written) for one in (before, after))
+    of_delete = pa.array(is_delete)
+    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
+    place = positions.positions(found, raw.column("timestamp"))
+    return Read(found, place, of_changes, of_columns, before, after, key, old)
+
+
+def _problems(read: Read, values: Sequence[bytes | None], written: Contract) -> dict[int, Outcome]:
+    """What is wrong with events, by their numbers."""
+    place, events = read.place, read.events
+    streamed = ~read.are(REFRESH)
+    doubtful = streamed & ~place.commit_lsn.known & ~valid(place.sequence)
+    for name, known in (
+        ("change_mask", read.change_mask.known), ("column_mask", read.column_mask.known),
+        ("sequence", valid(place.sequence)), ("counter", valid(place.ordinal)),
+    ):  # fmt: skip
+        stated = np.array([getattr(one, name) is not None for one in events], np.bool_)
+        doubtful |= stated & ~known
+    doubtful |= place.bad_time | read.before.inexact | read.after.inexact
+    doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
+    doubtful |= np.array([bool(one.unknown) for one in events], np.bool_)
+    for cells in read.key:
+        doubtful |= ~valid(cells)
+    found = {}
+    for number in np.flatnonzero(doubtful).tolist():
+        value = values[events[number].at] or b""
+        problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, written)
+        if problem is not None:
+            found[number] = problem.outcome
+    return found
+
+
+def _problem_of_place(read: Read, number: int) -> Problem | None:
+    event, place = read.events[number], read.place
+    for name, text, known in (
+        ("changeMask", event.change_mask, read.change_mask.known),
+        ("columnMask", event.column_mask, read.column_mask.known),
+    ):
+        if text and not known[number]:
+            return Problem("malformed_mask", f"{name} is {text}")
+    has_sequence = place.sequence[number].is_valid
+    if event.sequence is not None and not has_sequence:
+        return Problem("malformed_sequence", f"changeSequence is {event.sequence}")
+    if event.counter is not None and not place.ordinal[number].is_valid:
+        return Problem("malformed_counter", f"transactionEventCounter is {event.counter}")
+    if place.bad_time[number]:
+        return Problem("malformed_time", f"timestamp is {event.timestamp}")
+    if event.operation != REFRESH and not has_sequence and not place.commit_lsn.known[number]:
+        return Problem("no_position", "neither streamPosition nor changeSequence tells one")
+    return None
+
+
+@lru_cache(maxsize=64)
+def _inexact(written: Contract) -> re.Pattern[str] | None:
+    """A decimal as a JSON number of more digits than a double keeps."""
+    names = "|".join(re.escape(c.name) for c in written.columns if c.spark_type.startswith("decimal"))
+    # Zeros before the first other digit do not count.
+    member, many = rf'"(?:{names})\\*"\s*:\s*-?', rf"(?:0[.]0*+)?+(?:[.]?[0-9]){{{EXACT_DIGITS + 1},}}"
+    return re.compile(rf"{member}(?=[0-9.]*[.eE]){many}") if names else None
+
+
+def _problem_of_images(read: Read, number: int, value: bytes, written: Contract) -> Problem | None:
+    event, inexact = read.events[number], _inexact(written)
+    if inexact is not None and inexact.search(value.decode()):
+        what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
+        return Problem("inexact_number", what)
+    if event.unknown:
+        return Problem("unknown_column", f"{written.table} has no column {', '.join(event.unknown)}")
+    for one in (read.before, read.after):
+        if one.unfit[number].any():
+            columns = zip(written.columns, one.unfit[number], strict=True)
+            bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
+            return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
+    if not all(cells[number].is_valid for cells in read.key):
+        return Problem("null_key", "a column of the key is NULL")
+    return None
+
+
+def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
+    written, contract = plan.writer_schema, plan.contract
+    before, after, key = read.before.image, read.after.image, list(read.key)
+    knows_old_key = _knows_old_key(read)
+    moved = _moved(read, knows_old_key)
+    found = changed(before, after, read.are(UPDATE), read.change_mask, written)
+    flags = _flags(read, moved, knows_old_key, written)
+    if not images.is_fitted(written, contract):
+        before, after = (images.fitted(one, written, contract) for one in (before, after))
+        key = images.fitted_key(key, written.key, contract)
+    rows, place = len(read.events), read.place
+    return Changes(
+        operation=pa.array([OPERATIONS[one.operation] for one in read.events], pa.string()),
+        before=before,
+        after=after,
+        key=key,
+        moved=moved,
+        changed=found,
+        commit_lsn=place.commit_lsn,
+        change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
+        ordinal=place.ordinal,
+        sort_key=positions.sort_keys(place, read.events, raw),
+        committed_at=place.committed_at,
+        transaction_id=pa.array([one.transaction for one in read.events], pa.string()),
+        flags=flags,
+        record=message_rows.record(raw),
+        mask=pa.array([one.change_mask or None for one in read.events], pa.string()),
+    )
+
+
+def _knows_old_key(read: Read) -> Bools:
+    found = read.are(UPDATE) & read.before.image.present
+    for cells in read.old_key:
+        found &= valid(cells)
+    return found
+
+
+def _moved(read: Read, knows_old_key: Bools) -> Bools:
+    """Which updates have another key in their image before."""
+    found = np.zeros(len(read.events), np.bool_)
+    for old, own in zip(read.old_key, read.key, strict=True):
+        found |= images.differs(old, own)
+    return found & knows_old_key
+
+
+def _flags(read: Read, moved: Bools, knows_old_key: Bools, written: Contract) -> dict[str, Bools]:
+    """In the order in which they are written."""
+    is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
+    key_in_mask = read.change_mask.columns[:, columns_of_key(written)].any(axis=1)
+    place = read.place
+    return {
+        change.POSITION_UNKNOWN: is_refresh,
+        change.BEFORE_UNKNOWN: is_update & ~read.before.image.present,
+        OLD_KEY_UNKNOWN: is_update & key_in_mask & ~knows_old_key,
+        change.KEY_CHANGED: moved,
+        change.ORDER_AMBIGUOUS: ~is_refresh & ~valid(place.sequence) & ~valid(place.ordinal),
+        change.MASK_DISAGREES: mask_disagrees(
+            read.before, read.after, [one.operation for one in read.events], read.change_mask,
+            read.column_mask, written,
+        ),
+        change.CLOCK_SUSPECT: place.is_suspect,
+    }  # fmt: skip

@@ -1,0 +1,101 @@
+"""Events of one table, as both ways of reading messages give them; `decode` makes changes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from changeledger.dialects.qlik_messages.values import Cell, cell_of, is_null
+from changeledger.kernels import json_text
+from changeledger.kernels.json_text import Members
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+Text = str | None
+INSERT, UPDATE, DELETE, REFRESH = "INSERT", "UPDATE", "DELETE", "REFRESH"
+OPERATIONS: Mapping[str, str] = {
+    INSERT: change.INSERT,
+    UPDATE: change.UPDATE,
+    DELETE: change.DELETE,
+    REFRESH: change.SNAPSHOT,
+}
+# What a message has in `headers` beside its operation, in the order of an event's fields.
+HEADERS = (
+    "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
+    "transactionEventCounter",
+)  # fmt: skip
+
+
+class Event(msgspec.Struct, gc=False):
+    """What a message says. Images are rows (`Rows.row`), None for none. A full load has no headers."""
+
+    # The number of the message in its batch.
+    at: int
+    operation: str
+    sequence: Text
+    timestamp: str | int | None
+    position: Text
+    transaction: Text
+    change_mask: Text
+    column_mask: Text
+    counter: str | int | None
+    before: Any
+    after: Any
+    # Members that the table has no column for.
+    unknown: Sequence[str] = ()
+
+
+class Rows(NamedTuple):
+    """The images of one writer schema."""
+
+    # A struct with a cell for each column: `f0, f1, ...`; UNSET where the message has no such member.
+    row: Any
+    cells: Sequence[Cell]
+    fields: Mapping[str, str]
+    # The numbers of the columns of the key, in the columns' order.
+    keys: Sequence[int]
+    large: Sequence[bool]
+
+
+@lru_cache(maxsize=64)
+def rows_of(written: Contract) -> Rows:
+    cells = [cell_of(column) for column in written.columns]
+    fields = {name: f"f{at}" for at, name in enumerate(written.names)}
+    row = msgspec.defstruct(
+        "Row",
+        [(field, cell.wire, UNSET) for field, cell in zip(fields.values(), cells, strict=True)],
+        rename={field: _writable(name, field) for name, field in fields.items()},
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    keys = [at for at, column in enumerate(written.columns) if column.key_position]
+    return Rows(row, cells, fields, keys, [column.sql_type.is_large for column in written.columns])
+
+
+def _writable(name: str, field: str) -> str:
+    """The name that msgspec knows a column by: one that it must escape is left to `alone`.
+
+    Instead a name that is longer than any of SQL Server's.
+    """
+    return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
+
+
+def as_row(image: Members | None, rows: Rows) -> tuple[Any, list[str]]:
+    """An image as a row, and its members that are no columns."""
+    if image is None:
+        return None, []
+    unknown = [name for name in image if name not in rows.fields]
+    known: dict[str, Any] = {}
+    for (name, field), cell in zip(rows.fields.items(), rows.cells, strict=True):
+        if name in image:
+            known[field] = image[name] if cell.is_raw else json_text.text(image[name])
+    return rows.row(**known), unknown
+
+
+def is_empty(row: Any, rows: Rows) -> bool:
+    """Has a row no value at all?"""
+    return all(is_null(getattr(row, field)) for field in rows.fields.values())

@@ -1,0 +1,49 @@
+"""The dialect's record of functions."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.dialects.qlik_messages import survey as surveys
+from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.others import decode_other
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.mask_order.mask_evidence import MaskRules
+from changeledger.model.contract import Contract
+
+
+def mask_rules(written: Contract) -> MaskRules:
+    """Large objects are never in a mask, whatever the lake holds them as."""
+    return MaskRules("key", excluded=frozenset(c.name for c in written.columns if c.sql_type.is_large))
+
+
+def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
+    return surveys.survey(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
+
+
+def _plan(
+    survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+) -> TablePlan:
+    schemas = tuple(sorted(survey.avro_schemas.items()))
+    return TablePlan(feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable)
+
+
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, survey: surveys.Survey) -> pa.RecordBatch:
+    return decode_other(raw, survey)
+
+
+QLIK_MESSAGES = MessageKernel(
+    "qlik_messages",
+    surveys.FACTS,
+    surveys.facts,
+    surveys.merged,
+    _survey,
+    surveys.routes,
+    _plan,
+    decode,
+    _decode_other,
+    schemas_in=surveys.schemas_in,
+    mask_rules=mask_rules,
+)

@@ -1,0 +1,143 @@
+"""Qlik's metadata messages, read on the driver: the columns of a table in one version.
+
+Key differences from other sources of a contract: the types are Qlik's own, so what SQL Server calls
+uniqueidentifier, time or datetimeoffset arrives as text; the ordinal of a column is its bit in a mask plus 1.
+The feed's YAML may state the type that a column has in SQL Server.
+
+Source: the page on metadata messages, and Qlik's list of data types.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from changeledger.config.tables import TableConfig
+from changeledger.model.contract import Column, Contract
+
+MAGIC = "atMSG"
+
+_PLAIN = {
+    "BOOLEAN": "bit",
+    "DATE": "date",
+    "TIME": "time",
+    "INT1": "smallint",
+    "INT2": "smallint",
+    "INT4": "int",
+    "INT8": "bigint",
+    "UINT1": "tinyint",
+    "UINT2": "int",
+    "UINT4": "bigint",
+    "UINT8": "decimal(20,0)",
+    "REAL4": "real",
+    "REAL8": "float",
+    "BLOB": "varbinary(max)",
+    "CLOB": "varchar(max)",
+    "NCLOB": "nvarchar(max)",
+}
+_SIZED = {"STRING": "varchar", "WSTRING": "nvarchar", "BYTES": "varbinary"}
+_INSTANTS = {"DATETIME", "TIMESTAMP"}
+_LONGEST = 8000
+
+
+class Metadata(NamedTuple):
+    """One metadata message: the schema id, where it has one, and the columns."""
+
+    schema_id: str | None
+    writer_schema: Contract
+
+
+def read(text: str) -> Metadata:
+    """The metadata in a message, with or without envelope. Raises ValueError that says what is wrong."""
+    try:
+        message = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    message = _object(message, "the message")
+    if message.get("magic", MAGIC) != MAGIC:
+        raise ValueError(f"magic is {message['magic']!r}")
+    body = _object(message.get("message", message), "message")
+    lineage = _object(body.get("lineage"), "lineage")
+    names = [lineage.get(part) for part in ("schema", "table")]
+    if not all(isinstance(name, str) and name for name in names):
+        raise ValueError(f"lineage does not name schema and table: {names}")
+    structure = _object(body.get("tableStructure"), "tableStructure")
+    columns = _object(structure.get("tableColumns"), "tableStructure.tableColumns")
+    made = [_column(name, _object(one, f"the column {name!r}")) for name, one in columns.items()]
+    ordinals = [column.ordinal for column in made]
+    if not made or len(set(ordinals)) < len(made):
+        raise ValueError(f"ordinals are missing or told twice: {sorted(ordinals)}")
+    schema_id = body.get("schemaId")
+    made.sort(key=lambda column: column.ordinal)
+    found = Contract(table=".".join(str(name) for name in names), columns=tuple(made))
+    if alike := found.names_alike:
+        raise ValueError(f"columns differ in their case only: {', '.join(alike)}")
+    return Metadata(None if schema_id is None else str(schema_id), found)
+
+
+def stated(config: TableConfig) -> Contract | None:
+    """The contract that the feed's YAML states, its columns in the order of their ordinals."""
+    if not config.stated:
+        return None
+    return with_stated(
+        Contract(
+            table=config.table,
+            columns=tuple(
+                Column(name=c.name, type=c.type, ordinal=at, nullable=c.nullable)
+                for at, c in enumerate(config.stated, 1)
+            ),
+        ),
+        config,
+    )
+
+
+def with_stated(written: Contract, config: TableConfig) -> Contract:
+    """`written` under the feed's name for the table, with the types and the key that its YAML states."""
+    types = {c.name.lower(): {"type": c.type, "nullable": c.nullable} for c in config.stated}
+    places = {name.lower(): at for at, name in enumerate(config.key, 1)}
+    columns = []
+    for column in written.columns:
+        name = column.name.lower()
+        place = places.get(name, 0) if places else column.key_position
+        columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
+    return written.model_copy(update={"table": config.table, "columns": tuple(columns)})
+
+
+def sql_type(kind: str, length: int, precision: int, scale: int) -> str:
+    """The SQL Server type that holds a type of Qlik's; text for one that is not known."""
+    kind = kind.partition("(")[0].strip().upper()
+    if kind in _SIZED:
+        return f"{_SIZED[kind]}({length if 0 < length <= _LONGEST else _LONGEST})"
+    if kind == "NUMERIC":
+        precision = precision if 0 < precision <= 38 else 38
+        return f"decimal({precision},{min(max(scale, 0), precision)})"
+    if kind in _INSTANTS:
+        # The scale is the number of digits of a second; without one it is as much as the lake's type keeps.
+        return f"datetime2({scale if 0 < scale <= 7 else 6})"
+    return _PLAIN.get(kind, f"nvarchar({_LONGEST})")
+
+
+def _column(name: str, said: Mapping[str, Any]) -> Column:
+    def number(member: str) -> int:
+        value = said.get(member)
+        if value is None:
+            return 0
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise ValueError(f"{member} of {name!r} is {value!r}")
+        return int(value)
+
+    ordinal, place = number("ordinal"), number("primaryKeyPosition")
+    if ordinal < 1 or place < 0:
+        raise ValueError(f"{name!r} has ordinal {ordinal} and primaryKeyPosition {place}")
+    kind = said.get("type")
+    if not isinstance(kind, str):
+        raise ValueError(f"the type of {name!r} is {kind!r}")
+    made = sql_type(kind, number("length"), number("precision"), number("scale"))
+    return Column(name=name, type=made, ordinal=ordinal, nullable=not place, key_position=place)
+
+
+def _object(value: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is no object")
+    return value

@@ -1,0 +1,143 @@
+"""Where a Qlik message stands in its source's order, and when its change was committed.
+
+Order: the commit LSN that SQL Server's stream position begins with, then the change sequence (one counter
+over all tables of a task), then the counter inside the transaction. A source without LSNs is ordered by the
+change sequence alone; the rows of a full load by delivery, before everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.qlik_messages import instants
+from changeledger.dialects.qlik_messages.events import DELETE, INSERT, REFRESH, UPDATE, Event
+from changeledger.kernels import lsn, sql_text
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Rows, fixed_width, numbers, valid
+from changeledger.kernels.lsn import Lsns
+from changeledger.kernels.sql_text import MICROS
+
+_LSN = r"^[0-9a-fA-F]{8}:[0-9a-fA-F]{8}:[0-9a-fA-F]{4}([^0-9a-fA-F]|$)"
+_LSN_LENGTH = 22
+_ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?$"
+# The whole change sequence: year to second, hundredths, and a counter of 19 digits.
+_SEQUENCE_DIGITS = 35
+_SEQUENCE_BYTES = (_SEQUENCE_DIGITS + 1) // 2
+# SQL Server's own rank at one position; a row of a full load shows the state after everything.
+_RANKS = {DELETE: 1, INSERT: 2, UPDATE: 4, REFRESH: 5}
+
+
+class Positions(NamedTuple):
+    """Of n events. `sequence`, `ordinal`: NULL for none, or none that could be."""
+
+    commit_lsn: Lsns
+    sequence: pa.StringArray
+    ordinal: pa.Int64Array
+    committed_at: pa.TimestampArray
+    # Does the source not say the commit time?
+    is_suspect: Bools
+    # Is a time written that is none?
+    bad_time: Bools
+
+
+def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions:
+    """`received`: the times of the events' messages."""
+    texts = pa.array([one.position for one in events], pa.string())
+    is_lsn = pc.match_substring_regex(texts, _LSN)
+    lsns = pc.if_else(is_lsn, pc.utf8_slice_codeunits(texts, 0, _LSN_LENGTH), pa.scalar(None, pa.string()))
+    written = pa.array([one.sequence for one in events], pa.string())
+    digits = pc.match_substring_regex(written, f"^[0-9]{{{_SEQUENCE_DIGITS}}}$")
+    sequence = pc.if_else(digits, written, pa.scalar(None, pa.string()))
+    streamed = np.array([one.operation != REFRESH for one in events], np.bool_)
+    micros, has_time = _times([one.timestamp for one in events])
+    is_known = has_time & (micros >= instants.FIRST_KNOWN)
+    stated = np.array([one.timestamp is not None for one in events], np.bool_)
+    return Positions(
+        lsn.parse_all(lsns),
+        sequence,
+        _counters([one.counter for one in events]),
+        _committed(micros, is_known, sequence, received),
+        streamed & ~is_known,
+        stated & ~has_time,
+    )
+
+
+def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
+    try:
+        found = pa.array(values, pa.int64())
+        least = pc.min(found).as_py()
+        if least is None or least >= 0:
+            return found
+    except (pa.ArrowException, OverflowError, TypeError):
+        pass
+    return pa.array([None if one is None else sql_text.count(str(one)) for one in values], pa.int64())
+
+
+def _times(values: Sequence[str | int | None]) -> tuple[Rows, Bools]:
+    """Microseconds from 1970, and which values are times, or say that there is none."""
+    try:
+        texts = pa.array(values, pa.string())
+        if pc.all(pc.match_substring_regex(texts, _ISO)).as_py() is not False:
+            counts = pc.cast(texts, pa.timestamp("us")).view(pa.int64())
+            least = pc.min(counts).as_py()
+            if least is None or least >= MICROS[0]:
+                return np.array(numbers(counts)), valid(texts)
+    except (pa.ArrowException, TypeError):
+        pass
+    found = [None if one is None else instants.instant(str(one)) for one in values]
+    known = np.array([one is not None for one in found], np.bool_)
+    return np.array([one or 0 for one in found], np.int64), known
+
+
+def _committed(
+    micros: Rows, is_known: Bools, sequence: pa.StringArray, received: pa.TimestampArray
+) -> pa.TimestampArray:
+    """Where the source does not say it, the time in the change sequence, else that of the message."""
+    if not is_known.all():
+        micros = micros.copy()
+        micros[~is_known] = np.where(valid(received), numbers(received), 0)[~is_known]
+        for row in np.flatnonzero(~is_known & valid(sequence)).tolist():
+            found = instants.of_sequence(sequence[row].as_py())
+            if found is not None and found >= instants.FIRST_KNOWN:
+                micros[row] = found
+    return pa.array(micros, pa.int64()).view(INSTANT)
+
+
+def sort_keys(found: Positions, events: Sequence[Event], raw: pa.RecordBatch) -> pa.BinaryArray:
+    """Bytes: LSN (10), change sequence (18), counter (8), rank (1); without an LSN 1 stands in.
+
+    That is below every LSN that SQL Server writes, and above the rows of a full load, which have 10 zeros,
+    partition (10), offset (8), rank.
+    """
+    rank = np.array([[_RANKS[one.operation]] for one in events], np.uint8).reshape(-1, 1)
+    loaded = np.array([one.operation == REFRESH for one in events], np.bool_)
+    place: Bytes = np.where(found.commit_lsn.known[:, None], found.commit_lsn.digits, 0).astype(np.uint8)
+    place[~found.commit_lsn.known, -1] = 1
+    counter = lsn.big_endian(np.where(valid(found.ordinal), numbers(found.ordinal), 0), 8)
+    streamed = _binary(np.hstack([place, _packed(found.sequence), counter, rank]))
+    if not loaded.any():
+        return streamed
+    nowhere = np.zeros_like(place)
+    partition = lsn.big_endian(numbers(raw.column("partition")), lsn.WIDTH)
+    offset = lsn.big_endian(numbers(raw.column("offset")), 8)
+    return pc.if_else(pa.array(loaded), _binary(np.hstack([nowhere, partition, offset, rank])), streamed)
+
+
+def _binary(key: Bytes) -> pa.BinaryArray:
+    return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
+
+
+def _packed(sequence: pa.StringArray) -> Bytes:
+    """Two decimal digits a byte: their order is that of the numbers."""
+    found = np.zeros((len(sequence), 2 * _SEQUENCE_BYTES), np.uint8)
+    known = valid(sequence)
+    texts = sequence.drop_null()
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    found[known, 1:] = data.reshape(-1, _SEQUENCE_DIGITS) - ord("0")
+    packed: Bytes = (found[:, ::2] << 4 | found[:, 1::2]).astype(np.uint8)
+    return packed

@@ -1,0 +1,92 @@
+"""The images of events: rows of cells become typed columns, each cell known, NULL, or a gap.
+
+A gap is a member that is not there, one that the mask of columns says is not in the message, and the filler
+of a delete outside its key. SQL Server's log has no old value of a large object, so its null in `beforeData`
+is taken for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from msgspec import UNSET
+
+from changeledger.dialects.qlik_messages.events import rows_of
+from changeledger.dialects.qlik_messages.masks import Masks
+from changeledger.dialects.qlik_messages.values import is_inexact
+from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places, valid
+from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels.images import Image
+from changeledger.model.contract import Contract
+
+
+class Side(NamedTuple):
+    """One image of n events, with all states in its image; matrices of n x columns.
+
+    `is_null`: there is no value that is read, whatever the reason. `unfit`: none of the type. `inexact`: has
+    a decimal as a JSON number more digits than a double keeps?
+    """
+
+    image: Image
+    states: Bytes
+    is_null: Bools
+    unfit: Bools
+    inexact: Bools
+
+
+def side(images: Sequence[Any], written: Contract, filler: Bools | None = None) -> Side:
+    """`images`: as `events.Rows.row`, None where an event does not have it. `filler`: which are deletes."""
+    rows, size = rows_of(written), len(images)
+    part = [one for one in images if one is not None]
+    there = np.fromiter((one is not None for one in images), np.bool_, size)
+    at = np.flatnonzero(there)
+    where = None if len(at) == size else places(at, size)
+    shape = (size, len(rows.cells))
+    states, is_null, unfit = np.zeros(shape, np.uint8), np.ones(shape, np.bool_), np.zeros(shape, np.bool_)
+    inexact, cells = np.zeros(size, np.bool_), []
+    for number, (field, cell) in enumerate(zip(rows.fields.values(), rows.cells, strict=True)):
+        values = list(map(attrgetter(field), part))
+        if cell.is_raw:
+            inexact[at[[row for row, one in enumerate(values) if is_inexact(one)]]] = True
+            values = [None if one is not UNSET and bytes(one) == b"null" else one for one in values]
+        if UNSET in values:
+            absent = np.fromiter((one is UNSET for one in values), np.bool_, len(values))
+            states[at[absent], number] = NOT_CAPTURED
+            values = [None if one is UNSET else one for one in values]
+        if filler is not None and rows.keys and number not in rows.keys:
+            values = [None if skip else one for one, skip in zip(values, filler[at], strict=True)]
+        found = cell.convert(values)
+        has_value = valid(found.values)
+        if found.unfit is not None:
+            unfit[at[found.unfit], number] = True
+            has_value |= found.unfit
+        is_null[at[has_value], number] = False
+        kind = arrow_type(written.columns[number].spark_type)
+        assert found.values.type == kind, "a cell is converted to its column's type"
+        cells.append(found.values if where is None else found.values.take(where))
+    return Side(Image(there, cells, None), states, is_null, unfit, inexact)
+
+
+def with_gaps(found: Side, absent: Bools, written: Contract, *, is_before: bool, is_delete: Bools) -> Side:
+    """`absent`: which columns the masks say are not in the messages."""
+    rows = rows_of(written)
+    states = np.where(absent & found.is_null, NOT_CAPTURED, found.states)
+    if is_before:
+        large = np.array(rows.large, np.bool_)
+        states = np.where((states == 0) & large & found.is_null, UNAVAILABLE, states)
+        is_key = np.zeros(len(rows.cells), np.bool_)
+        is_key[list(rows.keys)] = True
+        # Where no key is known, the filler is what is NULL.
+        filler = ~is_key if rows.keys else found.is_null
+        states = np.where(is_delete[:, None], np.where(filler, NOT_CAPTURED, 0), states)
+    states = np.where(found.image.present[:, None], states, 0).astype(np.uint8)
+    image = Image(found.image.present, found.image.cells, states if states.any() else None)
+    return found._replace(image=image, states=states)
+
+
+def absent_columns(masks: Masks) -> Bools:
+    absent: Bools = masks.known[:, None] & ~masks.columns
+    return absent

@@ -1,0 +1,107 @@
+"""Messages decoded by types: those that are as a task writes them; any other is left to `alone`.
+
+A message taken here must have no problem that `alone` would find, and say the same there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any, Literal
+
+import msgspec
+
+from changeledger.dialects.qlik_messages.events import DELETE, REFRESH, UPDATE, Event, is_empty, rows_of
+from changeledger.dialects.qlik_messages.message import DATA
+from changeledger.dialects.qlik_messages.metadata import MAGIC
+from changeledger.model.contract import Contract
+
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_Text = str | None
+# What a message may say in place of `message` and around it.
+_Members = list[tuple[str, Any, Any]]
+
+
+class Headers(msgspec.Struct, gc=False):
+    operation: Literal["INSERT", "UPDATE", "DELETE", "REFRESH"]
+    changeSequence: _Text = None  # noqa: N815 - as Qlik writes it
+    timestamp: str | int | None = None
+    streamPosition: _Text = None  # noqa: N815
+    transactionId: _Text = None  # noqa: N815
+    changeMask: _Text = None  # noqa: N815
+    columnMask: _Text = None  # noqa: N815
+    transactionEventCounter: int | str | None = None  # noqa: N815
+
+
+@lru_cache(maxsize=64)
+def decoder_of(written: Contract) -> Callable[[bytes], Any]:
+    """The decoder of a message, with or without its envelope; names of the table as the metadata has them."""
+    row = rows_of(written).row
+    schema, table = written.table.split(".", 1)
+    members: _Members = [
+        ("schema", Literal[schema] | None, None),
+        ("table", Literal[table] | None, None),
+        ("headers", Headers | None, None),
+        ("data", row | None, None),
+        ("beforeData", row | None, None),
+    ]
+    inner = msgspec.defstruct("Body", members, gc=False)
+    outer: _Members = [
+        *members,
+        ("magic", Literal[MAGIC] | None, None),
+        ("type", Literal[DATA] | None, None),
+        ("message", inner | None, None),
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
+
+
+def read(values: Sequence[bytes | None], written: Contract) -> tuple[list[Event], list[int]]:
+    """The events of messages (JSON), and the numbers of the messages that are left."""
+    decode, rows = decoder_of(written), rows_of(written)
+    found: list[Event] = []
+    left: list[int] = []
+    for at, value in enumerate(values):
+        event = None
+        # Half a surrogate pair may be in a member that is passed over.
+        if value is not None and b"\\ud" not in value and b"\\uD" not in value:
+            try:
+                # Nor are bytes looked at there, or in numbers.
+                if not value.isascii():
+                    value.decode()
+                event = _event(at, decode(value), rows)
+            except UNREADABLE:
+                event = None
+        if event is None:
+            left.append(at)
+        else:
+            found.append(event)
+    return found, left
+
+
+def _event(at: int, message: Any, rows: Any) -> Event | None:
+    body = message.message
+    if body is None:
+        if message.magic is not None:
+            return None
+        body = message
+    headers, before, after = body.headers, body.beforeData, body.data
+    if headers is None:
+        return None
+    operation = headers.operation
+    if operation == DELETE:
+        if before is None or is_empty(before, rows):
+            before = after
+        after = None
+        if before is None:
+            return None
+    elif after is None:
+        return None
+    elif operation != UPDATE:
+        before = None
+    if operation == REFRESH:
+        return Event(at, operation, None, None, None, None, None, None, None, before, after)
+    return Event(
+        at, operation, headers.changeSequence, headers.timestamp, headers.streamPosition,
+        headers.transactionId, headers.changeMask, headers.columnMask, headers.transactionEventCounter,
+        before, after,
+    )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Cells of Qlik's messages: numbers native or as text, binary as hex digits, ISO times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET, UnsetType
+
+from changeledger.dialects.qlik_messages import masks
+from changeledger.kernels import cells, sql_text, text_cells
+from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.cells import Cells, FromTexts
+from changeledger.kernels.json_text import text as text_of
+from changeledger.kernels.sql_text import Reader
+from changeledger.model.contract import Column
+from changeledger.model.sql_type import SqlType
+
+_MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z", re.DOTALL)
+_DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
+# Of a decimal, what a double keeps whatever the digits are.
+EXACT_DIGITS = 15
+_UNUSUAL = (pa.ArrowException, TypeError, OverflowError)
+
+
+class Cell(NamedTuple):
+    """How one column is read."""
+
+    # What msgspec takes for it; anything else is not as usual.
+    wire: Any
+    # A column of what msgspec gave, None for null.
+    convert: Callable[[Sequence[Any]], Cells]
+    # Is it a token, as it is written?
+    is_raw: bool
+
+
+def cell_of(column: Column) -> Cell:
+    sql = column.sql_type
+    from_texts = text_cells.from_texts(sql, reader(sql))
+    kind = arrow_type(sql.spark)
+    if sql.spark.startswith("decimal"):
+        return Cell(msgspec.Raw | UnsetType, lambda values: from_texts(_texts(_of_raw(values))), is_raw=True)
+    if sql.spark in {"smallint", "int", "bigint"}:
+        narrow = pa.uint8() if sql.base == "tinyint" else kind
+
+        def whole(values: Sequence[Any]) -> pa.Array:
+            found = pa.array(values, narrow)
+            return found if narrow == kind else pc.cast(found, kind)
+
+        return Cell(int | str | None | UnsetType, _native(whole, from_texts), is_raw=False)
+    if sql.base == "bit":
+        boolean = _native(lambda values: pa.array(values, kind), from_texts)
+        return Cell(bool | int | str | None | UnsetType, boolean, is_raw=False)
+    if sql.base == "float":
+        double = _native(lambda values: pa.array(values, kind), from_texts)
+        return Cell(float | str | None | UnsetType, double, is_raw=False)
+    if sql.base == "real":
+        return Cell(float | str | None | UnsetType, _reals(from_texts), is_raw=False)
+    return Cell(str | None | UnsetType, lambda values: from_texts(_texts(values)), is_raw=False)
+
+
+def _native(convert: Callable[[Sequence[Any]], pa.Array], from_texts: FromTexts) -> Any:
+    """Values of the type itself as a whole; where one is a text or does not fit, by their texts."""
+
+    def either(values: Sequence[Any]) -> Cells:
+        try:
+            return Cells(convert(values))
+        except _UNUSUAL:
+            return from_texts(_texts([None if one is None else _text(one) for one in values]))
+
+    return either
+
+
+def _reals(from_texts: FromTexts) -> Callable[[Sequence[Any]], Cells]:
+    def either(values: Sequence[Any]) -> Cells:
+        try:
+            found = cells.reals(values)
+        except _UNUSUAL:
+            found = None
+        # Half-way between two numbers, or too large: the text decides.
+        if found is not None and found.unfit is None:
+            return found
+        return from_texts(_texts([None if one is None else _text(one) for one in values]))
+
+    return either
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _texts(values: Sequence[str | None]) -> pa.StringArray:
+    return pa.array(values, pa.string())
+
+
+def _of_raw(values: Sequence[msgspec.Raw | None]) -> list[str | None]:
+    return [None if one is None else text_of(one) for one in values]
+
+
+def is_null(value: Any) -> bool:
+    """Is a cell null, or not there?"""
+    return value is None or value is UNSET or (isinstance(value, msgspec.Raw) and bytes(value) == b"null")
+
+
+def is_inexact(token: Any) -> bool:
+    """Could a JSON number lose digits as a double? A text is exact."""
+    if token is None or token is UNSET:
+        return False
+    written = bytes(token)
+    if len(written) <= EXACT_DIGITS or written[:1] == b'"':
+        return False
+    return any(one in written for one in (b".", b"e", b"E"))
+
+
+def reader(sql: SqlType) -> Reader:
+    """The value of one text."""
+    if sql.spark == "binary":
+        return masks.parse
+    read = sql_text.reader(sql)
+    form = _FORMS.get("datetime" if sql.base in _DATE_AND_CLOCK else sql.base)
+    return read if form is None else lambda text: read(form(text))
+
+
+def _date_and_clock(text: str) -> str:
+    """Without a Z, and with zeros that were left out."""
+    text = text.rstrip("Z")
+    return f"{text} 00:00:00" if len(text) == 10 else f"{text}:00" if len(text) == 16 else text
+
+
+def _date(text: str) -> str:
+    """Without a midnight."""
+    found = _MIDNIGHT.match(text) if len(text) > 10 else None
+    return text if found is None else found[1]
+
+
+def _with_offset(text: str) -> str:
+    """PostgreSQL prints whole hours alone."""
+    return f"{text}:00" if text[-3:-2] in {"+", "-"} else text
+
+
+_FORMS: dict[str, Callable[[str], str]] = {
+    "datetime": _date_and_clock,
+    "date": _date,
+    "datetimeoffset": _with_offset,
+}

@@ -1,0 +1,245 @@
+"""Raw rows of one `__ct` table in, one row per row out: the change, half of one, or why it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.qlik_tables.header import (
+    CHANGE_MASK,
+    CHANGE_OPER,
+    OPERATION,
+    TIMESTAMP,
+    TRANSACTION_ID,
+    Header,
+    source_of,
+)
+from changeledger.dialects.qlik_tables.positions import SEQ_DIGITS, Sequences, Times, times
+from changeledger.dialects.tables import outcomes, values
+from changeledger.dialects.tables.outcomes import Decoded, Problems
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.tables.rows import RawRows
+from changeledger.kernels import images, masks
+from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.lsn import WIDTH, Lsns
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+# A row of the full load has no header values.
+_LOAD, _TRUNCATE, _DELETE, _INSERT, _BEFORE, _UPDATE, _UNKNOWN = range(7)
+_LETTERS = pa.array(["", "T", "D", "I", "B", "U"])
+_OPERATIONS = pa.array(
+    [change.SNAPSHOT, change.TRUNCATE, change.DELETE, change.INSERT, change.UPDATE, change.UPDATE, None]
+)
+# At one change_seq a delete comes before an insert, and a truncate before both.
+_RANKS = np.frombuffer(b"0012340", np.uint8)
+
+
+@dataclass(frozen=True)
+class _Masks:
+    """What the masks of n rows say: nothing where their byte order, or no column of the source, is known."""
+
+    data: pa.BinaryArray
+    # n x columns of the change table: the flags of each. All are clear where a mask is not `known`.
+    flags: Bools
+    known: Bools
+    sets_header: Bools
+    highest: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, data: pa.BinaryArray, written: Contract) -> _Masks:
+        size = len(data)
+        if written.mask_order is None or not written.columns:
+            nothing = np.zeros(size, np.bool_)
+            flags = np.zeros((size, len(written.columns)), np.bool_)
+            return cls(data, flags, nothing, nothing, np.zeros(size, np.int64))
+        ordinals = [column.ordinal for column in written.columns]
+        bits, known = masks.bits(data, max(ordinals), written.mask_order), valid(data)
+        sets_header = masks.any_set(bits & ~masks.of(ordinals, max(ordinals)))
+        flags = bits[:, [ordinal - 1 for ordinal in ordinals]]
+        return cls(data, flags, known, sets_header, masks.highest_set(data, written.mask_order))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """n rows, read."""
+
+    header: Header
+    code: npt.NDArray[np.int64]
+    sequences: Sequences
+    stamp: pa.TimestampArray
+    times: Times
+    masks: _Masks
+    cells: Sequence[Cells]
+
+    def is_one_of(self, *codes: int) -> Bools:
+        found: Bools = np.isin(self.code, codes)
+        return found
+
+    @property
+    def values(self) -> list[pa.Array]:
+        return [one.values for one in self.cells]
+
+
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a column `record`.
+
+    Where the byte order of the masks is not known (`mask_order`), `changed` is not known.
+    """
+    source = source_of(plan.feed)
+    header = Header(RawRows.of(raw), source)
+    letters = pc.index_in(header.letter, value_set=_LETTERS, skip_nulls=True)
+    code = pc.fill_null(letters, _UNKNOWN).to_numpy().astype(np.int64)
+    sequences, stamp = Sequences.of(header.seq), header.stamp()
+    rows = _Rows(
+        header,
+        code,
+        sequences,
+        stamp,
+        times(stamp, sequences, code == _LOAD),
+        _Masks.of(header.mask(), plan.writer_schema),
+        [
+            values.cells_of(header.rows, column, empty_is_null=source.empty_is_null)
+            for column in plan.writer_schema.columns
+        ],
+    )
+    return outcomes.decoded_rows(raw, _decoded(raw, rows, plan), _problems(rows, plan), plan)
+
+
+def _problems(rows: _Rows, plan: TablePlan) -> Problems:
+    header, problems = rows.header, Problems(len(rows.code))
+    missing = header.missing()
+    if missing is not None:
+        problems.add(np.ones(len(rows.code), np.bool_), "no_header", missing)
+    oper, word = (header.rows.shown(header.name(name), "") for name in (CHANGE_OPER, OPERATION))
+
+    def said(row: int) -> str:
+        parts = (part(row).strip(" ") for part in (oper, word))
+        return "the operation is " + " ".join(part for part in parts if part)
+
+    problems.add(rows.code == _UNKNOWN, "unknown_operation", said)
+    problems.add(header.disagrees().to_numpy(zero_copy_only=False), "operation_disagrees", said)
+    problems.add(
+        (rows.code != _LOAD) & ~rows.sequences.known,
+        "malformed_change_seq",
+        lambda row: f"change_seq is not {SEQ_DIGITS} digits: {header.seq[row].as_py() or 'NULL'}",
+    )
+    _add_mask_problems(problems, rows, plan)
+    outcomes.add_misfits(problems, rows.cells, plan)
+    _add_time_problems(problems, rows)
+    lacking = outcomes.lacks_key(rows.values, plan)
+    if len(lacking):
+        problems.add(lacking & (rows.code != _TRUNCATE), "null_key", "a column of the key is NULL")
+    return problems
+
+
+def _add_time_problems(problems: Problems, rows: _Rows) -> None:
+    if rows.stamp.null_count:
+        text = rows.header.text(TIMESTAMP)
+        broken = valid(text) & ~valid(rows.stamp)
+        problems.add(broken, "malformed_time", lambda row: f"the timestamp is {text[row].as_py()}")
+    no_time = ~valid(rows.times.committed_at)
+    problems.add(no_time, "no_commit_time", "neither timestamp nor change_seq tells it")
+
+
+def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None:
+    header, written = rows.header, plan.writer_schema
+    if not header.has(CHANGE_MASK):
+        return
+    masked = rows.is_one_of(_INSERT, _UPDATE, _DELETE)
+    broken = masked & ~valid(rows.masks.data)
+    if broken.any():
+        text = header.text(CHANGE_MASK)
+        problems.add(broken & valid(text), "malformed_mask", lambda row: f"the mask is {text[row].as_py()}")
+    last = max((column.ordinal for column in written.columns), default=0)
+    words = f"the change table of {written.table} has {last} columns, the mask sets bit "
+    beyond = masked & (rows.masks.highest > last)
+    problems.add(beyond, "mask_width", lambda row: words + str(rows.masks.highest[row] - 1))
+
+
+def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
+    written, header, size = plan.writer_schema, rows.header, raw.num_rows
+    is_old, is_new = rows.is_one_of(_BEFORE, _DELETE), rows.is_one_of(_LOAD, _INSERT, _UPDATE)
+    is_half = rows.is_one_of(_BEFORE, _UPDATE)
+    gaps = _gaps(rows, plan)
+    sort_key = np.hstack([rows.sequences.digits, _RANKS[rows.code][:, None]])
+    transaction_id, nothing = header.text(TRANSACTION_ID), pa.scalar(None, pa.string())
+    # A truncate is of the table: its row says nothing of a row of the source.
+    of_a_row = pa.array(rows.code != _TRUNCATE)
+    changes = Changes(
+        operation=_OPERATIONS.take(pa.array(rows.code)),
+        before=outcomes.fitted(outcomes.side(rows.values, is_old, gaps), plan),
+        after=outcomes.fitted(outcomes.side(rows.values, is_new, gaps), plan),
+        key=images.fitted_key(rows.values, plan.writer_schema.columns, plan.contract),
+        moved=np.zeros(size, np.bool_),
+        changed=_changed(rows, written),
+        mask=pc.if_else(of_a_row, masks.to_hex(rows.masks.data), nothing),
+        commit_lsn=header.commit_lsn(),
+        change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), np.zeros(size, np.bool_)),
+        ordinal=rows.sequences.ordinal(),
+        sort_key=fixed_width(sort_key, np.ones(size, np.bool_), pa.binary()),
+        committed_at=rows.times.committed_at,
+        transaction_id=transaction_id,
+        flags={
+            change.MASK_DISAGREES: _disagrees(rows, written),
+            change.POSITION_UNKNOWN: rows.code == _LOAD,
+            change.CLOCK_SUSPECT: rows.times.is_suspect,
+        },
+        record=raw.column("record"),
+    )
+    in_transaction = pc.binary_join_element_wise(header.seq, pc.utf8_upper(transaction_id), " ")
+    pair = pc.coalesce(in_transaction, header.seq)
+    pair = pc.if_else(pa.array(is_half), pair, nothing).cast(pa.binary())
+    return Decoded(changes, rows.code == _BEFORE, rows.code == _UPDATE, pair)
+
+
+def _changed(rows: _Rows, written: Contract) -> pa.ListArray:
+    """The columns that the mask of an update sets."""
+    in_order = sorted(range(len(written.columns)), key=lambda at: written.columns[at].ordinal)
+    known = rows.masks.known & (rows.code == _UPDATE)
+    names = [written.names[at] for at in in_order]
+    return masks.named(rows.masks.flags[:, in_order], names, known)
+
+
+def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
+    """The cells that are NULL without being known to be.
+
+    Of a DELETE all beside the key; large ones before an update, and behind it where no bit is set.
+    """
+    found = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
+    is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
+    for at, (column, one) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
+        if not rows.header.rows.has(column.name):
+            found[:, at] = NOT_CAPTURED
+            continue
+        unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)
+        if column.sql_type.is_large:
+            unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
+        found[unknown & ~valid(one.values), at] = UNAVAILABLE
+    return found
+
+
+def _disagrees(rows: _Rows, written: Contract) -> Bools:
+    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header.
+
+    Where no key is known, nothing contradicts the mask of a delete.
+    """
+    flags = rows.masks.flags
+    unset = np.zeros(len(rows.code), np.bool_)
+    for at, one in enumerate(rows.cells):
+        unset |= valid(one.values) & ~flags[:, at]
+    key = np.array([bool(column.key_position) for column in written.columns], np.bool_)
+    beside = (flags != key).any(axis=1) if written.key else np.zeros(len(unset), np.bool_)
+    found: Bools = (
+        ((rows.code == _INSERT) & unset)
+        | ((rows.code == _DELETE) & beside)
+        | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header)
+    )
+    return found & rows.masks.known

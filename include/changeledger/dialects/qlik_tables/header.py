@@ -1,0 +1,167 @@
+"""The header columns of a Qlik change table: bound by prefix and name, whichever of them there are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.config.sources import QlikTablesSource
+from changeledger.dialects.tables import instants, json_rows
+from changeledger.dialects.tables.rows import RawRows, Read, trimmed
+from changeledger.dialects.tables.texts import as_text
+from changeledger.kernels import lsn, masks
+from changeledger.kernels.arrow import INSTANT, RECORD, valid
+from changeledger.kernels.lsn import Lsns
+from changeledger.mask_order.mask_evidence import MaskRules
+from changeledger.model.contract import Contract
+
+CHANGE_SEQ = "change_seq"
+CHANGE_OPER = "change_oper"
+CHANGE_MASK = "change_mask"
+STREAM_POSITION = "stream_position"
+OPERATION = "operation"
+TRANSACTION_ID = "transaction_id"
+TIMESTAMP = "timestamp"
+_NAMES = frozenset({
+    CHANGE_SEQ, CHANGE_OPER, CHANGE_MASK, STREAM_POSITION, OPERATION, TRANSACTION_ID, TIMESTAMP,
+    "partition_name",
+})  # fmt: skip
+
+_WORDS = pa.array(["INSERT", "UPDATE", "DELETE", "BEFOREIMAGE", "TRUNCATE"])
+_LETTERS = pa.array(["I", "U", "D", "B", "T"])
+# Of a SQL Server source: the LSN as 8:8:4, and whatever may follow it.
+_BEGINS_WITH_LSN = r"^[0-9A-Fa-f]{8}:[0-9A-Fa-f]{8}:[0-9A-Fa-f]{4}([^0-9A-Fa-f]|$)"
+_LSN_LENGTH = 22
+_NO_TEXT = pa.scalar(None, pa.string())
+
+
+def is_header(name: str, prefix: str) -> bool:
+    """Is it a column of Qlik's own? Without a prefix only the names that the page lists are."""
+    return name.lower().startswith(prefix.lower()) if prefix else name.lower() in _NAMES
+
+
+def source_of(feed: Feed) -> QlikTablesSource:
+    assert isinstance(feed.source, QlikTablesSource), "config binds a dialect to its source"
+    return feed.source
+
+
+@dataclass(frozen=True)
+class Header:
+    """Columns on the header of n rows. A column that is not stored is NULL."""
+
+    rows: RawRows
+    source: QlikTablesSource
+
+    def name(self, header: str) -> str:
+        return self.source.header_prefix + header
+
+    def has(self, header: str) -> bool:
+        return self.rows.has(self.name(header))
+
+    def missing(self) -> str | None:
+        """What there is to say of a table that has no column which parts changes from a full load."""
+        names = [self.name(header) for header in (CHANGE_SEQ, CHANGE_OPER, OPERATION)]
+        if any(map(self.rows.has, names)):
+            return None
+        return f"none of the columns {', '.join(names)} is there: correct `header_prefix`"
+
+    def text(self, header: str) -> pa.StringArray:
+        """Without the blanks around it, and NULL where nothing is left."""
+        return trimmed(self.rows.text(self.name(header)))
+
+    @cached_property
+    def seq(self) -> pa.StringArray:
+        return self.text(CHANGE_SEQ)
+
+    @cached_property
+    def _oper(self) -> pa.StringArray:
+        return pc.utf8_upper(self.text(CHANGE_OPER))
+
+    @cached_property
+    def _word(self) -> pa.StringArray:
+        return pc.utf8_upper(self.text(OPERATION))
+
+    @cached_property
+    def _spoken(self) -> pa.StringArray:
+        """The letter of the word in `operation`; NULL where it is another word."""
+        return _LETTERS.take(pc.index_in(self._word, value_set=_WORDS, skip_nulls=True))
+
+    @cached_property
+    def letter(self) -> pa.StringArray:
+        """I, U, D, B or T; empty for a row of the full load, which has no header values; others as they are.
+
+        NULL where there is none. The letter T is not documented: the word TRUNCATE must say it.
+        """
+        is_load = pc.and_(pc.is_null(self.seq), pc.and_(pc.is_null(self._oper), pc.is_null(self._word)))
+        said = pc.coalesce(self._oper, self._spoken, pc.if_else(is_load, pa.scalar(""), _NO_TEXT))
+        unsaid = pc.and_(pc.equal(said, "T"), pc.is_null(self._spoken))
+        return pc.if_else(unsaid, _NO_TEXT, said)
+
+    def disagrees(self) -> pa.BooleanArray:
+        """Do change_oper and operation say different things? Where one of them says nothing they do not."""
+        differ = pc.not_equal(self._oper, pc.fill_null(self._spoken, "?"))
+        return pc.and_(pc.is_valid(self._word), pc.fill_null(differ, fill_value=False))
+
+    def mask(self) -> pa.BinaryArray:
+        """The mask's bytes; NULL where there is none or where it is not hex.
+
+        An empty text sets no bit, where it does not stand for NULL.
+        """
+
+        def read(one: Read) -> pa.BinaryArray:
+            if one.kind == "binary":
+                return one.values
+            digits = pc.utf8_trim(as_text(one.values), " ")
+            if self.source.empty_is_null:
+                digits = pc.if_else(pc.equal(digits, ""), _NO_TEXT, digits)
+            return masks.from_texts(digits)
+
+        return self.rows.first(self.name(CHANGE_MASK), read, pa.binary())
+
+    def commit_lsn(self) -> Lsns:
+        text = self.text(STREAM_POSITION)
+        begins = pc.match_substring_regex(text, _BEGINS_WITH_LSN)
+        first = pc.utf8_slice_codeunits(text, 0, _LSN_LENGTH)
+        return lsn.parse_all(pc.if_else(begins, first, _NO_TEXT))
+
+    def stamp(self) -> pa.TimestampArray:
+        """The timestamps, in UTC; NULL where there is none or where it is no point in time."""
+
+        def read(one: Read) -> pa.TimestampArray:
+            if one.kind not in {"timestamp", "timestamp_ntz", "date"}:
+                text = trimmed(as_text(one.values))
+                # A time of day is none, nor is a number.
+                begins = pc.match_substring_regex(text, "^[0-9]{4}-")
+                one = Read("string", pc.if_else(begins, text, _NO_TEXT))
+            return instants.known(*instants.read(one, in_zone=True))
+
+        return self.rows.first(self.name(TIMESTAMP), read, INSTANT)
+
+
+def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
+    """Where rows stand: their change table, and change_seq and operation as text.
+
+    A row without a change_seq is known by its content.
+    """
+    rows = RawRows.of(raw)
+    header = Header(rows, source_of(feed))
+    place = pc.binary_join_element_wise(header.seq, pc.fill_null(header.letter, "?"), "")
+    nowhere = ~valid(place)
+    if nowhere.any():
+        contents = json_rows.rows(rows.columns, rows.size)
+        digests = [sha256(one.encode()).hexdigest() for one in contents.filter(pa.array(nowhere)).to_pylist()]
+        place = pc.replace_with_mask(place, pa.array(nowhere), pa.array(digests, pa.string()))
+    source = pa.array([instance] * rows.size, pa.string())
+    nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]
+    return pa.StructArray.from_arrays([source, *nothing, place.cast(pa.binary())], fields=list(RECORD))
+
+
+def mask_rules(written: Contract) -> MaskRules:
+    """The header's columns are those before the first one of the source."""
+    first = min((c.ordinal for c in written.columns), default=1)
+    return MaskRules("key", tuple(range(1, first)))

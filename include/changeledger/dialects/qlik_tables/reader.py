@@ -1,0 +1,261 @@
+"""The SELECTs on Qlik change tables, `<table>__ct`, and which rows of them a window reads.
+
+A position is a change_seq: 35 digits, monotone within a task and common to all of its change tables, yet
+kept for each table, because one table may be filled later than another. Rows without one (full load, or
+broken) have no place in that order: every window reads them, and the ledger knows again what it has.
+Nothing in a change table tells that rows before the first one were removed: that cannot be found out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    DateTime,
+    Select,
+    TableClause,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    or_,
+    quoted_name,
+    select,
+    table,
+)
+
+from changeledger.config.feed import Feed
+from changeledger.config.sources import QlikTablesSource
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.interface import ChangeTable, Database, TablePositions
+from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP, is_header
+from changeledger.dialects.qlik_tables.types import type_text
+from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
+from changeledger.model import contract as contracts
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError, ContractError, GapError
+from changeledger.model.looks import SourceLook
+from changeledger.model.window import Window
+
+SUFFIX = "__ct"
+SEQ_DIGITS = 35
+_MINUTE_DIGITS = 12
+# Down to hundredths of a second.
+_CLOCK_DIGITS = 16
+_HIGHEST = "9" * SEQ_DIGITS
+
+
+class _Found(NamedTuple):
+    """One change table in the database."""
+
+    rows: TableClause
+    # The header columns as the table writes them, by their lower-case names without prefix.
+    headers: Mapping[str, str]
+    timestamp_type: str
+
+    @property
+    def seq(self) -> ColumnElement[Any]:
+        return self.rows.c[self.headers[CHANGE_SEQ]]
+
+
+class ChangeTables:
+    """A `base.TableReader`. Raises ConfigError where a table of the feed has no change table."""
+
+    def __init__(self, feed: Feed, database: Database) -> None:
+        source = feed.source
+        assert isinstance(source, QlikTablesSource), "config binds a dialect to its source"
+        self._feed = feed
+        self._source = source
+        self._database = database
+        self._found: dict[str, _Found] = {}
+        self.tables: Sequence[ChangeTable] = [self._find(config) for config in feed.tables]
+
+    def check(self, released: TablePositions) -> None:
+        """A table that ends before what was read was filled anew; an empty one may have been archived."""
+        for told in self.tables:
+            known, (top,) = released.get(told.table), self._highest(told)
+            if known is not None and top is not None and top < known:
+                raise GapError(
+                    f"{self._feed.feed}: {told.instance} ends at {top}, but {known} was read: its task was "
+                    "started again from an earlier time, or the table was restored",
+                    "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
+                )
+
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none
+        return {}
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
+        found = []
+        for told in self.tables:
+            (top,) = self._highest(told)
+            position, end = read.get(told.table, ""), top or ""
+            found.append(SourceLook(told.instance, position, end, at, newest=_time_of(end)))
+        return found
+
+    def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
+        first, last = {}, {}
+        for told in self.tables:
+            known = released.get(told.table)
+            _, before, end = self._highest(told, window.start, window.end)
+            if known is not None:
+                first[told.table] = min(known, before or "")
+            reached = max(first.get(told.table, ""), end or "")
+            if reached:
+                last[told.table] = reached
+        return first, last
+
+    def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
+        found, last = self._found[table.instance], to or ""
+        names = [found.rows.c[name] for name in found.headers.values()]
+        data = [as_read(found.rows.c[c.name], c.sql_type).label(c.name) for c in table.shape.columns]
+        first, *others = (
+            _between(found, low, high)
+            for low, high in pairwise([after or "", *self._cuts(found, after or "", last), last])
+        )
+        # One of the queries takes the rows without a position along.
+        ranges = [or_(first, ~_placed(found.seq)), *others]
+        return [select(*names, *data).where(one) for one in ranges]
+
+    def _find(self, config: TableConfig) -> ChangeTable:
+        schema, _, name = config.table.partition(".")
+        rows = self._database.rows(columns_of(self._source.target_schema or schema, name + SUFFIX))
+        exact = [row for row in rows if row["table_name"] == name + SUFFIX]
+        rows = sorted(exact or rows, key=lambda row: row["ordinal_position"])
+        if len({(row["table_schema"], row["table_name"]) for row in rows}) != 1:
+            raise ConfigError(
+                f"{config.table} has no change table {self._source.target_schema or schema}.{name}{SUFFIX}, "
+                "or several whose names differ in case only",
+                "switch on `Store changes` for it in the Qlik task, name the schema (`target_schema:`), and "
+                "grant the feed's login SELECT on it",
+            )
+        prefix = self._source.header_prefix
+        headers = {
+            row["column_name"].lower()[len(prefix) :]: row["column_name"]
+            for row in rows
+            if is_header(row["column_name"], prefix)
+        }
+        if CHANGE_SEQ not in headers or not {CHANGE_OPER, OPERATION} & set(headers):
+            raise ConfigError(
+                f"{rows[0]['table_name']} lacks {prefix}{CHANGE_SEQ}, or both {prefix}{CHANGE_OPER} and "
+                f"{prefix}{OPERATION}",
+                "add them in the Qlik task's settings (Change tables), or correct `header_prefix:`",
+            )
+        timestamps = [row["data_type"] for row in rows if row["column_name"] == headers.get(TIMESTAMP)]
+        instance = rows[0]["table_name"]
+        self._found[instance] = _Found(
+            table(instance, *(column(row["column_name"]) for row in rows), schema=rows[0]["table_schema"]),
+            headers,
+            str(timestamps[0]).lower() if timestamps else "",
+        )
+        return ChangeTable(config.table, instance, shape_of(config, prefix, rows).checked())
+
+    def _highest(self, told: ChangeTable, *before: datetime) -> list[str | None]:
+        """The highest change_seq of all, and of the changes before each of the times."""
+        found = self._found[told.instance]
+        seq = found.seq
+        early = [func.max(case((_is_before(found, at), seq))) for at in before]
+        results = [one.label(f"highest_{n}") for n, one in enumerate([func.max(seq), *early])]
+        query = select(*results).where(_placed(seq))
+        (row,) = self._database.rows(query)
+        return [row[result.name] for result in results]
+
+    def _cuts(self, found: _Found, after: str, to: str) -> list[str]:
+        """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
+        minute = func.substring(found.seq, 1, _MINUTE_DIGITS)
+        query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
+        rows = self._database.rows(query.where(_between(found, after, to)))
+        counted = sorted((str(row["minute"]), int(row["rows"])) for row in rows)
+        totals = [n // self._source.partition_rows for n in accumulate(count for _, count in counted)]
+        ends = [at + "9" * (SEQ_DIGITS - _MINUTE_DIGITS) for at, _ in counted]
+        starts = zip(ends, [0, *totals], totals, strict=False)
+        return [end for end, before, now in starts if now > before and end < to]
+
+
+def _time_of(seq: str) -> datetime | None:
+    try:
+        return datetime.strptime(f"{seq[:_CLOCK_DIGITS]}0000", "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _is_before(found: _Found, at: datetime) -> ColumnElement[bool]:
+    """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
+    utc = at.astimezone(UTC)
+    if not found.timestamp_type.startswith(("timestamp", "datetime")):
+        return found.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
+    stamp = found.rows.c[found.headers[TIMESTAMP]]
+    zoned = "with time zone" in found.timestamp_type or found.timestamp_type == "datetimeoffset"
+    end = (
+        cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
+        if zoned
+        else literal_time(utc)
+    )
+    return or_(stamp < end, stamp.is_(None))
+
+
+def _between(found: _Found, after: str, to: str) -> ColumnElement[bool]:
+    return and_(_placed(found.seq), found.seq > literal(after), found.seq <= literal(to))
+
+
+def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:
+    """Has it the length and the range of a change_seq? Text that sorts above all digits has no place."""
+    return and_(
+        seq.is_not(None), func.char_length(seq) == SEQ_DIGITS, seq >= literal("0"), seq <= literal(_HIGHEST)
+    )
+
+
+def columns_of(schema: str, name: str) -> Select[Any]:
+    """The columns of a table, whatever the case of its name.
+
+    Upper case and unquoted: SQL Server knows no other names where it compares names by case.
+    """
+    names = (
+        "TABLE_SCHEMA", "TABLE_NAME", "COLUMN_NAME", "ORDINAL_POSITION", "DATA_TYPE", "IS_NULLABLE",
+        "CHARACTER_MAXIMUM_LENGTH", "NUMERIC_PRECISION", "NUMERIC_SCALE", "DATETIME_PRECISION",
+    )  # fmt: skip
+    source = table(
+        quoted_name("COLUMNS", quote=False),
+        *(column(quoted_name(n, quote=False)) for n in names),
+        schema=quoted_name("INFORMATION_SCHEMA", quote=False),
+    )
+    return select(*(source.c[n].label(n.lower()) for n in names)).where(
+        func.lower(source.c.TABLE_SCHEMA) == schema.lower(), func.lower(source.c.TABLE_NAME) == name.lower()
+    )
+
+
+def shape_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
+    """The contract of a change table's data columns, from `columns_of` in the table's order.
+
+    An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.
+    """
+    placed = list(enumerate(rows, 1))
+    data = [(at, row) for at, row in placed if not is_header(row["column_name"], prefix)]
+    keys = key_positions(config, [row["column_name"] for _, row in data])
+    stated = {c.name.lower(): c for c in config.stated}
+    columns = []
+    for at, row in data:
+        name = row["column_name"]
+        override = stated.get(name.lower())
+        kind = override.type if override else type_text(row)
+        if kind is None:
+            raise ContractError(
+                f"{config.table}.{name} has the type {row['data_type']}, which has no place in the lake",
+                f"state the SQL Server type of {name} in `columns:` of the feed's YAML",
+            )
+        columns.append(
+            contracts.Column(
+                name=name,
+                type=kind,
+                ordinal=at,
+                nullable=override.nullable if override else True,
+                key_position=keys.get(name.lower(), 0),
+            )
+        )
+    return Contract(table=config.table, columns=tuple(columns))

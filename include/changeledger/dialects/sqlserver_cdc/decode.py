@@ -1,0 +1,167 @@
+"""Raw rows of one `_CT` table in, one row per row out: the change, half of one, or why it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.sqlserver_cdc.header import (
+    COMMAND_ID,
+    COMMIT_TIME,
+    OPERATION,
+    SEQVAL,
+    START_LSN,
+    UPDATE_MASK,
+    Header,
+)
+from changeledger.dialects.tables import outcomes, values
+from changeledger.dialects.tables.outcomes import Decoded, Problems
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.tables.rows import RawRows
+from changeledger.kernels import fingerprints, images, lsn, masks
+from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
+from changeledger.kernels.changes import Changes
+from changeledger.model import change
+
+_DELETE, _INSERT, _BEFORE, _AFTER, _NET = range(1, 6)
+# A net change (5) may have been an insert: as an update without a before image it is true of both.
+_OPERATIONS = pa.array(
+    [None, change.DELETE, change.INSERT, change.UPDATE, change.UPDATE, change.UPDATE], pa.string()
+)
+# The width of `__$update_mask` as SQL Server has it.
+_MASK_BYTES = 128
+# All bits from the first one on.
+_FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
+
+
+def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a column `record`."""
+    rows = RawRows.of(raw)
+    header = Header.of(rows, plan.feed)
+    found = [values.cells_of(rows, column, empty_is_null=False) for column in plan.writer_schema.columns]
+    problems = _problems(rows, header, found, plan)
+    decoded = _decoded(raw, rows, header, [one.values for one in found], plan)
+    return outcomes.decoded_rows(raw, decoded, problems, plan)
+
+
+def _problems(rows: RawRows, header: Header, found: Sequence[Cells], plan: TablePlan) -> Problems:
+    problems = Problems(rows.size)
+    start, seqval = rows.shown(START_LSN), rows.shown(SEQVAL)
+    wrong = f"is not {lsn.WIDTH} bytes:"
+    problems.add(~header.start_lsn.known, "malformed_lsn", lambda row: f"{START_LSN} {wrong} {start(row)}")
+    if rows.has(SEQVAL):
+        problems.add(~header.seqval.known, "malformed_lsn", lambda row: f"{SEQVAL} {wrong} {seqval(row)}")
+    command, code = rows.shown(COMMAND_ID), rows.shown(OPERATION)
+    negative = header.broken_command | (header.command_id < 0)
+    problems.add(negative, "malformed_command_id", lambda row: f"{COMMAND_ID} is {command(row)}")
+    unknown = (header.code < _DELETE) | (header.code > _NET)
+    problems.add(unknown, "unknown_operation", lambda row: f"{OPERATION} is {code(row)}")
+    if rows.has(UPDATE_MASK):
+        _add_mask_problems(problems, rows, header, plan)
+    outcomes.add_misfits(problems, found, plan)
+    if rows.has(COMMIT_TIME):
+        problems.add(~valid(header.committed_at), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
+    lacking = outcomes.lacks_key([one.values for one in found], plan)
+    problems.add(lacking, "null_key", "a column of the key is NULL")
+    return problems
+
+
+def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: TablePlan) -> None:
+    text, known = rows.shown(UPDATE_MASK), valid(header.mask)
+    # Net changes have no mask; they are known by operation 5, and by the seqval that they do not have.
+    wanted = header.code != _NET if rows.has(SEQVAL) else valid(rows.text(UPDATE_MASK))
+    problems.add(~known & wanted, "malformed_mask", lambda row: f"the mask is {text(row)}")
+    needed = masks.width(_highest(plan))
+    width = masks.lengths(header.mask)
+    bad, wide = known & (width < needed), known & (width > needed)
+    if wide.any():
+        # The rows may lack the table's last columns, whose bits the mask has. But none has more bytes than
+        # SQL Server's type, and an insert or delete sets all bits.
+        full = _flags(pc.match_substring_regex(masks.to_hex(header.mask), _FULL))
+        bad |= wide & ((width > _MASK_BYTES) | (np.isin(header.code, (_DELETE, _INSERT)) & ~full))
+    expected = f"the mask of {plan.writer_schema.table} has {needed} bytes, this one is 0x"
+    problems.add(bad, "mask_width", lambda row: expected + header.mask[row].as_py().hex().upper())
+
+
+def _flags(condition: pa.BooleanArray) -> Bools:
+    found: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _highest(plan: TablePlan) -> int:
+    return max(column.ordinal for column in plan.writer_schema.columns)
+
+
+def _decoded(
+    raw: pa.RecordBatch, rows: RawRows, header: Header, cells: Sequence[pa.Array], plan: TablePlan
+) -> Decoded:
+    written, code = plan.writer_schema, header.code
+    is_half = (code == _BEFORE) | (code == _AFTER)
+    is_old, sets_all = (code == _DELETE) | (code == _BEFORE), (code == _DELETE) | (code == _INSERT)
+    masked = valid(header.mask)
+    bits = masks.bits(header.mask, _highest(plan), written.mask_order or "big")
+    ordinals = [column.ordinal for column in written.columns]
+    flags = bits[:, [ordinal - 1 for ordinal in ordinals]] & masked[:, None]
+    before_gaps, after_gaps = _gaps(rows, code, cells, flags, plan)
+    place = header.position()
+    sort_key = np.hstack([place, code.astype(np.uint8)[:, None]])
+    changes = Changes(
+        operation=_OPERATIONS.take(pa.array(np.where((code < 0) | (code > _NET), 0, code))),
+        before=outcomes.fitted(outcomes.side(cells, is_old, before_gaps), plan),
+        after=outcomes.fitted(outcomes.side(cells, ~is_old, after_gaps), plan),
+        key=images.fitted_key(cells, plan.writer_schema.columns, plan.contract),
+        moved=np.zeros(rows.size, np.bool_),
+        changed=masks.columns(bits, ordinals, written.names, masked & is_half),
+        mask=masks.to_hex(header.mask),
+        commit_lsn=header.start_lsn,
+        change_lsn=header.seqval,
+        ordinal=pa.array(header.command_id),
+        sort_key=fixed_width(sort_key, np.ones(rows.size, np.bool_), pa.binary()),
+        committed_at=header.committed_at,
+        transaction_id=lsn.to_text(header.start_lsn),
+        flags={
+            # Inserts and deletes have the bits of all columns set.
+            change.MASK_DISAGREES: sets_all & masked & ~flags.all(axis=1),
+            change.BEFORE_UNKNOWN: code == _NET,
+        },
+        record=raw.column("record"),
+    )
+    return Decoded(changes, code == _BEFORE, code == _AFTER, _pair_key(rows, place, cells, is_half, plan))
+
+
+def _pair_key(
+    rows: RawRows, place: Bytes, cells: Sequence[pa.Array], is_half: Bools, plan: TablePlan
+) -> pa.BinaryArray:
+    """What 3 and 4 of one update share; without seqval only their key tells a statement's rows apart."""
+    if not rows.has(SEQVAL) and plan.writer_schema.key:
+        by_name = dict(zip(plan.writer_schema.names, cells, strict=True))
+        hashes = np.full((1, rows.size), 42, np.uint64)
+        for column in plan.writer_schema.key:
+            hashes = fingerprints.of_column(hashes, by_name[column.name])
+        place = np.hstack([place, hashes[0].astype(">u8").view(np.uint8).reshape(-1, 8)])
+    return fixed_width(place, is_half, pa.binary())
+
+
+def _gaps(
+    rows: RawRows, code: npt.NDArray[np.int64], cells: Sequence[pa.Array], flags: Bools, plan: TablePlan
+) -> tuple[Bytes, Bytes]:
+    """Of images before and after, the cells that are NULL without being known to be.
+
+    Of large columns: on operation 3 always, of text, ntext and image on operation 1, too; on 4 where the mask
+    does not set their bit.
+    """
+    before, after = (np.full((rows.size, len(cells)), KNOWN, np.uint8) for _ in range(2))
+    for at, (column, cell) in enumerate(zip(plan.writer_schema.columns, cells, strict=True)):
+        if not rows.has(column.name):
+            before[:, at] = after[:, at] = NOT_CAPTURED
+        elif column.sql_type.is_large and not column.computed:
+            empty = ~valid(cell)
+            codes = (_DELETE, _BEFORE) if column.sql_type.is_lob else (_BEFORE,)
+            before[empty & np.isin(code, codes), at] = UNAVAILABLE
+            after[empty & (code == _AFTER) & ~flags[:, at], at] = UNAVAILABLE
+    return before, after

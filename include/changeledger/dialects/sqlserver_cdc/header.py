@@ -1,0 +1,142 @@
+"""The columns of a `_CT` table that are SQL Server's own, bound by name, whichever of them there are."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.tables import instants
+from changeledger.dialects.tables.rows import RawRows, Read
+from changeledger.dialects.tables.texts import as_text
+from changeledger.kernels import lsn, masks
+from changeledger.kernels.arrow import INSTANT, RECORD, Bools, Bytes, fixed_width, valid
+from changeledger.kernels.lsn import Lsns
+from changeledger.mask_order.mask_evidence import MaskRules
+from changeledger.model.contract import Contract
+
+START_LSN = "__$start_lsn"
+SEQVAL = "__$seqval"
+OPERATION = "__$operation"
+UPDATE_MASK = "__$update_mask"
+COMMAND_ID = "__$command_id"
+# Of cdc.lsn_time_mapping, joined by the query that reads the rows.
+COMMIT_TIME = "__$commit_time"
+# 10 bytes in base64, as exports write binary columns.
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+_BASE64_LENGTH = 16
+
+
+@dataclass(frozen=True)
+class Header:
+    """Of n rows. What is not there, or cannot be read, is 0 or not `known`."""
+
+    start_lsn: Lsns
+    seqval: Lsns
+    command_id: npt.NDArray[np.int64]
+    # Is there a command id that is no number?
+    broken_command: Bools
+    code: npt.NDArray[np.int64]
+    mask: pa.BinaryArray
+    committed_at: pa.TimestampArray
+
+    @classmethod
+    def of(cls, rows: RawRows, feed: Feed) -> Header:
+        command_id, broken = rows.whole(COMMAND_ID)
+        code, _ = rows.whole(OPERATION)
+        start, seqval = (_of_width(lsn_bytes(rows, name)) for name in (START_LSN, SEQVAL))
+        mask = rows.first(UPDATE_MASK, _mask, pa.binary())
+        return cls(start, seqval, command_id, broken, code, mask, _committed(rows, feed))
+
+    def position(self) -> Bytes:
+        """n x 24: start_lsn, command_id, seqval. Byte order is the order of the source."""
+        command = self.command_id.astype(">u4").view(np.uint8).reshape(-1, 4)
+        return np.hstack([self.start_lsn.digits, command, self.seqval.digits])
+
+
+def record(raw: pa.RecordBatch, instance: str, _feed: Feed) -> pa.StructArray:
+    """Where rows stand: their change table, and (start_lsn, command_id, seqval, operation) as bytes."""
+    rows = RawRows.of(raw)
+    parts = [
+        pc.fill_null(lsn_bytes(rows, START_LSN), b""),
+        _cut(rows.whole(COMMAND_ID)[0], 4),
+        pc.fill_null(lsn_bytes(rows, SEQVAL), b""),
+        _cut(rows.whole(OPERATION)[0], 1),
+    ]
+    place = pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.binary()))
+    source = pa.array([f"{instance}_CT"] * rows.size, pa.string())
+    nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]
+    return pa.StructArray.from_arrays([source, *nothing, place], fields=list(RECORD))
+
+
+def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
+    """Numbers in so many bytes; of one that does not fit the first ones, as ledgers have them."""
+    if ((values >= 0) & (values < 256**width)).all():
+        found = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+        return fixed_width(np.ascontiguousarray(found), np.ones(len(values), np.bool_), pa.binary())
+    digits = (f"{int(value) % 2**64:0{2 * width}X}"[: 2 * width] for value in values)
+    return pa.array([bytes.fromhex(one) for one in digits], pa.binary())
+
+
+def lsn_bytes(rows: RawRows, name: str) -> pa.BinaryArray:
+    """LSNs from bytes (of any width) or from an export's text: 0x and hex, bare hex, 8:8:4, base64."""
+
+    def read(one: Read) -> pa.BinaryArray:
+        return one.values if one.kind == "binary" else _of_texts(as_text(one.values))
+
+    return rows.first(name, read, pa.binary())
+
+
+def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
+    found = lsn.parse_all(texts)
+    rest = np.flatnonzero(~found.known & valid(texts))
+    if not len(rest):
+        return found.array()
+    values = found.array().to_pylist()
+    for row in rest:
+        values[row] = _of_base64(texts[int(row)].as_py())
+    return pa.array(values, pa.binary())
+
+
+def _of_base64(text: str) -> bytes | None:
+    if len(text) != _BASE64_LENGTH or not _BASE64.match(text):
+        return None
+    return b64decode(text)
+
+
+def _of_width(found: pa.BinaryArray) -> Lsns:
+    """Those that have the width of an LSN."""
+    known = masks.lengths(found) == lsn.WIDTH
+    digits = np.zeros((len(found), lsn.WIDTH), np.uint8)
+    if known.any():
+        some = found if known.all() else found.filter(pa.array(known))
+        offsets = np.frombuffer(some.buffers()[1], np.int32)[some.offset : some.offset + len(some) + 1]
+        data = np.frombuffer(some.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+        digits[known] = data.reshape(-1, lsn.WIDTH)
+    return Lsns(digits, known)
+
+
+def _mask(one: Read) -> pa.BinaryArray:
+    """Exports write masks as hex text, with or without 0x."""
+    return one.values if one.kind == "binary" else masks.from_texts(as_text(one.values))
+
+
+def _committed(rows: RawRows, feed: Feed) -> pa.TimestampArray:
+    """The commit times, which are the server's local times without a zone."""
+
+    def read(one: Read) -> pa.TimestampArray:
+        local, there = instants.read(one, in_zone=False)
+        return instants.known(instants.to_utc(local, feed.time_zone), there)
+
+    return rows.first(COMMIT_TIME, read, INSTANT)
+
+
+def mask_rules(written: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
+    """Inserts and deletes set the bits of all columns."""
+    return MaskRules("all")

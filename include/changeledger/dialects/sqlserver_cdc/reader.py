@@ -1,0 +1,190 @@
+"""Which rows of SQL Server's change tables a window reads.
+
+A position is a commit LSN as 20 upper-case hex digits. A table that was captured anew after a change of
+its columns has two capture instances: the older one tells it up to the newer one's start_lsn, the newer
+one from there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import ceil
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from sqlalchemy import Select
+
+from changeledger.config.feed import Feed
+from changeledger.config.sources import CdcTablesSource
+from changeledger.dialects.interface import ChangeTable, Database, TablePositions
+from changeledger.dialects.sqlserver_cdc import catalog as sql
+from changeledger.kernels.lsn import WIDTH
+from changeledger.model.errors import ConfigError, GapError
+from changeledger.model.looks import SourceLook, look_at_capture
+from changeledger.model.window import Window
+
+log = logging.getLogger("changeledger")
+
+_HEADER = (sql.START_LSN, sql.SEQVAL, sql.OPERATION, sql.UPDATE_MASK, sql.COMMAND_ID)
+
+
+class _Part(NamedTuple):
+    """One capture instance and the LSNs `(begin, end]` for which it tells its table."""
+
+    instance: sql.CaptureInstance
+    begin: bytes | None
+    end: bytes | None
+
+
+class CaptureTables:
+    """A `base.TableReader`. Raises ConfigError where a table of the feed is not captured."""
+
+    def __init__(self, feed: Feed, database: Database) -> None:
+        source = feed.source
+        assert isinstance(source, CdcTablesSource), "config binds a dialect to its source"
+        self._feed = feed
+        self._database = database
+        self._partition_rows = source.partition_rows
+        self._catalog = sql.CdcCatalog(source.cdc_schema)
+        self._parts: dict[str, _Part] = {}
+        # Of each table, the instance that reaches back furthest.
+        self._oldest: dict[str, sql.CaptureInstance] = {}
+        self.tables: Sequence[ChangeTable] = self._found()
+
+    def check(self, released: TablePositions) -> None:
+        lost = [
+            f"{oldest.name}_CT begins at {oldest.start_lsn.hex()}, {released[table]} was published"
+            for table, oldest in self._oldest.items()
+            if table in released and oldest.start_lsn > bytes.fromhex(released[table])
+        ]
+        if lost:
+            raise GapError(
+                f"{self._feed.feed}: changes behind the last ones published were cleaned up: "
+                f"{'; '.join(lost)}",
+                "raise the retention of the cdc clean-up job, and start the feed anew from a snapshot "
+                "(docs/operate.md, 'A gap')",
+            )
+        top = self._highest_lsn()
+        known = max(released.values(), default="")
+        if top is not None and _text(top) < known:
+            raise GapError(
+                f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
+                "or its capture was enabled anew",
+                "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
+            )
+
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
+        """Each LSN with its commit time: a restored database gives its LSNs to other transactions."""
+        lsns = {bytes.fromhex(at) for at in positions.values()}
+        if not lsns:
+            return {}
+        rows = self._database.rows(self._catalog.commit_times(sorted(lsns)))
+        times = {_text(bytes(row["lsn"])): str(row["time"]) for row in rows}
+        lowest = min(times, default=None)
+        gone = {table: at for table, at in positions.items() if lowest and lowest <= at not in times}
+        if gone:
+            raise GapError(
+                f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
+                "any more, which was read of it, though it has older ones: it was restored, or failed over "
+                "with loss",
+                "start the feed again from a snapshot, under a new name (docs/operate.md, 'A gap')",
+            )
+        return {table: f"{at} {times[at]}" for table, at in positions.items() if at in times}
+
+    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+        """All capture instances share the log, and the marks that the capture job leaves of the time."""
+        rows = self._database.rows(self._catalog.newest_transaction())
+        end = newest = None
+        for row in rows:
+            clock = datetime.fromisoformat(str(row["time"])).replace(tzinfo=ZoneInfo(self._feed.time_zone))
+            end, newest = _text(bytes(row["lsn"])), clock.astimezone(UTC)
+        return [look_at_capture(self._catalog.mapping, max(read.values(), default=""), end, newest, at)]
+
+    def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
+        before, last = self._highest_lsn(window.start), self._highest_lsn(window.end)
+        if last is not None and last == before:
+            log.warning(
+                "%s: nothing was captured between %s and %s, not even the marks of an idle log: "
+                "the capture job may be stopped (sys.sp_cdc_help_jobs)",
+                self._feed.feed, window.start, window.end,
+            )  # fmt: skip
+        # A capture that begins behind the window has told nothing yet; its position would be no lost one.
+        told = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
+        if window.request.mode == "window" and not told:
+            raise GapError(
+                f"{self._feed.feed}: the window ends before anything that the change tables still keep",
+                "choose a later end; what earlier runs have read is in the feed's raw tables",
+            )
+        first = {table: min(at, _text(before or bytes(WIDTH))) for table, at in released.items()}
+        if last is None:
+            return first, first
+        return first, first | {table: max(first.get(table, ""), _text(last)) for table in told}
+
+    def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
+        instance, begin, end = self._parts[table.instance]
+        low = _highest(begin, None if after is None else bytes.fromhex(after))
+        high = bytes.fromhex(to) if to else bytes(WIDTH)
+        high = high if end is None else min(high, end)
+        there = set(self._database.columns(self._catalog.header(instance)))
+        names = [name for name in _HEADER if name in there]
+        cuts = self._cuts(instance, low, high)
+        return [
+            self._catalog.changes(instance, table.shape, names, lower, upper)
+            for lower, upper in pairwise([low, *cuts, high])
+            if upper is not None
+        ]
+
+    def _found(self) -> list[ChangeTable]:
+        instances = sql.capture_instances(self._database.rows(self._catalog.capture_instances()))
+        columns = self._database.rows(self._catalog.captured_columns())
+        found = []
+        for config in self._feed.tables:
+            of_table = [i for i in instances if i.table.lower() == config.table.lower()]
+            if not of_table:
+                raise ConfigError(
+                    f"{config.table} has no capture instance",
+                    "enable change data capture for it (sys.sp_cdc_enable_table), and grant the feed's "
+                    "login SELECT on the cdc schema",
+                )
+            # A clean-up can give both the same start_lsn.
+            of_table.sort(key=lambda i: (i.start_lsn, i.created or datetime.min))
+            self._oldest[config.table] = of_table[0]
+            bounds = [None, *(i.start_lsn for i in of_table[1:]), None]
+            for instance, (begin, end) in zip(of_table, pairwise(bounds), strict=True):
+                self._parts[instance.name] = _Part(instance, begin, end)
+                shape = sql.contract_of(config, instance, columns).checked()
+                found.append(ChangeTable(config.table, instance.name, shape))
+        return found
+
+    def _highest_lsn(self, before: datetime | None = None) -> bytes | None:
+        zone = ZoneInfo(self._feed.time_zone)
+        local = None if before is None else before.astimezone(zone).replace(tzinfo=None)
+        value = self._database.rows(self._catalog.highest_lsn(local))[0]["lsn"]
+        return None if value is None else bytes(value)
+
+    def _cuts(self, instance: sql.CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
+        """LSNs that cut a large read into ranges of about as many transactions."""
+        rows = self._database.rows(self._catalog.row_count(instance, low, high))
+        parts = ceil(int(_only(rows)["rows"]) / self._partition_rows)
+        if parts <= 1:
+            return []
+        found = self._database.rows(self._catalog.transactions(low, high))
+        lsns = sorted(bytes(row["lsn"]) for row in found)
+        cuts = {lsns[len(lsns) * part // parts] for part in range(1, parts)} if lsns else set()
+        return sorted(cut for cut in cuts if cut < high)
+
+
+def _only(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    (row,) = rows
+    return row
+
+
+def _text(at: bytes) -> str:
+    return at.hex().upper()
+
+
+def _highest(one: bytes | None, other: bytes | None) -> bytes | None:
+    return max((at for at in (one, other) if at is not None), default=None)

@@ -1,0 +1,119 @@
+"""Points in time of header columns: typed, or as text in the forms that Spark's casts take.
+
+Microseconds from 1970, within the years 1 to 9999, which are all that SQL Server and Python know.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.tables.rows import Read
+from changeledger.dialects.tables.texts import as_text
+from changeledger.kernels.arrow import INSTANT, Bools, numbers, valid
+from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
+
+Micros = npt.NDArray[np.int64]
+_MINUTE = 60_000_000
+_EPOCH = datetime(1970, 1, 1)
+_USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?$"
+_TEXT = re.compile(
+    r"(?P<year>[0-9]{4})(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})"
+    r"(?:[ T](?P<hour>[0-9]{1,2})(?::(?P<minute>[0-9]{1,2})(?::(?P<second>[0-9]{1,2})"
+    r"(?:\.(?P<fraction>[0-9]*))?(?P<zone>.*))?)?)?)?)?\Z",
+    re.DOTALL,
+)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?(?::?([0-9]{2}))?\Z")
+
+
+def known(micros: Micros, there: Bools) -> pa.TimestampArray:
+    """The instants; NULL where there is none, or outside the calendar."""
+    fits = there & (micros >= MICROS[0]) & (micros <= MICROS[1])
+    return pa.array(np.where(fits, micros, 0), pa.int64(), mask=~fits).view(INSTANT)
+
+
+def read(found: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
+    """The times of a column, and which of its values are one.
+
+    `in_zone`: a zone in a text counts, and what has none is UTC; else it is passed over: the time is local.
+    """
+    if found.kind in {"timestamp", "timestamp_ntz"}:
+        return numbers(found.values), valid(found.values)
+    if found.kind == "date":
+        return numbers(found.values).astype(np.int64) * MICROS_A_DAY, valid(found.values)
+    texts = as_text(found.values)
+    usual = pc.all(pc.match_substring_regex(texts, _USUAL), skip_nulls=True).as_py()
+    if usual is not False:
+        try:
+            return numbers(pc.cast(texts, pa.timestamp("us"))), valid(texts)
+        except pa.ArrowInvalid:
+            pass
+    each = [None if text is None else of_text(text, in_zone=in_zone) for text in texts.to_pylist()]
+    return np.array([one or 0 for one in each], np.int64), np.array(
+        [one is not None for one in each], np.bool_
+    )
+
+
+def of_text(text: str, *, in_zone: bool) -> int | None:
+    """One time; None where the text is none. A time of day alone is none."""
+    match = _TEXT.match(text.strip())
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (
+        int(match[name] or otherwise)
+        for name, otherwise in zip(
+            ("year", "month", "day", "hour", "minute", "second"), "011000", strict=True
+        )
+    )
+    try:
+        moment = datetime(year, month, day, hour, minute, second)
+        zone = _zone(match["zone"].strip()) if match["zone"] else UTC
+    except (ValueError, KeyError, OSError):
+        return None
+    micros = (moment - _EPOCH) // timedelta(microseconds=1) + int(f"{match['fraction'] or '':0<6}"[:6])
+    if in_zone and zone is not UTC:
+        micros -= (moment.replace(tzinfo=zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
+    return micros
+
+
+def _zone(text: str) -> timezone | ZoneInfo:
+    """Raises ValueError, KeyError or OSError where there is no such zone."""
+    if text in {"Z", "UTC", "GMT", "UT", ""}:
+        return UTC
+    match = _OFFSET.match(text)
+    if match is None:
+        return ZoneInfo(text)
+    hours, minutes, seconds = (int(part or 0) for part in match.groups()[1:])
+    if hours > 18 or minutes > 59:
+        raise ValueError(text)
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return timezone(-offset if match[1] == "-" else offset)
+
+
+def to_utc(local: Micros, zone: str) -> Micros:
+    """Local times of a zone in UTC.
+
+    A time that comes twice is the earlier one; one that the clocks leave out counts from before the gap.
+    Clocks are changed at whole minutes: the offset is looked up for each minute that occurs.
+    """
+    if zone == "UTC":
+        return local
+    minutes, place = np.unique(local // _MINUTE, return_inverse=True)
+    known_zone = ZoneInfo(zone)
+    offsets = [_offset(int(minute), known_zone) for minute in minutes]
+    return local - np.array(offsets, np.int64)[place]
+
+
+def _offset(minute: int, zone: ZoneInfo) -> int:
+    """Microseconds that the zone is ahead of UTC; 0 outside the calendar."""
+    try:
+        moment = _EPOCH + timedelta(minutes=minute)
+    except OverflowError:
+        return 0
+    return (moment.replace(tzinfo=zone).utcoffset() or timedelta()) // timedelta(microseconds=1)

@@ -1,0 +1,29 @@
+"""What a kernel of change tables is: a frozen record of functions, for Spark and the command line alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.mask_order.mask_evidence import MaskRules
+from changeledger.model.contract import Contract
+
+
+@dataclass(frozen=True)
+class TableKernel:
+    """A window's rows of one change table go through `record`, `decode` and `pairs.joined`, in this order.
+
+    Between the first two the rows that stand at one place are numbered (`crowded.numbered`).
+    """
+
+    name: str
+    # Where rows stand (`arrow.RECORD`): from rows as they were read, the change table's name, and the feed.
+    record: Callable[[pa.RecordBatch, str, Feed], pa.StructArray]
+    # A row (`outcomes.decoded_schema`) for each raw row, which has its `record`, in their order.
+    decode: Callable[[pa.RecordBatch, TablePlan], pa.RecordBatch]
+    # What masks must obey, by the writer's columns.
+    mask_rules: Callable[[Contract], MaskRules]

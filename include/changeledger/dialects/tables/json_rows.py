@@ -1,0 +1,105 @@
+"""Raw rows as JSON, letter by letter as Spark's `to_json` writes them.
+
+Rows without a place of their own are known by a hash of it (`qlik_tables.record`), which ledgers hold; the
+quarantine shows it. Cells that are NULL are left out, and times have three digits of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.tables import texts
+from changeledger.kernels import masks
+from changeledger.kernels.arrow import Bytes, fixed_width, places
+
+_ESCAPED = r'["\\\x00-\x1f]'
+_ESCAPE = re.compile(r"\\(u00[0-9a-f]{2}|.)")
+_BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+
+
+def rows(columns: Mapping[str, pa.Array], size: int) -> pa.StringArray:
+    """One object for each of the rows."""
+    if not columns:
+        return pa.array(["{}"] * size, pa.string())
+    # The first cell has no comma before it; where it may be NULL, which one that is differs by row.
+    names = list(columns)
+    is_plain = not columns[names[0]].null_count
+    begins = ["{" if is_plain else ",", *[","] * (len(names) - 1)]
+    starts = [f"{begin}{quoted(name)}:" for begin, name in zip(begins, names, strict=True)]
+    members = [_member(start, columns[name]) for start, name in zip(starts, names, strict=True)]
+    found = pc.binary_join_element_wise(*members, "}", "", null_handling="replace", null_replacement="")
+    return found if is_plain else pc.replace_substring_regex(found, "^,?", "{")
+
+
+def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - a form for each type
+    """`start`, the name, and the value of each row; NULL where the cell is."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        if pc.any(pc.match_substring_regex(values, _ESCAPED)).as_py():
+            written = pa.array([None if v is None else quoted(v) for v in values.to_pylist()], pa.string())
+            return pc.binary_join_element_wise(start, written, "")
+        return _in_quotes(start, values)
+    if pa.types.is_binary(kind):
+        return _in_quotes(start, _base64(values))
+    if pa.types.is_timestamp(kind):
+        return _in_quotes(start, _times(values))
+    if pa.types.is_decimal(kind):
+        return pc.binary_join_element_wise(start, pc.cast(values, pa.string()), "")
+    found = texts.as_text(values)
+    plain = pc.binary_join_element_wise(start, found, "")
+    if pa.types.is_floating(kind):
+        return pc.if_else(pc.is_finite(values), plain, _in_quotes(start, found))
+    return _in_quotes(start, found) if pa.types.is_date(kind) else plain
+
+
+def _in_quotes(start: str, values: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(start + '"', values, '"', "")
+
+
+def _times(values: pa.Array) -> pa.StringArray:
+    """`2026-08-07T16:25:00.883`: of the six digits of a second the last three go."""
+    naive = pc.cast(values.view(pa.int64()).view(pa.timestamp("us")), pa.string())
+    day, clock = pc.utf8_slice_codeunits(naive, 0, 10), pc.utf8_slice_codeunits(naive, 11, 23)
+    return pc.binary_join_element_wise(day, "T", clock, "" if values.type.tz is None else "Z", "")
+
+
+def _base64(values: pa.BinaryArray) -> pa.StringArray:
+    """Values of one length at a time: nearly all are LSNs and masks."""
+    lengths = masks.lengths(values)
+    found = pa.nulls(len(values), pa.string())
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    for length in np.unique(lengths[known]):
+        mine = np.flatnonzero(known & (lengths == length))
+        data = masks.matrix(values.take(pa.array(mine)), int(length))
+        every = np.ones(len(mine), np.bool_)
+        letters = fixed_width(_letters(data), every, pa.string()) if length else pa.array([""] * len(mine))
+        if len(mine) == len(values):
+            return letters
+        found = pc.coalesce(found, letters.take(places(mine, len(values))))
+    return found
+
+
+def _letters(data: Bytes) -> Bytes:
+    """n x width bytes as letters of base64, with the signs `=` that fill the last four."""
+    lacking = -data.shape[1] % 3
+    padded = np.pad(data, ((0, 0), (0, lacking)))
+    a, b, c = (padded[:, at::3] for at in range(3))
+    found = np.empty((len(data), padded.shape[1] // 3 * 4), np.uint8)
+    found[:, ::4], found[:, 1::4] = _BASE64[a >> 2], _BASE64[(a & 3) << 4 | b >> 4]
+    found[:, 2::4], found[:, 3::4] = _BASE64[(b & 15) << 2 | c >> 6], _BASE64[c & 63]
+    found[:, found.shape[1] - lacking :] = ord("=")
+    return found
+
+
+def quoted(text: str) -> str:
+    """A text as Jackson writes it: control characters as `\\u001F`, all others as they are."""
+    written = json.dumps(text, ensure_ascii=False)
+    if r"\u" not in written:
+        return written
+    return _ESCAPE.sub(lambda found: r"\u" + found[1][1:].upper() if found[1][1:] else found[0], written)

@@ -1,0 +1,166 @@
+"""What becomes of raw rows: canonical changes, halves of updates, and rows that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.tables import json_rows
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.tables.rows import OWN, RawRows
+from changeledger.kernels import changes, images
+from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, valid
+from changeledger.kernels.cells import Cells
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+# Which part of a change a row is, where an update comes as two rows.
+WHOLE, BEFORE, AFTER = "whole", "before", "after"
+_LONGEST = 500
+# Where the two rows of an update are found by: equal in both; NULL of a row that is a change alone.
+PAIR = (("part", pa.string()), ("pair_key", pa.binary()))
+
+
+def decoded_schema(contract: Contract) -> pa.Schema:
+    """Decoded rows: one per raw row, in the order of the raw batch."""
+    return pa.schema([*message_rows.decoded_schema(contract), *PAIR])
+
+
+def as_decoded(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """The batch as `decoded_schema`, however it names the parts of its lists."""
+    schema = decoded_schema(contract)
+    if batch.schema.equals(schema):
+        return batch
+    return pa.RecordBatch.from_arrays([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
+
+
+class Problems:
+    """The first reason why a row cannot be read, with its detail, in the order in which they are added."""
+
+    def __init__(self, rows: int) -> None:
+        self.bad: Bools = np.zeros(rows, np.bool_)
+        self._found: dict[int, tuple[str, str]] = {}
+
+    def add(self, condition: Bools, reason: str, detail: str | Callable[[int], str]) -> None:
+        """`detail`: the words, or how they are found for a row."""
+        for row in np.flatnonzero(condition & ~self.bad):
+            words = detail if isinstance(detail, str) else detail(int(row))
+            self._found[int(row)] = reason, words[:_LONGEST]
+        self.bad |= condition
+
+    def columns(self) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """`disposition`, `reason` and `detail` of all rows."""
+        rows = np.flatnonzero(self.bad)
+        where = places(rows, len(self.bad))
+        found = [self._found[int(row)] for row in rows]
+        reasons, details = (pa.array([one[at] for one in found], pa.string()) for at in range(2))
+        words = pa.array([change.CHANGE, change.QUARANTINED], pa.string())
+        return words.take(pa.array(self.bad.astype(np.int8))), reasons.take(where), details.take(where)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """What a dialect has read of n rows; of those that have a problem, nothing is looked at."""
+
+    changes: Changes
+    # Which rows are halves of updates: those before, and those behind.
+    is_before: Bools
+    is_after: Bools
+    pair_key: pa.BinaryArray
+
+
+def decoded_rows(raw: pa.RecordBatch, found: Decoded, problems: Problems, plan: TablePlan) -> pa.RecordBatch:
+    """`decoded_schema` of the rows: whole changes are complete, halves of updates await `pairs.joined`."""
+    close_masks(found.changes, problems, plan)
+    rows = RawRows.of(raw)
+    good = np.flatnonzero(~problems.bad)
+    is_half = (found.is_before | found.is_after) & ~problems.bad
+    canonical = found.changes if len(good) == rows.size else changes.taken(found.changes, good)
+    ledger = changes.ledger_rows(
+        canonical, plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id, ~is_half[good]
+    )
+    schema = decoded_schema(plan.contract)
+    columns = message_rows.spread(ledger.columns, good, rows.size)
+    columns[schema.get_field_index("record")] = raw.column("record").cast(RECORD)
+    parts = pa.array([WHOLE, BEFORE, AFTER], pa.string())
+    part = parts.take(pa.array(np.where(is_half, found.is_before + 2 * found.is_after, 0).astype(np.int8)))
+    pair_key = found.pair_key if is_half.all() else found.pair_key.take(_places_of(is_half))
+    outcome = [*problems.columns(), *as_they_came(rows, problems.bad | is_half)]
+    return pa.RecordBatch.from_arrays([*columns, *outcome, part, pair_key], schema=schema)
+
+
+def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
+    """The cells as the image of the rows that have one; NULL for the others."""
+    if not present.all():
+        there = pa.array(present)
+        cells = [pc.if_else(there, cell, pa.scalar(None, cell.type)) for cell in cells]
+    return Image(present, cells, states if states.any() else None)
+
+
+def fitted(image: Image, plan: TablePlan) -> Image:
+    """An image in the change table's columns as one in the contract's."""
+    if images.is_fitted(plan.writer_schema, plan.contract):
+        return image
+    return images.fitted(image, plan.writer_schema, plan.contract)
+
+
+def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
+    """In which rows a column of the key is NULL; of a table without a key in none."""
+    found = np.zeros(len(cells[0]) if cells else 0, np.bool_)
+    for column, cell in zip(plan.writer_schema.columns, cells, strict=True):
+        if column.key_position:
+            found |= ~valid(cell)
+    return found
+
+
+def add_misfits(problems: Problems, found: Sequence[Cells], plan: TablePlan) -> None:
+    """Rows with a value that is none of its column's type."""
+    columns = plan.writer_schema.columns
+    unfit = [(column, one.unfit) for column, one in zip(columns, found, strict=True) if one.unfit is not None]
+    if unfit:
+        problems.add(
+            np.logical_or.reduce([flags for _, flags in unfit]),
+            "value_does_not_fit",
+            lambda row: "no value of " + ", ".join(f"{c.name} {c.type}" for c, flags in unfit if flags[row]),
+        )
+
+
+def _places_of(flags: Bools) -> pa.Array:
+    return pa.array(np.arange(len(flags), dtype=np.int32), mask=~flags)
+
+
+def as_they_came(rows: RawRows, wanted: Bools) -> list[pa.Array]:
+    """`raw_key`, `raw_value` and `raw_headers`: the wanted rows as JSON, which the quarantine shows."""
+    at = np.flatnonzero(wanted)
+    value = pa.nulls(rows.size, pa.binary())
+    if len(at):
+        some = {name: values.take(pa.array(at)) for name, values in rows.columns.items()}
+        value = json_rows.rows(some, len(at)).cast(pa.binary()).take(places(at, rows.size))
+    kinds = dict(OUTCOME)
+    return [pa.nulls(rows.size, kinds["raw_key"]), value, pa.nulls(rows.size, kinds["raw_headers"])]
+
+
+def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
+    """Rows of a change table whose columns the table's contract rules out (`messages.UNCHANGED`)."""
+    columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN[:2]}
+    size = raw.num_rows
+    problems = Problems(size)
+    everything = np.ones(size, np.bool_)
+    problems.add(everything, change.INCOMPATIBLE_SHAPE, why)
+    outcome = [*problems.columns(), *as_they_came(RawRows(size, columns, {}), everything)]
+    return pa.RecordBatch.from_arrays([raw.column("record"), *outcome], schema=message_rows.UNCHANGED)
+
+
+def close_masks(found: Changes, problems: Problems, plan: TablePlan) -> None:
+    """Changes whose masks must not be read are quarantined: what they changed is not known."""
+    if plan.masks_unreadable is not None:
+        assert found.mask is not None, "both dialects of change tables have masks"
+        problems.add(valid(found.mask), "mask_order_contradicted", plan.masks_unreadable)

@@ -1,0 +1,213 @@
+"""The two rows of an update joined, over all of a table's rows in a window.
+
+They are found by `pair_key`, not by adjacency. All rows of one `pair_key` must be in the batch: a window's
+rows are cut by it, whole or into buckets. Rows that are no halves go through as they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_schema
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.kernels import changes, images, ledger, masks
+from changeledger.kernels.arrow import Bools, Rows, named_where, valid
+from changeledger.kernels.cells import UNAVAILABLE
+from changeledger.kernels.changes import Changes
+from changeledger.model import change
+
+_AMBIGUOUS = "several before or after rows stand at one position, and no key tells which belong together"
+_ALONE = "the row of the new values is not in the complete window"
+_NONE = -1
+
+
+@dataclass(frozen=True)
+class _Halves:
+    """n halves of updates. A number for each position, and by it the first row of either kind (-1: none)."""
+
+    batch: pa.RecordBatch
+    is_before: Bools
+    position: Rows
+    first_before: Rows
+    first_after: Rows
+    # Which came before already, and whether rows of one kind differ at their position.
+    again: Bools
+    differs: Bools
+
+
+def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
+    """The same rows (`outcomes.decoded_schema`), in their order, each with what became of it.
+
+    A row behind an update becomes a change, with the image of the row before it and its `paired_record`; that
+    one is `paired`, or quarantined where nothing follows it. A row behind alone is legal, its before image
+    unknown. Where the two have different keys, the row moved. A half that came again is a duplicate of the
+    first; where halves of one kind differ, which of them belong together is not known: all are quarantined.
+    """
+    decoded = as_decoded(decoded, plan.contract)
+    is_half = valid(decoded.column("pair_key"))
+    at = np.flatnonzero(is_half)
+    if not len(at):
+        return decoded
+    halves = _halves(decoded if is_half.all() else decoded.take(pa.array(at)))
+    found = _resolved(halves, plan)
+    if is_half.all():
+        return found
+    table = pa.Table.from_batches([decoded.filter(pa.array(~is_half)), found]).combine_chunks()
+    order = np.concatenate([np.flatnonzero(~is_half), at])
+    return table.to_batches()[0].take(pa.array(np.argsort(order)))
+
+
+def _halves(batch: pa.RecordBatch) -> _Halves:
+    position = batch.column("pair_key").dictionary_encode().indices.to_numpy().astype(np.int64)
+    is_before = pc.equal(batch.column("part"), BEFORE).to_numpy(zero_copy_only=False)
+    kind = position * 2 + is_before
+    again = np.zeros(batch.num_rows, np.bool_)
+    order = np.arange(batch.num_rows)
+    crowded = np.flatnonzero(np.bincount(kind)[kind] > 1)
+    if len(crowded):
+        order[crowded] = crowded[_by_record(batch, kind, crowded)]
+        again[_all_but_first(kind, order, crowded)] = True
+    firsts = [np.full(int(position.max()) + 1, _NONE, np.int64) for _ in range(2)]
+    for flag, first in zip((True, False), firsts, strict=True):
+        rows = np.flatnonzero((is_before == flag) & ~again)
+        first[position[rows]] = rows
+    differs = np.zeros(len(firsts[0]), np.bool_)
+    repeated = np.flatnonzero(again)
+    if len(repeated):
+        first = np.where(is_before[repeated], firsts[0][position[repeated]], firsts[1][position[repeated]])
+        differs[position[repeated[_differing(batch, repeated, first)]]] = True
+    first_before, first_after = firsts
+    return _Halves(batch, is_before, position, first_before, first_after, again, differs[position])
+
+
+def _by_record(batch: pa.RecordBatch, kind: Rows, rows: Rows) -> Rows:
+    """The order of those rows: by what they are a half of, then by where they stand."""
+    record = batch.column("record").take(pa.array(rows))
+    table = pa.Table.from_arrays([pa.array(kind[rows]), *record.flatten()], ["kind", "s", "p", "o", "r"])
+    keys = [(name, "ascending", "at_start") for name in table.column_names]
+    order: Rows = np.asarray(pc.sort_indices(table, sort_keys=keys), np.int64)
+    return order
+
+
+def _all_but_first(kind: Rows, order: Rows, crowded: Rows) -> Rows:
+    in_order = order[crowded]
+    kinds = kind[in_order]
+    found: Rows = in_order[1:][kinds[1:] == kinds[:-1]]
+    return found
+
+
+def _differing(batch: pa.RecordBatch, rows: Rows, firsts: Rows) -> Bools:
+    """Which of the rows say something else than the first one of their kind: in images or mask."""
+    found = np.zeros(len(rows), np.bool_)
+    one, other = (batch.take(pa.array(at)) for at in (rows, firsts))
+    for side in ("before", "after"):
+        for cell, first in zip(one.column(side).flatten(), other.column(side).flatten(), strict=True):
+            found |= images.differs(cell, first)
+    return found | images.differs(one.column("mask"), other.column("mask"))
+
+
+def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
+    batch, size = halves.batch, halves.batch.num_rows
+    has_after = halves.first_after[halves.position] != _NONE
+    alone = halves.is_before & ~has_after
+    kinds = [halves.differs, halves.again, alone, halves.is_before]
+    # The first that holds: which words tell what became of the row; 4 for a change.
+    fate = np.select(kinds, range(4), 4)
+    words = pa.array(fate, pa.int8())
+    outcome = {
+        "disposition": pa.array(
+            [change.QUARANTINED, change.DUPLICATE, change.QUARANTINED, change.PAIRED, change.CHANGE]
+        ).take(words),
+        "reason": pa.array(
+            ["ambiguous_pair", change.DELIVERED_AGAIN, change.BEFORE_WITHOUT_AFTER, None, None]
+        ).take(words),
+        "detail": pa.array([_AMBIGUOUS, None, _ALONE, None, None]).take(words),
+    }
+    rows = np.flatnonzero(fate == 4)
+    canonical = _changes(halves, rows, plan)
+    # Of halves that became no change only where they stood, and what they were, is looked at.
+    spread = message_rows.spread(canonical.columns, rows, size)
+    columns = dict(zip(canonical.schema.names, spread, strict=True))
+    columns["record"] = batch.column("record")
+    columns |= outcome
+    quarantined = pa.array((fate == 0) | (fate == 2))
+    columns["raw_value"] = pc.if_else(quarantined, batch.column("raw_value"), pa.scalar(None, pa.binary()))
+    schema = decoded_schema(plan.contract)
+    return pa.RecordBatch.from_arrays(
+        [columns[f.name] if f.name in columns else batch.column(f.name) for f in schema], schema=schema
+    )
+
+
+def _changes(halves: _Halves, rows: Rows, plan: TablePlan) -> pa.RecordBatch:
+    """The ledger's columns of the updates that those rows, each behind one, have become."""
+    batch = halves.batch.take(pa.array(rows))
+    partner = halves.first_before[halves.position[rows]]
+    paired = partner != _NONE
+    old = halves.batch.take(pa.array(np.where(paired, partner, 0), mask=~paired))
+    after = ledger.image(batch, "after", plan.contract)
+    before = ledger.image(old, "before", plan.contract)
+    key, old_key = (one.column("key").flatten() for one in (batch, old))
+    moved = np.zeros(len(rows), np.bool_)
+    for cell, new in zip(old_key, key, strict=True):
+        moved |= images.differs(cell, new)
+    found = ledger.changes(batch, before, after, key, moved & paired, old.column("record"))
+    late = {
+        change.BEFORE_UNKNOWN: ~paired,
+        change.KEY_CHANGED: found.moved,
+        change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(found, paired, plan),
+    }
+    feed = plan.feed
+    columns = changes.ledger_rows(found, plan.contract, feed.feed, feed.dialect, plan.window_id)
+    at = columns.schema.get_field_index("flags")
+    return columns.set_column(at, "flags", with_flags(batch.column("flags"), late))
+
+
+def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
+    """Have the two rows different masks? A row before may have none, or no bit in it."""
+    one, other = old.column("mask"), new.column("mask")
+    has_bits = pc.not_equal(pc.utf8_ltrim(one, "0"), "")
+    found = pc.fill_null(pc.and_(pc.not_equal(one, other), has_bits), fill_value=False)
+    flags: Bools = found.to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
+    """Does the mask set other columns than those in which the images differ, gaps aside?
+
+    Also where the row of old values has a large value that the row of new values, by its mask, did not change
+    and does not have: change tables leave a large value that did not change out of both rows.
+    """
+    contract = plan.contract
+    shown = np.column_stack(
+        [images.differs(old, new) for old, new in zip(found.before.cells, found.after.cells, strict=True)]
+    )
+    told = ledger.named(found.changed, contract.names)
+    gaps = [image.states for image in (found.before, found.after) if image.states is not None]
+    care = np.logical_and.reduce([states == 0 for states in gaps]) if gaps else np.ones(told.shape, np.bool_)
+    masked = valid(found.mask) & valid(found.changed) & paired
+    disagrees = masks.any_set((shown ^ told) & care)
+    if found.after.states is not None:
+        for at, column in enumerate(contract.columns):
+            if column.sql_type.is_large:
+                disagrees |= valid(found.before.cells[at]) & (found.after.states[:, at] == UNAVAILABLE)
+    return disagrees & masked
+
+
+def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
+    """array<string>: the flags, and those of `late` behind them that are not among them already."""
+    names = sorted(set(flags.flatten().to_pylist()), key=_FLAG_ORDER.index)
+    first = ledger.named(flags, names)
+    columns = [first[:, at] for at in range(len(names))]
+    for name, condition in late.items():
+        columns.append(condition & ~first[:, names.index(name)] if name in names else condition)
+    found = np.column_stack(columns)
+    return named_where(found, [*names, *late], masks.any_set(found))
+
+
+_FLAG_ORDER = (change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.CLOCK_SUSPECT, change.BEFORE_UNKNOWN,
+               change.KEY_CHANGED)  # fmt: skip

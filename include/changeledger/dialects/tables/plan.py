@@ -1,0 +1,23 @@
+"""What the kernels must know to decode one change table's rows: small, without Spark, and picklable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from changeledger.config.feed import Feed
+from changeledger.model.contract import Contract
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How the rows of one change table are decoded."""
+
+    feed: Feed
+    # The columns as the change table has them, with the ordinals of its masks and their byte order
+    # (`mask_order`; None: not known).
+    writer_schema: Contract
+    # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
+    contract: Contract
+    window_id: str
+    # Why the masks must not be read: changes with a mask are quarantined for it. None: they may be read.
+    masks_unreadable: str | None = None

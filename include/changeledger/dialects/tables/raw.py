@@ -1,0 +1,101 @@
+"""Rows of change tables as a raw table stores them: as they were read, and where each of them stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.tables.crowded import are_crowded
+from changeledger.dialects.tables.crowded import numbered as numbered_batch
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.rows import kind_of, stored_names
+from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.rows import Part, Rows, as_batch, bucketed
+from changeledger.model.change import RECORD_TYPE
+
+_OWN: Final = (
+    ("run_id", "string", pa.string()),
+    ("record", RECORD_TYPE, RECORD),
+    ("_instance", "string", pa.string()),
+)
+_NARROW: Final = (pa.int8(), pa.int16())
+_ROWS: Final = "rows"
+_PLACE: Final = "xxhash64(to_json(record))"
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """The columns of a raw table that the change tables of one source table fill."""
+
+    schema: pa.Schema
+    # By change table: where the columns that were read are stored.
+    names: Mapping[str, Sequence[str]]
+
+    @classmethod
+    def of(cls, read: Mapping[str, pa.Schema], there: Mapping[str, str]) -> RawTable:
+        """`read`: the columns of each change table. `there`: Spark's types of the raw table, by name."""
+        kinds = {name.lower(): kind for name, kind in there.items()}
+        fields: dict[str, pa.Field] = {}
+        names = {}
+        for instance, schema in read.items():
+            names[instance] = stored_names(schema, kinds)
+            for stored, field in zip(names[instance], schema, strict=True):
+                # Iceberg has no whole number narrower than int.
+                kind = pa.int32() if field.type in _NARROW else field.type
+                fields.setdefault(stored.lower(), pa.field(stored, kind))
+                kinds[stored.lower()] = kind_of(kind)
+        own = [pa.field(name, kind) for name, _, kind in _OWN]
+        return cls(pa.schema([*own, *fields.values()]), names)
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """With Spark's types."""
+        own = [(name, kind) for name, kind, _ in _OWN]
+        return own + [(field.name, kind_of(field.type)) for field in list(self.schema)[len(_OWN) :]]
+
+
+@dataclass(frozen=True)
+class AsRaw:
+    """The kernel of one change table: rows as they were read in, rows of the raw table out."""
+
+    kernel: TableKernel
+    feed: Feed
+    instance: str
+    window_id: str
+    table: RawTable
+
+    def __call__(self, read: pa.RecordBatch) -> pa.RecordBatch:
+        size, schema = read.num_rows, self.table.schema
+        found = {
+            name.lower(): values
+            for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
+        } | {
+            "run_id": _same(self.window_id, size),
+            "record": self.kernel.record(read, self.instance, self.feed),
+            "_instance": _same(self.instance, size),
+        }
+        columns = [
+            values.cast(field.type) if (values := found.get(field.name.lower())) is not None
+            else pa.nulls(size, field.type)
+            for field in schema
+        ]  # fmt: skip
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _same(text: str, size: int) -> pa.StringArray:
+    return pa.array([text], pa.string()).take(pa.array(np.zeros(size, np.int32)))
+
+
+def numbered(rows: Rows) -> Rows:
+    """All rows that a window has of a source table, those that stand at one place numbered (`crowded`)."""
+    return bucketed({_ROWS: Part(rows, _PLACE)}, _numbered, {_ROWS: rows.schema})[_ROWS]
+
+
+def _numbered(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    raw = as_batch(tables[_ROWS])
+    return {_ROWS: pa.Table.from_batches([numbered_batch(raw) if are_crowded(raw) else raw])}

@@ -1,0 +1,141 @@
+"""Raw rows of change tables as Arrow batches: bound by name, whatever columns there are, and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.tables.texts import as_text
+from changeledger.kernels import masks, sql_text
+from changeledger.kernels.arrow import Bools, numbers, valid
+
+# The columns of a raw table that are its own.
+OWN = ("run_id", "record", "_instance")
+_INTS = {"tinyint", "smallint", "int"}
+_INT = (-(2**31), 2**31 - 1)
+_KINDS = {
+    pa.bool_(): "boolean",
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.date32(): "date",
+    pa.string(): "string",
+    pa.binary(): "binary",
+}
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """Spark's name of a raw column's type."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
+    return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _KINDS[kind]
+
+
+def stored_names(read: pa.Schema, there: Mapping[str, str]) -> list[str]:
+    """Names in the raw table for the columns that were read.
+
+    A source column whose name is taken there, by a column of the raw table itself or by one that had
+    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. `there` are the
+    types (Spark's names) of the raw table's columns by lower-case name.
+    """
+    kinds = {**there, **dict.fromkeys(OWN, "")}
+    found = []
+    for field in read:
+        kind = kind_of(field.type)
+        # Iceberg has no whole number narrower than int.
+        in_lake = "int" if kind in {"tinyint", "smallint"} else kind
+        is_free = kinds.get(field.name.lower(), kind) in {kind, in_lake}
+        found.append(field.name if is_free else f"{field.name}::{in_lake}")
+    return found
+
+
+class Read(NamedTuple):
+    """A column as it was read."""
+
+    kind: str
+    values: pa.Array
+
+
+@dataclass(frozen=True)
+class RawRows:
+    """n raw rows. `found` has by lower-case name the columns in which its values stand.
+
+    There are several where its type changed (`<name>::<type>`); each row has a value in one of them at most.
+    """
+
+    size: int
+    # As the batch names them, without a raw table's own.
+    columns: Mapping[str, pa.Array]
+    found: Mapping[str, Sequence[Read]]
+
+    @classmethod
+    def of(cls, raw: pa.RecordBatch) -> RawRows:
+        columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN}
+        found: dict[str, list[Read]] = {}
+        for stored, values in columns.items():
+            kind = kind_of(values.type)
+            found.setdefault(stored.removesuffix(f"::{kind}").lower(), []).append(Read(kind, values))
+        return cls(raw.num_rows, columns, found)
+
+    def has(self, name: str) -> bool:
+        return name.lower() in self.found
+
+    def read(self, name: str) -> Sequence[Read]:
+        return self.found.get(name.lower(), ())
+
+    def first(self, name: str, form: Callable[[Read], pa.Array], kind: pa.DataType) -> pa.Array:
+        """`form` of the column; NULLs of `kind` where there is no such column."""
+        forms = [form(read) for read in self.read(name)]
+        return pc.coalesce(*forms) if len(forms) > 1 else forms[0] if forms else pa.nulls(self.size, kind)
+
+    def text(self, name: str) -> pa.StringArray:
+        """The values as texts; bytes as 0x and hex."""
+        return self.first(name, shown, pa.string())
+
+    def shown(self, name: str, otherwise: str = "NULL") -> Callable[[int], str]:
+        """How the value of one row is shown; `otherwise` where there is none."""
+
+        def of_row(row: int) -> str:
+            texts = (shown(Read(kind, values.slice(row, 1)))[0].as_py() for kind, values in self.read(name))
+            return next((text for text in texts if text is not None), otherwise)
+
+        return of_row
+
+    def whole(self, name: str) -> tuple[npt.NDArray[np.int64], Bools]:
+        """32-bit numbers, 0 for what is none; and which values are no such number, though there is one."""
+        found = np.zeros(self.size, np.int64)
+        broken = np.zeros(self.size, np.bool_)
+        for kind, values in self.read(name):
+            is_there = valid(values)
+            whole = values if kind in _INTS else _wholes(as_text(values))
+            is_known = valid(whole)
+            found = np.where(is_known, numbers(whole), found)
+            broken |= is_there & ~is_known
+        return found, broken
+
+
+def shown(read: Read) -> pa.StringArray:
+    if read.kind != "binary":
+        return as_text(read.values)
+    return pc.binary_join_element_wise("0x", masks.to_hex(read.values), "")
+
+
+def _wholes(texts: pa.StringArray) -> pa.Int64Array:
+    """The 32-bit numbers of texts; NULL where a text is none."""
+    found = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
+    return pa.array(found, pa.int64())
+
+
+def trimmed(texts: pa.StringArray) -> pa.StringArray:
+    """Without the blanks around them, and NULL where nothing is left."""
+    found = pc.utf8_trim(texts, " ")
+    return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)

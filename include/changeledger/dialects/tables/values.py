@@ -1,0 +1,166 @@
+"""Cells of change tables: what was read, in whatever type, as a value of the contract's type.
+
+A column that has the contract's type already is taken as it is. Texts of times, GUIDs and padded types are
+brought into their canonical form (docs/types.md), however they were read; numbers are cast as numbers; all
+else goes by way of its text. A batch of texts in the usual form is converted as a whole; where one text of it
+is otherwise, `sql_text` reads each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.tables import usual
+from changeledger.dialects.tables.rows import RawRows, Read, kind_of
+from changeledger.dialects.tables.texts import as_text
+from changeledger.kernels import cells, masks, sql_text
+from changeledger.kernels.arrow import Bools, arrow_type, numbers, row_type, valid
+from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import SqlType
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
+# The types whose texts have one canonical form: a raw text is never taken as it is.
+_DATE_AND_CLOCK = {"datetime", "smalldatetime", "datetime2"}
+_IN_FORM = {"uniqueidentifier", "char", "nchar", "date", "time", "datetimeoffset", *_DATE_AND_CLOCK}
+# A double has no more than 309 digits before its point.
+_EXACT = Context(prec=1000, rounding=ROUND_HALF_UP)
+_MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
+
+
+def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cells:
+    """The column's cells; NULL where there is no such column. `unfit`: whose value is not one of the type."""
+    kind, parts = arrow_type(column.spark_type), rows.read(column.name)
+    if not parts:
+        return cells.Cells(pa.nulls(rows.size, kind))
+    found: list[pa.Array] = []
+    unfit = np.zeros(rows.size, np.bool_)
+    for read in parts:
+        one = _typed(read, column, empty_is_null)
+        found.append(one.values)
+        if one.unfit is not None:
+            unfit |= one.unfit
+    values = found[0] if len(found) == 1 else pc.coalesce(*found)
+    return cells.Cells(values, unfit if unfit.any() else None)
+
+
+def typed_schema(contract: Contract) -> pa.Schema:
+    return pa.schema(row_type(contract.columns))
+
+
+def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """`typed_schema` of rows of a source's table itself; NULL where a value is not one of the type.
+
+    A column may have any name here, that of a raw table's own column as well.
+    """
+    columns = zip(read.schema.names, read.columns, strict=True)
+    found = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
+    rows = RawRows(read.num_rows, {}, found)
+    cells = [cells_of(rows, column, empty_is_null=False).values for column in contract.columns]
+    return pa.RecordBatch.from_arrays(cells, schema=typed_schema(contract))
+
+
+def _typed(read: Read, column: Column, empty_is_null: bool) -> cells.Cells:
+    values, sql = read.values, column.sql_type
+    if empty_is_null and read.kind == "string":
+        values = pc.if_else(pc.equal(values, ""), pa.scalar(None, pa.string()), values)
+    in_form = sql.base in _IN_FORM
+    if read.kind == column.spark_type and not (in_form and read.kind == "string"):
+        return cells.Cells(values)
+    kind = arrow_type(column.spark_type)
+    if not in_form and read.kind.startswith(_NUMBERS) and column.spark_type.startswith(_NUMBERS):
+        return _checked(values, _in_range(_of_number(values, kind), sql))
+    texts = as_text(values)
+    if column.spark_type == "binary":
+        in_hex = read.kind == "string"
+        return _checked(values, masks.from_texts(texts) if in_hex else pc.cast(texts, pa.binary()))
+    return _checked(values, of_texts(texts, sql))
+
+
+def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
+    unfit: Bools = valid(raw) & ~valid(values)
+    return cells.Cells(values, unfit if unfit.any() else None)
+
+
+def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
+    """The values of texts in the lake's type; NULL where a text does not fit."""
+    if sql.spark == "string" and sql.base not in _IN_FORM:
+        return texts
+    found = usual.converted(texts, sql)
+    return found if found is not None else _one_by_one(texts, sql)
+
+
+def _one_by_one(texts: pa.StringArray, sql: SqlType) -> pa.Array:
+    read, form = sql_text.reader(sql), _form(sql)
+    found = [None if text is None else read(form(text)) for text in texts.to_pylist()]
+    return pa.array(found, arrow_type(sql.spark))
+
+
+@lru_cache(maxsize=256)
+def _form(sql: SqlType) -> Callable[[str], str]:
+    """The text without a Z or a midnight, which say nothing, and with zeros that were left out."""
+    if sql.base in _DATE_AND_CLOCK:
+        return _date_and_clock
+    if sql.base == "date":
+        return lambda text: _MIDNIGHT.sub(r"\1", text) if len(text) > 10 else text
+    # PostgreSQL prints whole hours alone.
+    if sql.base == "datetimeoffset":
+        return lambda text: f"{text}:00" if text[-3:-2] in {"+", "-"} else text
+    return lambda text: text
+
+
+def _date_and_clock(text: str) -> str:
+    text = text.rstrip("Z")
+    return text + {10: " 00:00:00", 16: ":00"}.get(len(text), "")
+
+
+def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
+    """NULL where SQL Server's type has no such value: a tinyint ends at 255, a float is finite."""
+    if sql.base == "tinyint":
+        fits = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, 255))
+    elif pa.types.is_floating(values.type):
+        fits = pc.is_finite(values)
+    else:
+        return values
+    return pc.if_else(fits, values, pa.scalar(None, values.type))
+
+
+def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A number as one of another type; NULL where it is too large."""
+    try:
+        is_inexact = pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
+        if is_inexact and not pa.types.is_floating(kind) and values.type != kind:
+            return _rounded(values, kind)
+        return pc.cast(values, kind) if not pa.types.is_float32(kind) else _to_float32(values)
+    except pa.ArrowInvalid:
+        return _rounded(values, kind)
+
+
+def _to_float32(values: pa.Array) -> pa.Array:
+    wide = pc.cast(values, pa.float64())
+    with np.errstate(over="ignore"):
+        narrow = numbers(wide).astype(np.float32)
+    return pa.array(narrow, pa.float32(), mask=~valid(wide))
+
+
+def _rounded(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """As Spark's casts: a whole number without its fraction, a decimal rounded half up."""
+
+    def one(value: float | Decimal) -> int | Decimal | None:
+        if isinstance(value, float) and not np.isfinite(value):
+            return None
+        exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+        if pa.types.is_decimal(kind):
+            nearest = _EXACT.quantize(exact, Decimal(1).scaleb(-kind.scale))
+            return sql_text.scaled(nearest, kind.precision, kind.scale)
+        most = 2 ** (kind.bit_width - 1)
+        whole = int(exact)
+        return whole if -most <= whole < most else None
+
+    return pa.array([None if value is None else one(value) for value in values.to_pylist()], kind)

@@ -1,0 +1,151 @@
+"""The judgement on the byte order of a table's change masks, from counted evidence.
+
+`changeledger.mask_order.mask_evidence` says which rules are counted and how.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+from pydantic import Field
+
+from changeledger.model.base_model import Strict
+from changeledger.model.byte_order import ByteOrder
+
+ORDERS: tuple[ByteOrder, ...] = get_args(ByteOrder)
+
+# What a record says of the two orders; the members of `Evidence` say what each means.
+COUNTS = ("big", "little", "either", "undecided", "neither", "untested")
+
+
+class Evidence(Strict):
+    """Records with a mask, counted by what they say; each is in one of the counts."""
+
+    # They obey the rules in this order only.
+    big: int = Field(default=0, ge=0)
+    little: int = Field(default=0, ge=0)
+    # They obey the rules, and both orders read the same from them.
+    either: int = Field(default=0, ge=0)
+    # They obey the rules in both orders, which read different columns from them.
+    undecided: int = Field(default=0, ge=0)
+    # They break a rule in both orders.
+    neither: int = Field(default=0, ge=0)
+    # Both orders read the same from them, and no rule applies.
+    untested: int = Field(default=0, ge=0)
+    # A record of a kind, in words.
+    examples: dict[str, str] = Field(default_factory=dict)
+
+    def __add__(self, other: Evidence) -> Evidence:
+        counts = {name: getattr(self, name) + getattr(other, name) for name in COUNTS}
+        return Evidence(**counts, examples={**other.examples, **self.examples})
+
+    @property
+    def telling(self) -> int:
+        """Records that decide between the orders."""
+        return self.big + self.little
+
+    @property
+    def obeying(self) -> int:
+        """Records that obey the rules in some order."""
+        return self.telling + self.either + self.undecided
+
+    def of_only(self, order: ByteOrder) -> int:
+        """Records that obey the rules in this order only."""
+        return self.big if order == "big" else self.little
+
+    def against(self, order: ByteOrder) -> int:
+        """Records that obey the rules in the other order only."""
+        return self.telling - self.of_only(order)
+
+    def in_words(self) -> str:
+        """The counts that are not 0, each with its example: `big 3 (delete with mask 0x0001)`."""
+        parts = []
+        for name in COUNTS:
+            if count := getattr(self, name):
+                parts.append(
+                    f"{name} {count}" + (f" ({self.examples[name]})" if name in self.examples else "")
+                )
+        return ", ".join(parts) or "no record with a mask"
+
+
+class Reading(NamedTuple):
+    """How a window's masks of one table are to be read."""
+
+    # None: they must not be read, and `why` says so.
+    order: ByteOrder | None
+    # Do records prove it? Where they do not, a later window may.
+    settled: bool
+    why: str
+
+
+# A faulty mask is a flagged change, not a new byte order. One in a hundred of the telling records is
+# forgiven: that a fault obeys every rule in exactly the other order is rarer by far, while a source that
+# writes both orders mixes them. Of few records one is forgiven once ten others outweigh it.
+_FORGIVEN_SHARE = 100
+_OUTWEIGH = 10
+# So many records of a window that obey no order outweigh all windows before: the table has changed.
+_MANY = 10
+
+
+def settle(
+    found: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
+) -> Reading:
+    """How to read the masks of a window that says `found`, when the other windows said `stored`.
+
+    `published`: the order that published data of the dialect prove. It is taken where records read
+    differently and none tells which order is right; where it is None, such a window stays closed.
+    """
+    total = found + stored
+    if _obeys_nothing(found, stored):
+        return _closed("the masks obey the rules in neither byte order", total)
+    return _found_out(found, total, published) if setting == "auto" else _stated(setting, found, total)
+
+
+def _found_out(found: Evidence, total: Evidence, published: ByteOrder | None) -> Reading:
+    possible = [order for order in ORDERS if _is_possible(order, total)]
+    if not possible:
+        return _closed("the masks contradict both byte orders", total)
+    if len(possible) == 1:
+        return _proved(possible[0], found, total)
+    if not found.undecided:
+        return Reading("big", False, f"both byte orders read the same so far: {total.in_words()}")
+    if published is None:
+        return _closed("the masks read differently in the two byte orders, and no record tells them", total)
+    return Reading(published, False, f"not proved, {published} as in published data: {total.in_words()}")
+
+
+def _obeys_nothing(found: Evidence, stored: Evidence) -> bool:
+    """Are most masks wrong in whatever order, so that their bits are not where the shape says?"""
+    total = found + stored
+    changed_now = found.neither >= _MANY and found.neither > found.obeying
+    return changed_now or (total.neither > 1 and total.neither > total.obeying)
+
+
+def _is_possible(order: ByteOrder, total: Evidence) -> bool:
+    against = total.against(order)
+    forgiven = max(1, total.telling // _FORGIVEN_SHARE)
+    return against == 0 or (against <= forgiven and total.of_only(order) >= _OUTWEIGH * against)
+
+
+def _proved(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
+    if _has_turned(order, found):
+        return _closed(f"the masks were {order} before, and this window contradicts that", total)
+    return Reading(order, True, f"proved: {total.in_words()}")
+
+
+def _has_turned(order: ByteOrder, found: Evidence) -> bool:
+    """Does the window speak against an order that all windows together prove? History may be long."""
+    return found.against(order) > max(1, found.telling // _FORGIVEN_SHARE)
+
+
+def _stated(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
+    """A setting is judged by the window, for a source may have been set up anew; by all if it is silent."""
+    agrees = found.against(order) == 0 and (found.telling > 0 or not found.undecided)
+    judge = found if agrees or found.telling > 1 else total
+    if not (agrees or _is_possible(order, judge)):
+        return _closed(f"the feed states {order}, and its records contradict that", judge)
+    return Reading(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")
+
+
+def _closed(what: str, total: Evidence) -> Reading:
+    return Reading(None, False, f"{what}: {total.in_words()}")

@@ -1,0 +1,230 @@
+"""In which byte order a table's change masks are written, found out from what its records say.
+
+One- and two-byte masks often fit both orders, and sources contradict their own pages, so the order is not
+believed but proved, on rules that hold for every record read in the right order:
+
+* the bits of header columns are 0;
+* an INSERT sets the columns that it inserted: at least those that are not NULL;
+* a DELETE sets the key and nothing else, or every column, by the dialect (`MaskRules`);
+* an UPDATE sets exactly the columns in which its images differ, and none beyond the table.
+
+`counted` counts what the records of a batch say, `merged` adds counts of parts of a window: the result does
+not depend on how it was cut. `mask_order` judges. Large values, computed columns and gaps are left out:
+images or masks do not say what changed in them. An update whose mask is empty is legal and says nothing.
+
+Sources: the pages on the dialects' change tables and data messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import images, ledger, masks
+from changeledger.kernels.arrow import Bools, valid
+from changeledger.mask_order.decision import COUNTS, ORDERS, Evidence
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+
+# The counts that an example is kept of.
+_SHOWN = ("big", "little", "undecided", "neither")
+
+
+@dataclass(frozen=True)
+class MaskRules:
+    """What the masks of one table must obey, by its dialect."""
+
+    delete_sets: Literal["key", "all"]
+    # Columns that the mask counts and never sets.
+    header_ordinals: tuple[int, ...] = ()
+    # Columns whose bits say nothing, beside large and computed ones.
+    excluded: frozenset[str] = frozenset()
+
+
+class Example(NamedTuple):
+    """A record: operation, mask in hex, and the ordinals in which its images differ (None: not known)."""
+
+    kind: str
+    mask: str
+    differing: tuple[int, ...] | None
+
+    def order(self) -> tuple[str, str, bool, tuple[int, ...]]:
+        return self.kind, self.mask, self.differing is not None, self.differing or ()
+
+    def in_words(self, written: Contract) -> str:
+        text = f"{self.kind} with mask 0x{self.mask}"
+        if self.differing is None:
+            return text
+        differ = [c.name for c in written.columns if c.ordinal in self.differing]
+        return f"{text}, the images differ in {', '.join(differ) or 'no column'}"
+
+
+class Counted(NamedTuple):
+    """Records by what they say (`mask_order.Evidence`), and the first one of a kind."""
+
+    counts: Mapping[str, int]
+    examples: Mapping[str, Example]
+
+    def evidence(self, written: Contract) -> Evidence:
+        examples = {name: one.in_words(written) for name, one in self.examples.items()}
+        return Evidence(**self.counts, examples=examples)
+
+
+def merged(parts: Sequence[Counted]) -> Counted:
+    """The counts of all parts together."""
+    counts = {name: sum(part.counts[name] for part in parts) for name in COUNTS}
+    examples = {}
+    for name in _SHOWN:
+        found = [part.examples[name] for part in parts if name in part.examples]
+        if found:
+            examples[name] = min(found, key=Example.order)
+    return Counted(counts, examples)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What n records with a mask say; sets are n x highest flags, a row each."""
+
+    mask: pa.BinaryArray
+    kind: pa.StringArray
+    # Of updates with both images: the columns that differ.
+    differing: Bools
+    has_images: Bools
+    # Of inserts: the columns that are not NULL.
+    known: Bools
+    is_known: Bools
+    gaps: Bools
+
+    def is_kind(self, operation: str) -> Bools:
+        found: Bools = pc.equal(self.kind, operation).to_numpy(zero_copy_only=False)
+        return found
+
+
+def facts(decoded: pa.RecordBatch, written: Contract, rules: MaskRules) -> Facts:
+    """Of decoded rows in the writer's columns, their images joined: the changes with a mask."""
+    is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
+    some = decoded.filter(pc.and_(is_change, pc.is_valid(decoded.column("mask"))))
+    before, after = (ledger.image(some, side, written) for side in ("before", "after"))
+    highest, places = _highest(written, rules), [c.ordinal - 1 for c in written.columns]
+    kind = some.column("operation")
+    is_update = pc.equal(kind, change.UPDATE).to_numpy(zero_copy_only=False)
+    is_insert = pc.equal(kind, change.INSERT).to_numpy(zero_copy_only=False)
+    differing, known, gaps = (np.zeros((some.num_rows, highest), np.bool_) for _ in range(3))
+    for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
+        differing[:, places[at]] = images.differs(old, new)
+        known[:, places[at]] = valid(new)
+    for image in (before, after):
+        if image.states is not None:
+            gaps[:, places] |= image.states != 0
+    return Facts(
+        masks.from_texts(some.column("mask")), kind, differing, is_update & before.present & after.present,
+        known, is_insert & after.present, gaps,
+    )  # fmt: skip
+
+
+def _highest(written: Contract, rules: MaskRules) -> int:
+    return max((*(c.ordinal for c in written.columns), *rules.header_ordinals), default=0)
+
+
+def counted(found: Facts, written: Contract, rules: MaskRules) -> Counted:
+    """What the records say of the two orders: each is in one of the counts."""
+    judged = _Judged(found, written, rules)
+    examples, counts = {}, {}
+    for name, rows in judged.said():
+        counts[name] = int(rows.sum())
+        if name in _SHOWN and counts[name]:
+            examples[name] = _first(found, np.flatnonzero(rows))
+    return Counted(counts, examples)
+
+
+def _first(found: Facts, rows: npt.NDArray[np.int64]) -> Example:
+    """The example that is first in order, whichever batch it is found in."""
+    at = pa.array(rows)
+    kind, mask = found.kind.take(at), masks.to_hex(found.mask.take(at))
+    table = pa.Table.from_arrays([kind, mask], ["kind", "mask"])
+    first = pc.sort_indices(table, sort_keys=[("kind", "ascending"), ("mask", "ascending")])[0].as_py()
+    alike = pc.and_(pc.equal(kind, kind[first]), pc.equal(mask, mask[first])).to_numpy(zero_copy_only=False)
+    return min((_example(found, int(row)) for row in rows[alike]), key=Example.order)
+
+
+def _example(found: Facts, row: int) -> Example:
+    differ = tuple(int(at) + 1 for at in np.flatnonzero(found.differing[row]))
+    mask = found.mask[row].as_py().hex().upper()
+    return Example(found.kind[row].as_py(), mask, differ if found.has_images[row] else None)
+
+
+def _is_unsure(column: Column) -> bool:
+    return column.computed or column.sql_type.is_large
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """The rules applied to facts, in both orders."""
+
+    found: Facts
+    written: Contract
+    rules: MaskRules
+
+    @cached_property
+    def highest(self) -> int:
+        return _highest(self.written, self.rules)
+
+    def said(self) -> Iterator[tuple[str, Bools]]:
+        """Which records go into each of the counts."""
+        big, little = (masks.bits(self.found.mask, self.highest, order) for order in ORDERS)
+        tops = {order: masks.highest_set(self.found.mask, order) for order in ORDERS}
+        obeys = [self._obeys(bits, tops[order]) for bits, order in zip((big, little), ORDERS, strict=True)]
+        same, both, one = (big == little).all(axis=1), obeys[0] & obeys[1], obeys[0] | obeys[1]
+        tested = self._tested(tops["big"])
+        yield "big", obeys[0] & ~obeys[1]
+        yield "little", obeys[1] & ~obeys[0]
+        yield "neither", ~one
+        yield "undecided", both & ~same
+        yield "either", both & same & tested
+        yield "untested", both & same & ~tested
+
+    def _tested(self, top: npt.NDArray[np.int64]) -> Bools:
+        """Does a rule apply to the record?"""
+        found = self.found
+        if self.rules.header_ordinals:
+            return np.ones(len(found.mask), np.bool_)
+        return found.is_kind(change.DELETE) | found.is_known | (found.has_images & (top > 0))
+
+    def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
+        """Does the record obey every rule that applies to it, read in this order?"""
+        found, columns = self.found, self.written.columns
+        sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
+        care = sure & ~found.gaps
+        inserted = ~found.is_known | ~(found.known & ~bits & care).any(axis=1)
+        within = top <= self.highest
+        if self.rules.delete_sets == "all":
+            deleted = (bits | ~sure).all(axis=1)
+            # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
+            within |= masks.lengths(found.mask) > masks.width(self.highest)
+        else:
+            deleted = self._sets_the_key(bits) & within if self.written.key else np.ones(len(top), np.bool_)
+        differ = ((bits ^ found.differing) & care).any(axis=1)
+        updated = within & (~found.has_images | (top == 0) | ~differ)
+        headers = masks.of(self.rules.header_ordinals, self.highest)
+        by_kind = np.select(
+            [found.is_kind(kind) for kind in (change.INSERT, change.DELETE, change.UPDATE)],
+            [inserted, deleted, updated],
+            default=True,
+        )
+        obeyed: Bools = ~(bits & headers).any(axis=1) & by_kind
+        return obeyed
+
+    def _sets_the_key(self, bits: Bools) -> Bools:
+        of_table = bits & self._flags(self.written.columns)
+        found: Bools = (of_table == self._flags(self.written.key)).all(axis=1)
+        return found
+
+    def _flags(self, columns: Sequence[Column]) -> Bools:
+        return masks.of([column.ordinal for column in columns], self.highest)

@@ -1,0 +1,220 @@
+"""The canonical change: the one shape behind the normalize border, whatever the dialect.
+
+One Iceberg table per source table and feed holds the ledger of changes. All types are given as Spark
+DDL, so that this module needs no Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from changeledger.model.contract import Contract
+
+# What a change did.
+INSERT: Final = "insert"
+UPDATE: Final = "update"
+DELETE: Final = "delete"
+SNAPSHOT: Final = "snapshot"
+TRUNCATE: Final = "truncate"
+
+# What became of a raw record. `change` and `paired` are told by the ledger itself (its `record` and
+# `paired_record`); the others are rows of the feed's `dispositions` table.
+CHANGE: Final = "change"
+PAIRED: Final = "paired"
+DUPLICATE: Final = "duplicate"
+TOMBSTONE: Final = "tombstone"
+CONTROL: Final = "control"
+PENDING: Final = "pending"
+QUARANTINED: Final = "quarantined"
+
+# Why a cell of an image has no value that could be believed.
+UNAVAILABLE: Final = "unavailable"
+NOT_CAPTURED: Final = "not captured"
+
+# Doubts that travel with a change.
+ORDER_AMBIGUOUS: Final = "order_ambiguous"
+MASK_DISAGREES: Final = "mask_disagrees"
+POSITION_UNKNOWN: Final = "position_unknown"
+BEFORE_UNKNOWN: Final = "before_unknown"
+KEY_CHANGED: Final = "key_changed"
+# The source does not tell the commit time: another clock stands in.
+CLOCK_SUSPECT: Final = "clock_suspect"
+# No source has told it: a person had the run make right what a proof had found wrong.
+REPAIRED: Final = "repaired"
+
+# The reason of a quarantined before row whose after row is not in the window.
+BEFORE_WITHOUT_AFTER: Final = "before_without_after"
+
+# The reason of a duplicate that repeats a whole change, or one half of an update.
+DELIVERED_AGAIN: Final = "delivered_again"
+
+# The reason of records whose writer tells columns that the table's contract rules out.
+INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
+
+# Where a raw record stands in its source: topic, partition and offset, or the change table and the
+# row's own position there (start LSN, command id, sequence value, operation). Of several rows at one position
+# all but the first are numbered, in `offset`.
+RECORD_TYPE: Final = "struct<source:string,partition:int,offset:bigint,row:binary>"
+
+LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("change_id", "string"),
+    ("operation", "string"),
+    ("key", "<key>"),
+    ("previous_key", "<key>"),
+    ("before", "<image>"),
+    ("after", "<image>"),
+    ("before_gaps", "map<string,string>"),
+    ("after_gaps", "map<string,string>"),
+    ("changed", "array<string>"),
+    ("mask", "string"),
+    ("commit_lsn", "binary"),
+    ("change_lsn", "binary"),
+    ("ordinal", "bigint"),
+    ("sort_key", "binary"),
+    ("committed_at", "timestamp"),
+    ("transaction_id", "string"),
+    ("flags", "array<string>"),
+    ("feed", "string"),
+    ("dialect", "string"),
+    ("record", RECORD_TYPE),
+    ("paired_record", RECORD_TYPE),
+    ("paired_change_id", "string"),
+    ("run_id", "string"),
+)
+
+DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+    ("disposition", "string"),
+    ("reason", "string"),
+    ("detail", "string"),
+)
+
+# A quarantined record as it came, so that it can be shown and replayed.
+QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+    ("reason", "string"),
+    ("detail", "string"),
+    ("raw_key", "binary"),
+    ("raw_value", "binary"),
+    ("raw_headers", "array<struct<key:string,value:binary>>"),
+)
+
+
+# Records that wait, as they came: for the rest of a split message, or for the metadata that tells their
+# columns. The table's state is that of the last run: a run takes all of them up again.
+PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", "array<struct<key:string,value:binary>>"),
+    # The start of the window that read the record.
+    ("since", "timestamp"),
+    ("table", "string"),
+    ("reason", "string"),
+)
+
+
+# How a change breaks the chain of its key (`kernels.reconcile.image_chain`), and which change it should have
+# followed.
+BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id:string>"
+
+# Changes that did not find their row as the change before had left it.
+BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    # The run that found it first.
+    ("run_id", "string"),
+    ("table", "string"),
+    # As JSON. Of a change that moved a row, the key whose chain is broken.
+    ("key", "string"),
+    ("change_id", "string"),
+    ("operation", "string"),
+    ("sort_key", "binary"),
+    ("commit_lsn", "binary"),
+    ("committed_at", "timestamp"),
+    ("previous_change_id", "string"),
+    ("previous_sort_key", "binary"),
+    ("kind", "string"),
+    # Those that differ; NULL where the row should not have been there, or should have been.
+    ("columns", "array<string>"),
+    # The row as the change before left it, and as this change found it: column by column as text, a cell
+    # that is not known as the word in brackets.
+    ("known", "map<string,string>"),
+    ("before", "map<string,string>"),
+    ("flags", "array<string>"),
+    ("record", RECORD_TYPE),
+)
+
+
+# Records that somebody has asked to be read again. A run takes all of them, and leaves none.
+REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    # The run that read the record.
+    ("run_id", "string"),
+    ("table", "string"),
+    ("record", RECORD_TYPE),
+)
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier of Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(value: str) -> str:
+    """A text as a literal of Spark SQL."""
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def image_type(contract: Contract) -> str:
+    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.columns) + ">"
+
+
+def key_type(contract: Contract) -> str:
+    return "struct<" + ",".join(f"{quoted(c.name)}:{c.spark_type}" for c in contract.key) + ">"
+
+
+def ledger_columns(contract: Contract) -> list[tuple[str, str]]:
+    """Columns and Spark types of the table's ledger of changes."""
+    shapes = {"<key>": key_type(contract), "<image>": image_type(contract)}
+    return [(name, shapes.get(kind, kind)) for name, kind in LEDGER_COLUMNS]
+
+
+def _row_columns(contract: Contract) -> list[tuple[str, str]]:
+    return [(c.name, c.spark_type) for c in contract.columns] + [
+        ("_change_id", "string"),
+        ("_operation", "string"),
+        ("_sort_key", "binary"),
+        ("_commit_lsn", "binary"),
+        ("_committed_at", "timestamp"),
+        # Cells that were never known, or not since the row appeared: the cell itself is NULL.
+        ("_gaps", "map<string,string>"),
+        ("_run_id", "string"),
+    ]
+
+
+def current_columns(contract: Contract) -> list[tuple[str, str]]:
+    """The current rows: one per key that is alive."""
+    return _row_columns(contract)
+
+
+def history_columns(contract: Contract) -> list[tuple[str, str]]:
+    """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
+
+    A deleted key has an open interval with `_is_deleted`: it says by whom the row went, and remembers the
+    position, so that a late older change does not bring the row back.
+    """
+    return [
+        *_row_columns(contract),
+        ("_valid_from", "timestamp"),
+        ("_valid_to", "timestamp"),
+        ("_next_sort_key", "binary"),
+        ("_is_deleted", "boolean"),
+        ("_previous_key", key_type(contract)),
+        # NULL where the change found the row as the change before had left it.
+        ("_break", BREAK_TYPE),
+    ]

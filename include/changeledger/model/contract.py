@@ -1,0 +1,146 @@
+"""What a table's columns and key are: agreed once, widened by releases."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from pydantic import Field
+
+from changeledger.model.base_model import Strict
+from changeledger.model.byte_order import ByteOrder
+from changeledger.model.column_names import alike, folded
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+from changeledger.model.table_names import RESERVED
+
+
+class Column(Strict):
+    """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1."""
+
+    name: str
+    type: str
+    ordinal: int = Field(ge=1)
+    nullable: bool = True
+    key_position: int = Field(default=0, ge=0, description="1-based place in the key, 0 outside it")
+    computed: bool = False
+
+    @property
+    def sql_type(self) -> SqlType:
+        return SqlType.parse(self.type)
+
+    @property
+    def spark_type(self) -> str:
+        return self.sql_type.spark
+
+
+class Contract(Strict):
+    """The columns of one source table, in capture order. `table` is `schema.table`."""
+
+    table: str
+    columns: tuple[Column, ...]
+    # The byte order of the table's change masks; None: not settled. Not stored: each window settles it.
+    mask_order: ByteOrder | None = Field(default=None, exclude=True)
+
+    @property
+    def key(self) -> tuple[Column, ...]:
+        return tuple(sorted((c for c in self.columns if c.key_position), key=lambda c: c.key_position))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def computed(self) -> frozenset[str]:
+        """The computed columns outside the key, in lower case: their values are not used (ADR 0017)."""
+        return frozenset(c.name.lower() for c in self.columns if c.computed and not c.key_position)
+
+    def with_computed(self, names: Collection[str]) -> Contract:
+        """The contract, these columns (in lower case) among its computed ones."""
+        columns = (c.model_copy(update={"computed": True}) if c.name.lower() in names else c
+                   for c in self.columns)  # fmt: skip
+        return self.model_copy(update={"columns": tuple(columns)})
+
+    @property
+    def names_alike(self) -> tuple[str, ...]:
+        """The columns that Spark cannot tell apart by their names."""
+        return alike(self.names)
+
+    def checked(self) -> Contract:
+        """The contract, once it can be published. Raises ContractError where it cannot."""
+        if not self.key:
+            raise ContractError(
+                f"{self.table} has no key that the feed tells",
+                f"state `key:` for {self.table} in the feed's YAML",
+            )
+        seen: set[str] = set()
+        for column in self.columns:
+            try:
+                column.sql_type  # noqa: B018 - parses
+            except ContractError as error:
+                raise ContractError(
+                    f"{self.table}.{column.name} has the type {column.type}, which has no place in the lake",
+                    f"state the SQL Server type of {column.name} in `columns:` of the feed's YAML, or leave "
+                    "it out of the capture",
+                ) from error
+            name = folded(column.name)
+            if name in seen or name in RESERVED:
+                raise ContractError(
+                    f"{self.table} has a column {column.name!r} that is there twice or is the ledger's own",
+                    "rename the column in the feed's `columns:`, or leave it out of the capture",
+                )
+            seen.add(name)
+        return self
+
+    def evolved_to(self, newer: Contract) -> Contract:
+        """This contract with the columns that `newer` adds, as nullable ones, and the types it widens.
+
+        A column that `newer` lacks stays (it is not captured any more). Raises ContractError naming
+        column, old and new type where the values of one type do not all fit the other, or where the key
+        changed, or where a new name is one of the old ones to Spark.
+        """
+        known = {c.name.lower(): c for c in self.columns}
+        fresh = {c.name.lower(): c for c in newer.columns}
+        if [c.name.lower() for c in self.key] != [c.name.lower() for c in newer.key]:
+            raise ContractError(
+                f"{self.table} changed its key from {[c.name for c in self.key]} "
+                f"to {[c.name for c in newer.key]}",
+                "publish the new shape as a new feed, or state `key:` in the feed's YAML",
+            )
+        kept = [self._grown(c, fresh[c.name.lower()]) if c.name.lower() in fresh else c for c in self.columns]
+        added = [
+            c.model_copy(update={"nullable": True}) for c in newer.columns if c.name.lower() not in known
+        ]
+        evolved = self.model_copy(update={"columns": (*kept, *added)})
+        if evolved.names_alike:
+            raise ContractError(
+                f"{self.table} has columns whose names differ in no more than their case: {evolved.names}",
+                "rename one in the feed's `columns:`, or leave it out of the capture",
+            )
+        return evolved
+
+    def _grown(self, old: Column, new: Column) -> Column:
+        """The newer column in the wider of the two types, under the name that the lake has."""
+        if old.spark_type == new.spark_type or _holds(new.spark_type, old.spark_type):
+            return new.model_copy(update={"name": old.name})
+        if _holds(old.spark_type, new.spark_type):
+            return new.model_copy(update={"name": old.name, "type": old.type})
+        raise ContractError(
+            f"{self.table}.{old.name} changed its type from {old.type} to {new.type}",
+            "publish the new shape as a new feed, or state the old type in the feed's `columns:`",
+        )
+
+
+# Spark's whole numbers in the order in which each holds the one before it.
+_WHOLE = ("smallint", "int", "bigint")
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Does a lake column of type `wide` hold every value of `narrow`, by Iceberg's rules of promotion?"""
+    if wide in _WHOLE and narrow in _WHOLE:
+        return _WHOLE.index(wide) >= _WHOLE.index(narrow)
+    if (wide, narrow) == ("double", "float"):
+        return True
+    if wide.startswith("decimal") and narrow.startswith("decimal"):
+        one, other = SqlType.parse(wide), SqlType.parse(narrow)
+        return one.scale == other.scale and (one.length or 0) >= (other.length or 0)
+    return False

@@ -1,0 +1,125 @@
+"""SQL Server types, as a column of a contract has them."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from changeledger.model.errors import ContractError
+
+_TYPE = re.compile(r"^\s*([a-z_][a-z0-9_ ]*?)\s*(?:\(\s*(max|[0-9]{1,5})\s*(?:,\s*([0-9]{1,5})\s*)?\))?\s*$")
+_SIMPLE = {
+    "bit": "boolean",
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "int",
+    "bigint": "bigint",
+    "real": "float",
+    "float": "double",
+    "money": "decimal(19,4)",
+    "smallmoney": "decimal(10,4)",
+    "date": "date",
+    "datetime": "timestamp_ntz",
+    "smalldatetime": "timestamp_ntz",
+    "time": "string",
+    "datetimeoffset": "string",
+    "uniqueidentifier": "string",
+    "char": "string",
+    "varchar": "string",
+    "nchar": "string",
+    "nvarchar": "string",
+    "text": "string",
+    "ntext": "string",
+    "sysname": "string",
+    "xml": "string",
+    "sql_variant": "string",
+    "hierarchyid": "binary",
+    "geometry": "binary",
+    "geography": "binary",
+    "binary": "binary",
+    "varbinary": "binary",
+    "image": "binary",
+    "timestamp": "binary",
+    "rowversion": "binary",
+}
+# Their before image is NULL on update and delete, always (specs: large object data types).
+_LOB = {"text", "ntext", "image"}
+_MAX_TYPES = {"varchar", "nvarchar", "varbinary"}
+_DECIMALS = {"decimal", "numeric"}
+# The least and the greatest size of the types whose lake type or values follow from it.
+_SIZES = {
+    "decimal": (1, 38),
+    "numeric": (1, 38),
+    "float": (1, 53),
+    "time": (0, 7),
+    "datetime2": (0, 7),
+    "datetimeoffset": (0, 7),
+}
+
+
+class SqlType(NamedTuple):
+    """A SQL Server type taken apart: `decimal(18,4)` is `("decimal", 18, 4)`; `max` is -1."""
+
+    base: str
+    length: int | None = None
+    scale: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> SqlType:
+        """Raises ContractError when `text` is not a SQL Server type that the lake can hold."""
+        match = _TYPE.match(text.lower())
+        if match is not None:
+            length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
+            told = cls(match[1], length, None if match[3] is None else int(match[3]))
+            if told._is_known and told._is_in_range:
+                return told
+        raise ContractError(
+            f"{text!r} is not a SQL Server type",
+            "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",
+        )
+
+    @property
+    def _is_known(self) -> bool:
+        return self.base in _SIMPLE or self.base in _DECIMALS or self.base == "datetime2"
+
+    @property
+    def _is_in_range(self) -> bool:
+        least, most = _SIZES.get(self.base, (-1, None))
+        if self.length is not None and (self.length < least or (most is not None and self.length > most)):
+            return False
+        return self.base not in _DECIMALS or (self.scale or 0) <= (18 if self.length is None else self.length)
+
+    @property
+    def spark(self) -> str:
+        if self.base in _DECIMALS:
+            return f"decimal({18 if self.length is None else self.length},{self.scale or 0})"
+        if self.base == "datetime2":
+            return "timestamp_ntz" if self.fraction_digits <= 6 else "string"
+        return _SIMPLE[self.base]
+
+    @property
+    def fraction_digits(self) -> int:
+        """Digits of a second that a time type keeps; SQL Server's default is 7."""
+        if self.base == "datetime":
+            return 3
+        if self.base == "smalldatetime":
+            return 0
+        return 7 if self.length is None else self.length
+
+    @property
+    def scale_of_decimal(self) -> int:
+        """Of the decimal that holds it in the lake."""
+        return SqlType.parse(self.spark).scale or 0
+
+    @property
+    def is_lob(self) -> bool:
+        return self.base in _LOB
+
+    @property
+    def is_large(self) -> bool:
+        """Can a value be larger than 8,000 bytes? To Qlik it is a large object; CES may have cut it."""
+        return self.is_max or self.is_lob or self.base in {"xml", "geometry", "geography"}
+
+    @property
+    def is_max(self) -> bool:
+        return self.base in _MAX_TYPES and self.length == -1

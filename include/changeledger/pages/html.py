@@ -1,0 +1,76 @@
+"""Pages for people: templates filled in, and put in place whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+
+from changeledger.config.folders import private
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ChangeledgerError
+from changeledger.pages.escaping import escaped
+from changeledger.pages.redaction import redacted
+
+# The line of a page on which it says that the last run has failed.
+_FAILURE = "<!-- failure -->"
+_MOST = 500
+
+
+def write(template: Path, page: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
+    """`template`, a file ending in `.html.j2` or `.md.j2`, with what is `known`, as `page`.
+
+    A reader of the page never sees half of it. Raises UndefinedError for what the template does not find.
+    The filter `value` is for what comes from a row of a source: see `Settings.redact_values`.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(template.parent),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Some of them are read on a terminal.
+        finalize=lambda said: escaped(said) if type(said) is str else said,
+    )
+    value = redacted if Settings().redact_values else lambda one: one
+    environment.filters.update({**filters, "value": value})
+    _put(page, environment.get_template(template.name).render(known))
+
+
+@contextmanager
+def failure_noted(page: Path) -> Iterator[None]:
+    """Where the work fails that should write the page, the page says so; what it had stays."""
+    try:
+        yield
+    except Exception as error:
+        if not (isinstance(error, ChangeledgerError) and error.reported):
+            note_failure(page, f"{type(error).__name__}: {error}")
+        raise
+
+
+def note_failure(page: Path, error: str) -> None:
+    """Say on the page and its Markdown that the last run failed: until they are written again."""
+    if not page.exists():
+        title = escape(page.parent.name)
+        _put(page, f"<!doctype html>\n<title>{title}</title>\n<h1>{title}</h1>\n{_FAILURE}\n")
+    said = f"The last run failed at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    reason = escaped(" ".join(error.split()))[:_MOST]
+    lines = {
+        ".html": f'{_FAILURE}<div class="verdict failed"><b>{said}.</b> {escape(reason)}</div>',
+        ".md": f"{_FAILURE} **{said}.** {escape(reason)}",
+    }
+    for file in (page, *page.parent.glob("*.md")):
+        kept = file.read_text("utf-8").split("\n")
+        _put(file, "\n".join(lines[file.suffix] if line.startswith(_FAILURE) else line for line in kept))
+
+
+def _put(page: Path, text: str) -> None:
+    private(page.parent)
+    fresh = page.with_name(f".{page.name}.new")
+    fresh.write_text(text, "utf-8")
+    fresh.replace(page)

@@ -1,0 +1,100 @@
+"""History of a bucket of keys, as Spark or this process carries it: tables by name in, tables by name out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, column, history_schema, ledger_schema, row_type, table_schema
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile import history
+from changeledger.reconcile.effects import LEAVES, exploded, keys_of
+from changeledger.reconcile.history import History, Published
+
+# Inputs: exploded ledger rows; of what is published, open intervals, positions of snapshot rows, and keys
+# that are built again whatever comes.
+CHANGES: Final = "changes"
+OPENED: Final = "opened"
+SHOWN: Final = "shown"
+AGAIN: Final = "again"
+# Outputs, beside OPENED and AGAIN.
+CLOSED: Final = "closed"
+BREAKS: Final = "breaks"
+
+
+def exploded_schema(contract: Contract) -> pa.Schema:
+    return ledger_schema(contract).append(pa.field(LEAVES, pa.bool_()))
+
+
+def keys_schema(contract: Contract) -> pa.Schema:
+    return pa.schema([("key", row_type(contract.key))])
+
+
+def shown_schema(contract: Contract) -> pa.Schema:
+    return keys_schema(contract).append(pa.field("sort_key", pa.binary()))
+
+
+def outputs(contract: Contract) -> dict[str, pa.Schema]:
+    return {
+        CLOSED: history_schema(contract),
+        OPENED: history_schema(contract),
+        BREAKS: table_schema(change.BREAK_COLUMNS),
+        AGAIN: keys_schema(contract),
+    }
+
+
+def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`exploded` of a batch."""
+    made = exploded(pa.Table.from_batches([changes])).combine_chunks().to_batches()
+    schema = changes.schema.append(pa.field(LEAVES, pa.bool_()))
+    return made[0] if made else pa.RecordBatch.from_pylist([], schema)
+
+
+@dataclass(frozen=True)
+class Continue:
+    """History goes on from what is published; `truncates` are those of the whole ledger."""
+
+    contract: Contract
+    truncates: pa.Table
+    window_id: str
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        again = tables[AGAIN]
+        keys = column(again, "key") if len(again) else pa.array([], row_type(self.contract.key))
+        published = Published(tables[OPENED], tables[SHOWN], keys)
+        made = history.continued(tables[CHANGES], published, self.truncates, self.contract, self.window_id)
+        return _tables(made)
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """History of the keys in AGAIN, from all of their changes; CHANGES may hold effects on other keys."""
+
+    contract: Contract
+    truncates: pa.Table
+    window_id: str
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        changes = tables[CHANGES]
+        of_keys = changes.filter(pa.array(_are_among(changes, column(tables[AGAIN], "key"))))
+        return _tables(history.rebuilt(of_keys, self.truncates, self.contract, self.window_id))
+
+
+def _are_among(changes: pa.Table, keys: pa.StructArray) -> Bools:
+    """Which effects are on one of the keys?"""
+    sides = zip(keys_of(changes).flatten(), keys.flatten(), strict=True)
+    both = [pa.concat_arrays([of_changes, own]) for of_changes, own in sides]
+    numbers = order.codes(both, len(changes) + len(keys))
+    found: Bools = np.isin(numbers[: len(changes)], numbers[len(changes) :])
+    return found
+
+
+def _tables(made: History) -> dict[str, pa.Table]:
+    again = pa.table([made.again], schema=pa.schema([("key", made.again.type)]))
+    return {CLOSED: made.closed, OPENED: made.opened, BREAKS: made.breaks, AGAIN: again}

@@ -1,0 +1,59 @@
+"""Changes that were delivered more than once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Rows, column, flags_of, numbers, table_schema, valid
+from changeledger.model import change
+
+DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
+
+
+def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
+    """Which of the new ledger rows repeat a change.
+
+    Of several deliveries in one window the first one stays, by source, partition and offset. `known`: the ids
+    of what the ledger has already, those of the deletes in joined updates of a key among them.
+    """
+    ids = column(new, "change_id")
+    found = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
+    several = order.repeated(order.hashed([ids.cast(pa.binary())]))
+    if len(several):
+        of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
+        found[_later(new, several, of_id)] = True
+    return found
+
+
+def _later(new: pa.Table, rows: Rows, of_id: order.Ranks) -> Rows:
+    """Those of the rows that are not the first delivery of their id."""
+    record = column(new, "record").take(pa.array(rows))
+    source, partition, offset, _ = record.flatten()
+    sources = order.words(source.cast(pa.binary()))
+    ranks = [of_id, *sources, *order.nulls_first(partition), *order.nulls_first(offset)]
+    in_order = order.by(ranks, len(rows))
+    is_first = order.begins([of_id[in_order]], len(rows))
+    return rows[in_order[~is_first]]
+
+
+def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
+    """The columns of `change.DISPOSITION_COLUMNS`, for each record that the repeated changes are made of."""
+    paired = column(repeats, "paired_record")
+    has_pair = np.flatnonzero(valid(paired))
+    ids = column(repeats, "change_id")
+    records = pa.concat_arrays([column(repeats, "record"), paired.take(pa.array(has_pair))])
+    same = {
+        "run_id": window_id,
+        "table": table,
+        "disposition": change.DUPLICATE,
+        "reason": change.DELIVERED_AGAIN,
+    }
+    found = {
+        "record": records,
+        "detail": pa.concat_arrays([ids, ids.take(pa.array(has_pair))]),
+        **{name: pa.repeat(pa.scalar(text, pa.string()), len(records)) for name, text in same.items()},
+    }
+    return pa.table([found[name] for name in DISPOSITIONS.names], schema=DISPOSITIONS)

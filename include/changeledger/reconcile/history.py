@@ -1,0 +1,196 @@
+"""History (SCD type 2): one interval per change and key, from the ordered changes of the keys touched.
+
+An update of a key ends the old key's row and begins the new key's: it has one effect on each (`effects`). A
+truncate has an effect on each key that was alive at its position (ADR 0008). A row of a snapshot that shows
+what is known of its key has none. A deleted key has an open interval, too (ADR 0006).
+
+What must be in one bucket: all of one key; the truncates in each bucket.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import (
+    INSTANT,
+    Bools,
+    Rows,
+    column,
+    equal,
+    flags_of,
+    history_schema,
+    numbers,
+    row_type,
+    taken,
+    valid,
+)
+from changeledger.kernels.images import Image, gaps
+from changeledger.model.contract import Contract
+from changeledger.reconcile import image_chain, images, key_moves
+from changeledger.reconcile.effects import (
+    CHANGED,
+    FORCED,
+    MARK,
+    SEED,
+    of_changes,
+    of_intervals,
+    of_marks,
+    together,
+)
+from changeledger.reconcile.image_chain import Chain
+from changeledger.reconcile.images import Images
+from changeledger.reconcile.ordered import OrderedEffects, in_order
+from changeledger.reconcile.truncates import with_truncates, without_vain
+
+
+@dataclass(frozen=True)
+class Published:
+    """What is published of the keys of a bucket."""
+
+    # The open intervals of the keys that the window has effects on, and of those alive at its truncates.
+    opened: pa.Table
+    # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie behind the
+    # first effect: history has no trace of one that showed what was known till then. More do no harm.
+    shown: pa.Table
+    # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those whose row was
+    # alive at one of the window's truncates in an interval that is closed.
+    again: pa.StructArray
+
+
+class History(NamedTuple):
+    """What becomes of the keys' intervals, in the columns of `change.history_columns`."""
+
+    # To be appended.
+    closed: pa.Table
+    # One row for each key: it takes the place of the key's open interval, if there is one.
+    opened: pa.Table
+    # The columns of `change.BREAK_COLUMNS`.
+    breaks: pa.Table
+    # Keys of which nothing is in the tables above: all that is published of them goes, and they are built
+    # again from all of their changes (`rebuilt`).
+    again: pa.StructArray
+
+
+def continued(
+    changes: pa.Table, published: Published, truncates: pa.Table, contract: Contract, window_id: str
+) -> History:
+    """From the open intervals on. `changes`: the window's, exploded; `truncates`: the whole ledger's."""
+    found = together(
+        [
+            of_intervals(published.opened, contract),
+            of_changes(changes, contract),
+            of_marks(published.shown, MARK, contract),
+            of_marks(pa.table({"key": published.again}), FORCED, contract),
+        ]
+    )
+    ordered = in_order(with_truncates(found, truncates, contract))
+    is_again = _is_no_continuation(ordered)
+    keys = [taken(cells, ordered.at[ordered.is_first & is_again]) for cells in ordered.effects.key]
+    is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
+    made = _intervals(ordered.only(~is_again & is_row), contract, window_id)
+    kinds = row_type(contract.key)
+    return made._replace(again=pa.StructArray.from_arrays(keys, fields=list(kinds)))
+
+
+def rebuilt(changes: pa.Table, truncates: pa.Table, contract: Contract, window_id: str) -> History:
+    """From nothing: `changes` are all that the ledger has of the keys, the window's among them, exploded."""
+    found = with_truncates(of_changes(changes, contract), truncates, contract)
+    return _intervals(in_order(found), contract, window_id)
+
+
+def _is_no_continuation(found: OrderedEffects) -> Bools:
+    """The places of keys whose history cannot go on from what is published.
+
+    What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
+    window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).
+    """
+    origin, number = found.effects.origin[found.at], found.key_number
+    is_new = origin == CHANGED
+    so_far = np.cumsum(is_new)
+    earlier = so_far - (so_far - is_new)[order.begun_at(found.is_first)]
+    is_late = np.isin(origin, (SEED, MARK)) & (earlier > 0)
+    is_again = np.bincount(number, weights=is_late | (origin == FORCED), minlength=1) > 0
+    rest = ~np.isin(origin, (MARK, FORCED))
+    is_again[number[rest][_is_parted(found.only(rest))]] = True
+    return is_again[number]
+
+
+def _is_parted(found: OrderedEffects) -> Rows:
+    """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows."""
+    effects, at = found.effects, found.at
+    is_seed = effects.origin[at] == SEED
+    places = np.flatnonzero(is_seed & effects.arrives[at] & found.behind(effects.leaves[at]))
+    seeds, leaving = at[places], at[places + 1]
+    left_at = taken(column(effects.rows, "committed_at"), leaving)
+    since = taken(column(effects.rows, "valid_from"), seeds)
+    kind, _, _ = taken(column(effects.rows, "break"), seeds).flatten()
+    was_there = equal(kind, image_chain.ROW_WAS_THERE) & valid(left_at)
+    return places[flags_of(pc.greater_equal(since, left_at)) | was_there]
+
+
+def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str) -> History:
+    placed = without_vain(key_moves.in_statement_order(ordered, contract))
+    found = images.without_repeats(images.filled(placed, contract), contract)
+    chain = image_chain.judged(found, contract)
+    rows = _Rows(found, chain, contract, window_id)
+    is_followed = found.sequence.is_followed
+    is_new = found.sequence.effects.origin[found.sequence.at] != SEED
+    return History(
+        closed=rows.at(np.flatnonzero(is_followed)),
+        # A seed that nothing follows stays as it is.
+        opened=rows.at(np.flatnonzero(~is_followed & is_new)),
+        breaks=image_chain.breaks(found, chain, contract, window_id),
+        again=pa.array([], row_type(contract.key)),
+    )
+
+
+class _Rows:
+    """The rows of history, of whichever places are asked for."""
+
+    def __init__(self, found: Images, chain: Chain, contract: Contract, window_id: str) -> None:
+        self.found, self.chain, self.contract, self.window_id = found, chain, contract, window_id
+        begins = taken(column(found.sequence.effects.rows, "valid_from"), found.sequence.at)
+        # Commit times can go back while positions go on; an interval never ends before it begins.
+        least = np.iinfo(np.int64).min
+        times = np.where(valid(begins), numbers(begins), least)
+        self.valid_from = order.running_max(times, found.sequence.is_first)
+
+    def at(self, places: Rows) -> pa.Table:
+        sequence, contract = self.found.sequence, self.contract
+        rows, at = sequence.effects.rows, sequence.at[places]
+        following = np.where(sequence.is_followed[places], places + 1, -1)
+        next_position = np.where(following < 0, -1, sequence.position[following])
+        travels = ("change_id", "operation", "commit_lsn", "committed_at", "previous_key")
+        sort_key = column(rows, "sort_key")
+        by_name = {
+            **{f"_{name}": taken(column(rows, name), at) for name in travels},
+            "_sort_key": taken(sort_key, sequence.position[places]),
+            "_next_sort_key": taken(sort_key, next_position),
+            "_gaps": self._gaps(places),
+            "_run_id": pa.repeat(pa.scalar(self.window_id, pa.string()), len(places)),
+            "_valid_from": self._time(places),
+            "_valid_to": self._time(following),
+            "_is_deleted": pa.array(sequence.effects.is_deleted[at]),
+            "_break": image_chain.column_of(self.found, self.chain, places, contract),
+            **{c.name: self.found.cells(n, places) for n, c in enumerate(contract.columns)},
+            # A deleted row's key comes from the key, also where its image is not known.
+            **{c.name: taken(cells, at)
+               for c, cells in zip(contract.key, sequence.effects.key, strict=True)},
+        }  # fmt: skip
+        schema = history_schema(contract)
+        return pa.table([by_name[name] for name in schema.names], schema=schema)
+
+    def _gaps(self, places: Rows) -> pa.MapArray:
+        states = None if self.found.states is None else self.found.states[places]
+        return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
+
+    def _time(self, places: Rows) -> pa.TimestampArray:
+        found = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])
+        is_unknown = found == np.iinfo(np.int64).min
+        return pa.array(np.where(is_unknown, 0, found), pa.int64(), mask=is_unknown).view(INSTANT)

@@ -1,0 +1,145 @@
+"""The image chain: each change finds its row as the change before it left it. A break is where it does not.
+
+What no tool can be blamed for is no break: cells that one of the two does not know, the same value in another
+form (`kernels.equality`), the first change of a key that anything is known of, and whatever a snapshot finds
+(ADR 0012).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import display, equality
+from changeledger.kernels.arrow import BREAK, Bools, Bytes, Rows, column, named_where, table_schema, taken
+from changeledger.kernels.cells import KNOWN
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile.effects import SEED
+from changeledger.reconcile.images import Images
+from changeledger.reconcile.key_moves import ORDER_UNKNOWN
+
+# An update or a delete found other values than were last known.
+CELLS_DIFFER: Final = "cells_differ"
+# An update or a delete of a row that is not there.
+ROW_WAS_GONE: Final = "row_was_gone"
+# An insert of a row that is there.
+ROW_WAS_THERE: Final = "row_was_there"
+
+BREAKS = table_schema(change.BREAK_COLUMNS)
+_KINDS = pa.array([None, CELLS_DIFFER, ROW_WAS_GONE, ROW_WAS_THERE, ORDER_UNKNOWN], pa.string())
+_NONE, _DIFFER, _GONE, _THERE, _UNSURE = range(5)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """How each place of a sequence follows from the one before."""
+
+    # Numbers of `_KINDS`. Seeds have none here: they keep the break with which they were written.
+    kinds: Bytes
+    # The places whose cells differ, and which: rows x columns of the contract.
+    rows: Rows
+    differing: Bools
+
+    @property
+    def broken(self) -> Rows:
+        return np.flatnonzero(self.kinds)
+
+
+def judged(found: Images, contract: Contract) -> Chain:
+    sequence = found.sequence
+    effects, at = sequence.effects, sequence.at
+    is_deleted = sequence.is_deleted
+    was_there, was_gone = sequence.before(~is_deleted), sequence.before(is_deleted)
+    begins = effects.is_a(change.INSERT)[at] | effects.moved_here[at]
+    goes_on = (effects.is_update[at] | effects.is_a(change.DELETE)[at]) & ~begins
+    # A delete shows the row that it ends as its image.
+    image = np.where(is_deleted, found.image, effects.before[at])
+    rows = np.flatnonzero(goes_on & was_there & (image >= 0))
+    differing = _differing(found, rows, contract)
+    is_broken = differing.any(axis=1)
+    kinds = np.zeros(len(sequence), np.uint8)
+    kinds[rows[is_broken]] = _DIFFER
+    kinds[goes_on & was_gone] = _GONE
+    kinds[begins & was_there] = _THERE
+    kinds[sequence.is_unsure] = _UNSURE
+    kinds[effects.origin[at] == SEED] = _NONE
+    return Chain(kinds, rows[is_broken], differing[is_broken])
+
+
+def _differing(found: Images, rows: Rows, contract: Contract) -> Bools:
+    """Which cells outside the key are known of the row as it was found and as it was left, and differ."""
+    effects, at = found.sequence.effects, found.sequence.at[rows]
+    is_deleted = effects.is_deleted[at]
+    differing = np.zeros((len(rows), len(contract.columns)), np.bool_)
+    for number, described in enumerate(contract.columns):
+        if described.key_position:
+            continue
+        source = np.where(is_deleted, found.sources(number, rows), effects.before[at])
+        left = found.sources(number, rows - 1)
+        # A cell that was carried is the same one.
+        other = np.flatnonzero(source != left)
+        pool = effects.pool[number]
+        differing[other, number] = equality.differ(
+            taken(pool, source[other]), taken(pool, left[other]), described
+        )
+    if found.states is not None:
+        differing &= found.states[rows - 1] == KNOWN
+        differing &= (found.states[rows] == KNOWN) | ~is_deleted[:, None]
+    if effects.before_states is not None:
+        differing &= (effects.before_states[at] == KNOWN) | is_deleted[:, None]
+    return differing
+
+
+def column_of(found: Images, chain: Chain, places: Rows, contract: Contract) -> pa.StructArray:
+    """`change.BREAK_TYPE` of these places, NULL where there is none; seeds keep what they have."""
+    sequence = found.sequence
+    rows = sequence.effects.rows
+    broken = chain.broken
+    ids = taken(column(rows, "change_id"), sequence.at[broken - 1])
+    new = pa.StructArray.from_arrays(
+        [_KINDS.take(pa.array(chain.kinds[broken])), _columns(chain, contract), ids], fields=list(BREAK)
+    )
+    source = np.where(sequence.effects.origin[sequence.at] == SEED, sequence.at, -1)
+    source[broken] = len(rows) + np.arange(len(broken))
+    return taken(pa.concat_arrays([column(rows, "break"), new]), source[places])
+
+
+def _columns(chain: Chain, contract: Contract) -> pa.ListArray:
+    """Of each break, the columns that differ; NULL where it is of another kind."""
+    broken = chain.broken
+    is_differing = chain.kinds[broken] == _DIFFER
+    found = np.zeros((len(broken), len(contract.columns)), np.bool_)
+    found[is_differing] = chain.differing[np.isin(chain.rows, broken[is_differing])]
+    return named_where(found, contract.names, is_differing)
+
+
+def breaks(found: Images, chain: Chain, contract: Contract, window_id: str) -> pa.Table:
+    """The columns of `change.BREAK_COLUMNS`: each break with both images."""
+    sequence, rows = found.sequence, chain.broken
+    effects, at = sequence.effects, sequence.at[rows]
+    travels = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "flags", "record")
+    judgement = column_of(found, chain, rows, contract)
+    kinds, columns, previous = judgement.flatten()
+    keys = {c.name: taken(cells, at) for c, cells in zip(contract.key, effects.key, strict=True)}
+    before_states = None if effects.before_states is None else effects.before_states[at]
+    known_states = None if found.states is None else found.states[rows - 1]
+    # A deleted row's key comes from the key, also where its image is not known.
+    known = [keys.get(c.name, found.cells(n, rows - 1)) for n, c in enumerate(contract.columns)]
+    before = [taken(pool, effects.before[at]) for pool in effects.pool]
+    by_name = {
+        **{name: taken(column(effects.rows, name), at) for name in travels},
+        "run_id": pa.repeat(pa.scalar(window_id, pa.string()), len(rows)),
+        "table": pa.repeat(pa.scalar(contract.table, pa.string()), len(rows)),
+        "key": pa.array(display.keys_as_json(keys), pa.string()),
+        "previous_change_id": previous,
+        "previous_sort_key": taken(column(effects.rows, "sort_key"), sequence.position[rows - 1]),
+        "kind": kinds,
+        "columns": columns,
+        "known": display.images_as_texts(known, known_states, np.ones(len(rows), np.bool_), contract),
+        "before": display.images_as_texts(before, before_states, effects.before[at] >= 0, contract),
+    }
+    return pa.table([by_name[name] for name in BREAKS.names], schema=BREAKS)

@@ -1,0 +1,88 @@
+"""The images of a sequence, their gaps filled with what is known of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Bytes, Rows, taken
+from changeledger.kernels.cells import KNOWN
+from changeledger.kernels.images import differs
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile.ordered import OrderedEffects
+
+
+@dataclass(frozen=True)
+class Images:
+    """One image for each place of a sequence, as places in the pool of its effects; -1 is no value."""
+
+    sequence: OrderedEffects
+    image: Rows
+    # By the number of a column: where its cells come from, if not from the image.
+    carried: Mapping[int, Rows]
+    # What is still not known, places x columns; None: all is known.
+    states: Bytes | None
+
+    def only(self, places: Bools) -> Images:
+        if places.all():
+            return self
+        return replace(
+            self,
+            sequence=self.sequence.only(places),
+            image=self.image[places],
+            carried={at: cells[places] for at, cells in self.carried.items()},
+            states=None if self.states is None else self.states[places],
+        )
+
+    def sources(self, number: int, places: Rows) -> Rows:
+        return self.carried.get(number, self.image)[places]
+
+    def cells(self, number: int, places: Rows) -> pa.Array:
+        """The cells of a column at these places."""
+        return taken(self.sequence.effects.pool[number], self.sources(number, places))
+
+
+def filled(found: OrderedEffects, contract: Contract) -> Images:
+    """Each gap has the key's last known cell since its row appeared; the gaps that remain."""
+    image, states = found.effects.image[found.at], found.states()
+    if states is None or not states.any():
+        return Images(found, image, {}, None)
+    # A row that appears again owes nothing to one of the same key that was deleted.
+    begins = order.begun_at(found.is_first | found.before(found.is_deleted))
+    places, carried = np.arange(len(found)), {}
+    remaining = np.zeros_like(states)
+    for number, described in enumerate(contract.columns):
+        is_gap = states[:, number] != KNOWN
+        if not is_gap.any():
+            continue
+        last = np.where(is_gap, -1, places)
+        # A computed value changes with others: the last one that is known may be none any more.
+        if described.name.lower() not in contract.computed:
+            last = np.maximum.accumulate(last)
+        is_known = last >= begins
+        carried[number] = np.where(is_known, image[last], -1)
+        remaining[:, number] = np.where(is_known, KNOWN, states[:, number])
+    return Images(found, image, carried, remaining if remaining.any() else None)
+
+
+def without_repeats(found: Images, contract: Contract) -> Images:
+    """Without rows of snapshots that show what is known already."""
+    sequence = found.sequence
+    is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
+    rows = np.flatnonzero(is_shown & sequence.before(~sequence.is_deleted))
+    if not len(rows):
+        return found
+    is_news = np.zeros(len(rows), np.bool_)
+    for number, _ in enumerate(contract.columns):
+        is_news |= differs(found.cells(number, rows), found.cells(number, rows - 1))
+    if found.states is not None:
+        gaps = (found.states != KNOWN).sum(axis=1)
+        is_news |= gaps[rows] != gaps[rows - 1]
+    keep = np.ones(len(sequence), np.bool_)
+    keep[rows[~is_news]] = False
+    return found.only(keep)

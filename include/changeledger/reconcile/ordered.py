@@ -1,0 +1,90 @@
+"""Effects key by key and in order: what is sorted once, and looked at from neighbour to neighbour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Bytes, Rows, column
+from changeledger.reconcile.effects import Effects
+
+
+@dataclass(frozen=True)
+class OrderedEffects:
+    """m places, those of one key together and in order, each with an effect.
+
+    `at`: the effect; `position`: the effect whose sort key the place has, another one where two effects have
+    exchanged their positions (`key_moves`).
+    """
+
+    effects: Effects
+    at: Rows
+    position: Rows
+    # The first place of its key.
+    is_first: Bools
+    # Nothing says whether the effect came before or after the one before it.
+    is_unsure: Bools
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def only(self, places: Bools) -> OrderedEffects:
+        """These places."""
+        if places.all():
+            return self
+        return replace(
+            self,
+            at=self.at[places],
+            position=self.position[places],
+            is_first=order.begins([self.key_number[places]], int(places.sum())),
+            is_unsure=self.is_unsure[places],
+        )
+
+    @property
+    def is_deleted(self) -> Bools:
+        return self.effects.is_deleted[self.at]
+
+    def before(self, found: Bools) -> Bools:
+        """`found` of the place before, on the same key; False where there is none."""
+        shifted = np.zeros(len(found), np.bool_)
+        shifted[1:] = found[:-1]
+        return shifted & ~self.is_first
+
+    def behind(self, found: Bools) -> Bools:
+        """`found` of the place behind, on the same key; False where there is none."""
+        shifted = np.zeros(len(found), np.bool_)
+        shifted[:-1] = found[1:] & ~self.is_first[1:]
+        return shifted
+
+    @property
+    def is_followed(self) -> Bools:
+        return self.behind(np.ones(len(self), np.bool_))
+
+    @property
+    def key_number(self) -> Rows:
+        return np.cumsum(self.is_first) - 1
+
+    def states(self) -> Bytes | None:
+        return None if self.effects.states is None else self.effects.states[self.at]
+
+
+def in_order(effects: Effects) -> OrderedEffects:
+    """By sort key; at one position by partition and offset, what has none first."""
+    size = len(effects)
+    of_key = order.codes(effects.key, size)
+    ranks = [of_key, *order.words(column(effects.rows, "sort_key"))]
+    at = order.by(ranks, size)
+    if not order.begins([rank[at] for rank in ranks], size).all():
+        _, partition, offset, _ = _delivery(effects)
+        ranks += [*order.nulls_first(partition), *order.nulls_first(offset)]
+        at = order.by(ranks, size)
+    is_first = order.begins([of_key[at]], size)
+    return OrderedEffects(effects, at, at, is_first, np.zeros(size, np.bool_))
+
+
+def _delivery(effects: Effects) -> list[pa.Array]:
+    fields: list[pa.Array] = column(effects.rows, "record").flatten()
+    return fields

@@ -1,0 +1,103 @@
+"""The two halves of an update of a key: a delete and an insert at one position are one update."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import images, order
+from changeledger.kernels.arrow import Bools, Rows, column, equal, named_where, valid
+from changeledger.kernels.images import differs
+from changeledger.model import change
+from changeledger.model.contract import Contract
+
+PLACED: Final = ("operation", "commit_lsn", "change_lsn", "sort_key")
+
+
+class Halves(NamedTuple):
+    """Rows of a table of ledger rows, pair by pair."""
+
+    deleted: Rows
+    inserted: Rows
+
+
+def halves_of_key_updates(rows: pa.Table) -> Halves:
+    """The pairs of a delete and an insert that say one update of a key; of `rows` the columns of `PLACED`.
+
+    SQL Server logs it (and an update that mentions the key) as delete and insert at one position: the same
+    commit and change LSN, the delete first. Where more than one delete can belong to an insert, or more than
+    one insert to a delete, all of the position stay as they are.
+    """
+    is_insert = equal(column(rows, "operation"), change.INSERT)
+    is_delete = equal(column(rows, "operation"), change.DELETE)
+    commit, at = column(rows, "commit_lsn"), column(rows, "change_lsn")
+    found = np.flatnonzero((is_insert | is_delete) & valid(commit) & valid(at))
+    found = found[order.repeated(order.hashed([lsn.take(pa.array(found)) for lsn in (commit, at)]))]
+    of_place = order.codes([lsn.take(pa.array(found)) for lsn in (commit, at)], len(found))
+    return _in_pairs(found, of_place, is_insert[found], column(rows, "sort_key").take(pa.array(found)))
+
+
+def _in_pairs(rows: Rows, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray) -> Halves:
+    """Of the rows of each place, the delete and the insert that alone can be a pair."""
+    in_order = order.by([of_place, *order.words(sort_key), ~is_insert], len(rows))
+    rows, is_insert = rows[in_order], is_insert[in_order]
+    start = order.begun_at(order.begins([of_place[in_order]], len(rows)))
+    # Behind an insert at its own sort key come deletes: they are not before it.
+    before = np.concatenate(([0], np.cumsum(~is_insert)))
+    pairs = np.where(is_insert, before[:-1] - before[start], 0)
+    of_start = np.bincount(start, weights=pairs, minlength=len(rows))
+    inserts = np.flatnonzero((pairs == 1) & (of_start[start] == 1))
+    deletes = np.flatnonzero(~is_insert)[before[start[inserts]]]
+    return Halves(rows[deletes], rows[inserts])
+
+
+def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str) -> pa.Table:
+    """One ledger row for each pair: an update that stands where the insert stood, with the old key.
+
+    `old` are the deletes, `new` the inserts, row by row.
+    """
+    old_key, key = column(old, "key"), column(new, "key")
+    moved = np.asarray(_differ(old_key, key).any(axis=1))
+    before, after = column(old, "before"), column(new, "after")
+    found = _differ(before, after)
+    for gaps in (column(old, "before_gaps"), column(new, "after_gaps")):
+        states = images.states(gaps, contract.names)
+        found &= True if states is None else states == 0
+    same = {"operation": change.UPDATE, "run_id": window_id}
+    by_name = {
+        "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
+        "before": before,
+        "before_gaps": column(old, "before_gaps"),
+        "paired_record": column(old, "record"),
+        "paired_change_id": column(old, "change_id"),
+        "changed": named_where(found, contract.names, np.ones(len(key), np.bool_)),
+        "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),
+        **{name: pa.repeat(pa.scalar(text, pa.string()), len(key)) for name, text in same.items()},
+    }
+    return pa.table([by_name.get(f.name, new.column(f.name)) for f in new.schema], schema=new.schema)
+
+
+def _differ(one: pa.StructArray, other: pa.StructArray) -> Bools:
+    """n x fields: which fields differ. The fields of a struct that is NULL are."""
+    sides = zip(one.flatten(), other.flatten(), strict=True)
+    return np.column_stack([differs(a, b) for a, b in sides] or [np.zeros((len(one), 0), np.bool_)])
+
+
+def with_flag(flags: pa.ListArray, flag: str, where: Bools) -> pa.ListArray:
+    """The flags with one more on some rows, behind those that they have."""
+    rows, values = len(flags), flags.flatten()
+    parent = pc.list_parent_indices(flags).to_numpy()
+    has_it = np.zeros(rows, np.bool_)
+    has_it[parent[equal(values, flag)]] = True
+    more = np.flatnonzero(where & ~has_it)
+    row = np.concatenate((parent, more))
+    values = pa.concat_arrays([values, pa.repeat(pa.scalar(flag, pa.string()), len(more))])
+    ends = np.cumsum(np.bincount(row, minlength=rows))
+    return pa.ListArray.from_arrays(
+        pa.array(np.concatenate(([0], ends)), pa.int32()),
+        values.take(pa.array(np.argsort(row, kind="stable"))),
+        mask=pa.array(~(valid(flags) | where)),
+    )

@@ -1,0 +1,107 @@
+"""A bucket of decoded records on its way into the ledger: rows of updates, repetitions, updates of keys.
+
+What must be in one bucket: first the rows of an update, which share `pair_key`; then what `resolve` says. A
+row of an update has no id before it is joined, so these are two steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.tables import pairs
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.kernels.arrow import ledger_schema, table_schema
+from changeledger.kernels.rows import as_batch
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.reconcile.resolve import resolve
+
+# The inputs of `settled`: the window's decoded records, and published ledger rows near them.
+NEW: Final = "new"
+NEAR: Final = "near"
+# Its outputs: rows for the ledger; records that became no change of it; published rows that go.
+CHANGES: Final = "changes"
+LEFT: Final = "left"
+REPLACED: Final = "replaced"
+
+# What is said of a record that is no row of the ledger, and the record as it came.
+LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
+REPLACED_COLUMNS: Final = table_schema(
+    [pair for pair in change.LEDGER_COLUMNS if pair[0] in {"change_id", "record", "operation", "run_id"}]
+)
+# Spark SQL: rows that must be in one bucket have the same value.
+KEY: Final = (
+    "CASE WHEN change_lsn IS NOT NULL THEN xxhash64(commit_lsn, change_lsn) "
+    "ELSE xxhash64(coalesce(change_id, to_json(record))) END"
+)
+KEY_OF_PAIRS: Final = "xxhash64(coalesce(pair_key, encode(to_json(record), 'UTF-8')))"
+
+
+def outputs(contract: Contract) -> dict[str, pa.Schema]:
+    return {CHANGES: ledger_schema(contract), LEFT: LEFT_COLUMNS, REPLACED: REPLACED_COLUMNS}
+
+
+@dataclass(frozen=True)
+class JoinPairs:
+    """The two rows of each update joined; the rows of one `pair_key` must be in one bucket."""
+
+    plan: TablePlan
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        return {NEW: pa.Table.from_batches([pairs.joined(as_batch(tables[NEW]), self.plan)])}
+
+
+@dataclass(frozen=True)
+class Settle:
+    """The kernel of one table."""
+
+    contract: Contract
+    window_id: str
+    # Have the two rows of updates been joined (`JoinPairs`)?
+    of_pairs: bool
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        decoded = as_batch(tables[NEW])
+        schema, disposition = ledger_schema(self.contract), decoded.column("disposition")
+        is_change = pc.equal(disposition, change.CHANGE)
+        new = pa.Table.from_batches([decoded.filter(is_change).select(schema.names)])
+        resolved = resolve(new, tables[NEAR], self.contract, self.window_id)
+        # The ledger itself has a before row in its change.
+        in_ledger = is_change
+        if self.of_pairs:
+            in_ledger = pc.or_(is_change, pc.equal(disposition, change.PAIRED))
+        others = left(decoded.filter(pc.invert(in_ledger)), self.contract.table, self.window_id)
+        repeats = _as_left(resolved.duplicates)
+        return {
+            CHANGES: resolved.changes,
+            LEFT: pa.concat_tables([pa.Table.from_batches([others]), repeats]),
+            REPLACED: resolved.replaced.select(REPLACED_COLUMNS.names),
+        }
+
+
+def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
+    """`LEFT_COLUMNS` of records that became no change."""
+    said = {"run_id": window_id, "table": table}
+    columns = [
+        pa.array([said[f.name]], f.type).take(pa.array(np.zeros(decoded.num_rows, np.int32)))
+        if f.name in said
+        else decoded.column(f.name)
+        for f in LEFT_COLUMNS
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=LEFT_COLUMNS)
+
+
+def _as_left(dispositions: pa.Table) -> pa.Table:
+    size = len(dispositions)
+    columns = [
+        dispositions.column(f.name) if f.name in dispositions.column_names else pa.nulls(size, f.type)
+        for f in LEFT_COLUMNS
+    ]
+    return pa.table(columns, schema=LEFT_COLUMNS)

@@ -1,0 +1,234 @@
+"""The report of a database's comparisons: a page, and the same as Markdown.
+
+For the person who must sign the switch from one capture tool to another: the verdict first, then the
+agreement over time, then what differs, with samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.compare import verdicts
+from changeledger.compare.positions import said
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.control import ComparisonRow, ControlStore
+from changeledger.control.outcomes import worst_comparison
+from changeledger.reports import page
+from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.storage import catalog, lake
+
+# Samples of each verdict of a table.
+_SAMPLES = 5
+# Parts of the picture's time axis.
+_TICKS = 4
+
+_CLASSES = {
+    verdicts.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
+    verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
+    verdicts.TOLD_APART: "one update here, a delete and an insert there",
+    verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
+}
+_VERDICTS = {
+    verdicts.EQUAL: "told alike by both",
+    verdicts.MISSING: "told by the reference, not by the feed",
+    verdicts.EXTRA: "told by the feed, not by the reference",
+    verdicts.DIFFERS: "told by both, with another operation or value",
+    verdicts.ORDER: "told by both, at another place of the log",
+    verdicts.REPRESENTATION: "the same value, in another text",
+    verdicts.LEGITIMATE: "a difference that follows from how the tools work",
+}
+
+
+class Span(NamedTuple):
+    """A bar of the picture, in parts of a thousand of the time shown; heights in parts of a hundred."""
+
+    left: float
+    width: float
+    agreeing: float
+    title: str
+
+
+class Spoilt(NamedTuple):
+    """All findings of one verdict in one table. LSNs as hex."""
+
+    table: str
+    verdict: str
+    findings: int
+    first: str | None
+    last: str | None
+    since: datetime
+    until: datetime
+    samples: Sequence[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The reference and one feed: the last comparison of each table, and all findings so far."""
+
+    feed: str
+    outcome: str
+    rows: Sequence[ComparisonRow]
+    spans: Sequence[Span]
+    since: datetime | None
+    until: datetime | None
+    spoilt: Sequence[Spoilt]
+
+    @property
+    def compared(self) -> int:
+        return sum(row.counts[verdict] for row in self.rows for verdict in verdicts.VERDICTS)
+
+    @property
+    def ticks(self) -> Sequence[tuple[int, str]]:
+        """Moments below the picture: where, in parts of a hundred of the time shown, and when."""
+        if self.since is None or self.until is None:
+            return []
+        step = (self.until - self.since) / _TICKS
+        return [(100 * n // _TICKS, f"{self.since + n * step:%Y-%m-%d\n%H:%M:%S}") for n in range(_TICKS + 1)]
+
+    @property
+    def faults(self) -> int:
+        return sum(row.counts[verdict] for row in self.rows for verdict in verdicts.FAULTS)
+
+    @property
+    def positions(self) -> Sequence[str]:
+        """How the changes of the two met, in sentences; nothing where one of the feeds knows no LSN."""
+        return sorted({said(row.positions) for row in self.rows if row.positions is not None})
+
+    @property
+    def says(self) -> str:
+        """The verdict as a sentence."""
+        if not self.faults:
+            return f"{self.feed} agrees with the reference in all {self.compared:,} effects."
+        worst = [
+            f"{count:,} {verdict}"
+            for verdict in verdicts.FAULTS
+            if (count := sum(row.counts[verdict] for row in self.rows))
+        ]
+        first = min((one.since for one in self.spoilt), default=None)
+        since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
+        tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
+        told = ", ".join(worst)
+        return f"{self.feed} does not agree: {told} of {self.compared:,} effects, in {tables}{since}."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page shows."""
+
+    database: str
+    reference: str
+    written: datetime
+    pairs: Sequence[Pair]
+    # Feeds that have not been compared.
+    missing: Sequence[str] = ()
+
+
+def gather(
+    spark: SparkSession, control: ControlStore, database: Database, feeds: Mapping[str, Feed]
+) -> Report:
+    """From the control store, and the findings in the lake. Raises ConfigError."""
+    reference, others = database.compared(feeds)
+    rows, last = control.comparisons(database.database), control.last_comparisons(database.database)
+    pairs, missing = [], []
+    for feed in (other.feed for other in others):
+        pair = (reference.feed, feed)
+        if pair in last:
+            of_pair = [row for row in rows if (row.reference, row.feed) == pair]
+            pairs.append(_pair(spark, feed, last[pair], of_pair))
+        else:
+            missing.append(feed)
+    now = datetime.now(UTC).replace(microsecond=0)
+    return Report(database.database, reference.feed, now, pairs, missing)
+
+
+def _pair(
+    spark: SparkSession, feed: str, last: Sequence[ComparisonRow], told: Sequence[ComparisonRow]
+) -> Pair:
+    """`told`: all comparisons of the two; `last`: of each table the last one."""
+    spoilt = _spoilt(spark, [row.id for row in told])
+    times = [t for row in told for t in (row.from_time, row.to_time) if t is not None]
+    return Pair(
+        feed,
+        worst_comparison(row.outcome for row in last),
+        last,
+        _picture(told),
+        min(times, default=None),
+        max(times, default=None),
+        spoilt,
+    )
+
+
+def _picture(told: Sequence[ComparisonRow]) -> list[Span]:
+    """Bars over the whole time that was compared, all tables together."""
+    parts: dict[tuple[datetime, datetime], list[int]] = {}
+    for row in told:
+        if row.from_time is None or row.to_time is None:
+            continue
+        width = (row.to_time - row.from_time) / max(len(row.spans), 1)
+        for number, (agreeing, everything) in enumerate(row.spans):
+            begin = row.from_time + number * width
+            at = parts.setdefault((begin, begin + width), [0, 0])
+            at[0] += agreeing
+            at[1] += everything
+    if not parts:
+        return []
+    first, last = min(begin for begin, _ in parts), max(end for _, end in parts)
+    whole = max(last - first, timedelta(milliseconds=1))
+    return [
+        Span(
+            1000 * ((begin - first) / whole),
+            max(1000 * ((end - begin) / whole), 2),
+            100 * agreeing / everything,
+            f"{begin:%Y-%m-%d %H:%M:%S}: {agreeing:,} of {everything:,} agree",
+        )
+        for (begin, end), (agreeing, everything) in sorted(parts.items())
+        if everything
+    ]
+
+
+def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
+    if not catalog.exists(FINDINGS):
+        return []
+    found = lake.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
+    by = ["table", "verdict"]
+    micros = F.unix_micros("committed_at")
+    groups = (
+        found.groupBy(*by)
+        .agg(
+            F.count(F.lit(1)).alias("count"),
+            F.hex(F.min("commit_lsn")).alias("first"),
+            F.hex(F.max("commit_lsn")).alias("last"),
+            F.min(micros).alias("since"),
+            F.max(micros).alias("until"),
+        )
+        .orderBy(*by)
+        .collect()
+    )
+    samples = page.samples(found, by, ["commit_lsn", "key"], _SAMPLES)
+    return [
+        Spoilt(
+            row["table"],
+            row["verdict"],
+            row["count"],
+            row["first"],
+            row["last"],
+            datetime.fromtimestamp(row["since"] / 1e6, UTC),
+            datetime.fromtimestamp(row["until"] / 1e6, UTC),
+            samples[row["table"], row["verdict"]],
+        )
+        for row in groups
+    ]
+
+
+def write(report: Report, folder: Path) -> None:
+    """`index.html` and `comparison.md` in the folder."""
+    known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": verdicts.FAULTS}
+    page.write("comparison", folder, known)

@@ -1,0 +1,60 @@
+"""What the reports have in common: samples from the lake, and a page with the same as Markdown beside it."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from changeledger.pages import html
+
+log = logging.getLogger("changeledger")
+
+_TEMPLATES = Path(__file__).parent / "templates"
+
+
+def samples(
+    rows: DataFrame, by: Sequence[str], order: Sequence[str], most: int
+) -> Mapping[tuple[Any, ...], list[dict[str, Any]]]:
+    """The first `most` rows, in `order`, of each value of the columns `by`."""
+    first = Window.partitionBy(*by).orderBy(*order)
+    numbered = rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= most)
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    for row in numbered.orderBy("n").collect():
+        found[tuple(row[name] for name in by)].append(row.asDict(recursive=True))
+    return found
+
+
+@contextmanager
+def written(write: Callable[[], None]) -> Iterator[None]:
+    """Writes the report when the work has ended, well or not. It is the work's error that is raised."""
+    try:
+        yield
+    except Exception:
+        try:
+            write()
+        except Exception as second:  # noqa: BLE001 - the work's own error is the one to see
+            log.warning("the report could not be written: %s", second)
+        raise
+    write()
+
+
+def write(name: str, folder: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
+    """`index.html` and `<name>.md` in the folder, from the templates of that name."""
+    for kind, page in (("html", "index.html"), ("md", f"{name}.md")):
+        html.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=place, **filters)
+
+
+def place(record: dict[str, Any] | None) -> str:
+    """Where a raw record stands, for people."""
+    if record is None:
+        return "-"
+    if record["row"] is not None:
+        return f"{record['source']} {bytes(record['row']).hex()}"
+    return f"{record['source']}[{record['partition']}] {record['offset']}"

@@ -1,0 +1,175 @@
+"""The page of a database's proofs, and the same as Markdown: the verdict first, then each wrong row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore, ProofRow
+from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING, last_proofs, worst_proof
+from changeledger.pages.redaction import REDACTED
+from changeledger.reports import page
+from changeledger.stages.verification import proofs
+from changeledger.storage import lake
+from changeledger.verify import judging
+
+# Rows shown of a table; the lake has all.
+_SAMPLES = 50
+
+_VERDICTS = {
+    judging.MISSING: "the source has the row, what is published has not",
+    judging.SURPLUS: "what is published has the row, the source has not",
+    judging.DIFFERS: "both have the row, with another value",
+}
+_AGAINST = {SOURCE: "the source", TOPIC: "its topic, told again"}
+# What becomes of the keys; the first number is the sum of the others.
+_KEYS = {
+    "keys": "keys that were compared: each is one of the next five",
+    judging.EQUAL: "the row is the same",
+    judging.IN_FLIGHT: (
+        "changed since the reading began, and right at some moment of it, with a row or without"
+    ),
+    **_VERDICTS,
+}
+_BESIDE = {
+    "rows": "rows that were read; a key that is in flight or that only the published table has may have none",
+    "unknown": "cells that no change has told yet, in rows that are the same otherwise",
+}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """The rows of one table of a feed that are wrong, and what would mend them; the first ones of many."""
+
+    row: ProofRow
+    drifts: Sequence[dict[str, Any]]
+    repairs: Sequence[dict[str, Any]]
+
+    @property
+    def more(self) -> int:
+        """Rows that are not shown."""
+        return sum(self.row.counts[verdict] for verdict in judging.DRIFTS) - len(self.drifts)
+
+
+@dataclass(frozen=True)
+class FeedProofs:
+    """The last proof of each table of a feed."""
+
+    feed: str
+    outcome: str
+    rows: Sequence[ProofRow]
+    spoilt: Sequence[Spoilt]
+
+    @property
+    def says(self) -> str:
+        """The verdict as a sentence."""
+        read = [row for row in self.rows if row.against == SOURCE] or self.rows
+        tables = "1 table" if len(read) == 1 else f"{len(read)} tables"
+        rows, keys = (f"{sum(counted(row)[name] for row in read):,} {name}" for name in ("rows", "keys"))
+        at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
+        if self.outcome == PROVEN:
+            return f"{self.feed} is proven: {rows} of {tables} are what the source held at {at}."
+        wrong = ", ".join(
+            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != PROVEN
+        )
+        if self.outcome == WAITING:
+            return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
+        return f"{self.feed} has drifted: {wrong} of {keys} of {tables}, read at {at}."
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the page shows."""
+
+    database: str
+    written: datetime
+    feeds: Sequence[FeedProofs]
+    # Feeds, and tables of feeds, of which there is no proof.
+    missing: Sequence[str] = ()
+
+
+def counted(row: ProofRow) -> dict[str, int]:
+    """The counts, with `keys`: all that were compared."""
+    return {
+        **row.counts,
+        "keys": sum(row.counts[n] for n in (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)),
+    }
+
+
+def gather(
+    spark: SparkSession, control: ControlStore, database: Database, configured: Mapping[str, Feed]
+) -> Report:
+    """From the control store, and what the lake has of drifts and repairs."""
+    last = last_proofs(control, database.database)
+    wrong = [row.id for rows in last.values() for row in rows if row.outcome == DRIFTED]
+    drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
+    feeds = [
+        FeedProofs(
+            feed,
+            worst_proof(row.outcome for row in rows),
+            rows,
+            [Spoilt(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == DRIFTED],
+        )
+        for feed, rows in last.items()
+    ]
+    now = datetime.now(UTC).replace(microsecond=0)
+    return Report(database.database, now, feeds, _missing(database, configured, last))
+
+
+def _missing(
+    database: Database, configured: Mapping[str, Feed], last: Mapping[str, Sequence[ProofRow]]
+) -> list[str]:
+    source, feeds = database.verified(configured)
+    if source is None:
+        return []
+    found = []
+    for feed in feeds:
+        read = {row.table for row in last.get(feed.feed, ()) if row.against == SOURCE}
+        lacking = [t.table for t in feed.tables if t.table not in read]
+        found += [f"{feed.feed} ({', '.join(lacking)})" if read else feed.feed] if lacking else []
+    return found
+
+
+def _by_proof(
+    spark: SparkSession, table: str, wanted: Sequence[str]
+) -> Mapping[tuple[str], list[dict[str, Any]]]:
+    if not wanted:
+        return {}
+    rows = lake.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
+    return page.samples(rows, ["proof_id"], ["key"], _SAMPLES)
+
+
+def write(report: Report, folder: Path) -> None:
+    """`index.html` and `proof.md` in the folder."""
+    known = {
+        "report": report,
+        "verdicts": _VERDICTS,
+        "keys": _KEYS,
+        "counts": {**_KEYS, **_BESIDE},
+        "against": _AGAINST,
+        "drift_table": proofs.DRIFT,
+        "repair_table": proofs.REPAIRS,
+    }
+    page.write("proof", folder, known, assignments=_assignments, counted=counted)
+
+
+def _assignments(change: dict[str, Any]) -> str:
+    """A change that mends, in few words: the cells that it sets."""
+    before, after = change["before"] or {}, change["after"]
+    if after is None:
+        return "the row goes"
+    told = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    hidden = Settings().redact_values
+    return ", ".join(
+        f"{name} = {REDACTED if hidden else 'NULL' if value is None else value}"
+        for name, value in told.items()
+    )

@@ -1,0 +1,44 @@
+"""The branch on which a run builds one of its tables.
+
+A column may come when rows are published already, and nobody has told what those rows hold in it: NULL would
+say that somebody has. The run that begins it marks it there as not captured, as it would have been had all
+windows been one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from changeledger.model import change
+from changeledger.model.change import literal
+from changeledger.model.contract import Contract
+from changeledger.stages.common.context import StageContext, log
+from changeledger.storage import lake, refs
+
+
+def begin(ctx: StageContext, table: str, contract: Contract, published: int | None) -> int | None:
+    """A fresh branch of the ledger, the history or the current rows of the contract's table.
+
+    `published`: the snapshot that main is at; None where nothing is published.
+
+    Returns the snapshot of the rows that are published, as the branch has them.
+    """
+    lake.fresh_branch(ctx.spark, table, ctx.branch)
+    if published is None:
+        return None
+    added = refs.added_since(table, published)
+    names = [name for name in contract.names if any(path[-1] == name for path in added)]
+    if not names:
+        return published
+    is_ledger = table == ctx.names[contract.table].changes
+    gaps = {f"{side}_gaps": side for side in ("before", "after")} if is_ledger else {"_gaps": None}
+    cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
+    lake.update(ctx.spark, table, ctx.branch, cells)
+    log.info("%s: nobody has told %s of the rows that are published", table, ", ".join(names))
+    return refs.snapshot_of(table, ctx.branch)
+
+
+def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:
+    told = ", ".join(literal(word) for name in names for word in (name, change.NOT_CAPTURED))
+    more = f"map_concat(coalesce({gaps}, map()), map({told}))"
+    return more if image is None else f"CASE WHEN {image} IS NOT NULL THEN {more} END"

@@ -1,0 +1,51 @@
+"""Who carries a window's rows through the kernels: this process, or Spark's workers where there are many."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from changeledger.kernels.rows import Here, Rows
+from changeledger.stages.common import input_records
+from changeledger.stages.common.context import MOST_ROWS, StageContext
+from changeledger.storage import scans
+from changeledger.storage.caching import Keep
+from changeledger.storage.session import for_rows_of, for_small_data
+from changeledger.storage.spread import Spread, as_table
+
+# Of files, which are packed.
+_MOST_BYTES = 64 << 20
+
+
+class Carrier(NamedTuple):
+    """`size`: how many rows there are; None: few."""
+
+    size: int | None
+    keep: Keep
+
+    @classmethod
+    def of_raw(cls, ctx: StageContext, keep: Keep) -> Carrier:
+        """For the raw records of a run."""
+        rows, packed = (
+            sum(of) for of in zip((0, 0), *(scans.weight(raw, ctx.id) for raw in ctx.raws), strict=True)
+        )
+        others = input_records.waiting(ctx)
+        if others is not None:
+            rows += others.count()
+        if input_records.replayed(ctx) is not None:
+            rows += sum(input_records.raw(ctx, raw).count() for raw in ctx.raws)
+        for_rows_of(ctx.spark, packed // max(rows, 1), _MOST_BYTES)
+        return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, keep)
+
+    @classmethod
+    def for_rows(cls, rows: int, keep: Keep) -> Carrier:
+        return cls(rows if rows > MOST_ROWS else None, keep)
+
+    def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
+        """The rows, in the types of `schema`."""
+        if self.size is None:
+            return Here(as_table(frame, schema))
+        for_small_data(frame.sparkSession, small=False)
+        return Spread.of(frame, self.keep, self.size, schema)

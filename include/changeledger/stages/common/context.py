@@ -1,0 +1,245 @@
+"""What every stage of a run works with: the feed, its window in the control store, the lake's names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.config.folders import private_home
+from changeledger.config.settings import Settings
+from changeledger.control import (
+    IN_ORDER,
+    LEASE_SECONDS,
+    Built,
+    ControlStore,
+    WindowRow,
+    built_on_another,
+    furthest,
+    kept,
+)
+from changeledger.dialects.interface import Dialect
+from changeledger.dialects.registry import DIALECTS
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError, StageOrderError
+from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.window import Window
+from changeledger.storage import catalog, lake, refs
+from changeledger.storage.releases import complete_releases
+
+log = logging.getLogger("changeledger")
+Result = TypeVar("Result")
+
+# So many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
+# more than the work (ADR 0018).
+MOST_ROWS = 20_000
+# The lake's namespace of what belongs to no feed.
+NAMESPACE = "changeledger"
+
+
+def control_store(settings: Settings) -> ControlStore:
+    private_home(settings.home)
+    return ControlStore(settings.control_url)
+
+
+def entered(control: ControlStore, feed: Feed, window: Window) -> bool:
+    """Takes the feed's lease; False when there is nothing left to do for the window.
+
+    Raises LeaseHeld. Needs no Spark: to wait costs no start of one.
+    """
+    stored = control.window(feed.feed, window)
+    if stored is not None and stored.done:
+        log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
+        return False
+    control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+    return True
+
+
+@dataclass(frozen=True)
+class StageContext:
+    """One run of one feed over one window."""
+
+    # Spark, started by the first call: a stage with little to do needs none.
+    session: Callable[[], SparkSession]
+    feed: Feed
+    window: Window
+    control: ControlStore
+    settings: Settings
+    # The feed with all its tables: `feed` has those of the run alone.
+    whole: Feed
+    # Where this process builds. Another try of the same window, before or beside it, has another branch.
+    branch: str
+    # Of a stage that judges or publishes: the snapshots that the run has built, and no later ones.
+    snapshots: Mapping[str, int] | None = None
+
+    @classmethod
+    def begin(cls, session: Callable[[], SparkSession], feed: Feed, window: Window) -> StageContext | None:
+        """The run, holding the feed's lease; None when there is nothing left to do for its window.
+
+        What a crash behind a release's commit point has left, of this window or of another, is completed
+        first: nothing is built on main while it is moved.
+        """
+        settings = Settings()
+        control = control_store(settings)
+        is_open = entered(control, feed, window)
+        if not is_open and not control.incomplete_releases(feed.feed):
+            return None
+        token = control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+        with kept(control, feed.feed, window.holder):
+            complete_releases(session, control, feed.feed)
+        if not is_open:
+            control.release_lease(feed.feed, window.holder)
+            return None
+        catalog.create_namespace(feed.namespace)
+        asked = feed.only(window.request.tables) if window.request.partial else feed
+        return cls(session, asked, window, control, settings, feed, f"{window.branch}_{token}")
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.session()
+
+    @property
+    def id(self) -> str:
+        return self.window.id
+
+    @property
+    def dialect(self) -> Dialect:
+        return DIALECTS[self.feed.dialect]
+
+    @property
+    def names(self) -> dict[str, TableNames]:
+        return distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+
+    @property
+    def dispositions(self) -> str:
+        return f"lake.{self.feed.namespace}.dispositions"
+
+    @property
+    def quarantine(self) -> str:
+        return f"lake.{self.feed.namespace}.quarantine"
+
+    @property
+    def breaks(self) -> str:
+        """Changes that broke the image chain; there only once some have."""
+        return f"lake.{self.feed.namespace}.breaks"
+
+    @property
+    def pending(self) -> str:
+        """Messages that wait for what they lack; there only once some have."""
+        return f"lake.{self.feed.namespace}.pending"
+
+    @property
+    def replay(self) -> str:
+        """Records to read again; there only once somebody has asked."""
+        return f"lake.{self.feed.namespace}.replay"
+
+    @property
+    def repairs(self) -> str:
+        """Repairs as they were planned, by the run that applies them; there only once some were."""
+        return f"lake.{self.feed.namespace}.repairs"
+
+    @property
+    def raw_messages(self) -> str:
+        return f"lake.{self.feed.namespace}.raw"
+
+    def raw_table(self, table: str) -> str:
+        """The raw rows of one source table of a feed that reads change tables."""
+        return f"lake.{self.feed.namespace}.raw_{self.names[table].current.rsplit('.', 1)[1]}"
+
+    @property
+    def raws(self) -> list[str]:
+        """The raw tables that are there."""
+        raws = [self.raw_messages, *map(self.raw_table, self.names)]
+        return [raw for raw in raws if catalog.exists(raw)]
+
+    def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
+        """The window, stored with the positions that `resolve` gives where it is not stored yet.
+
+        What later stages have built of it is forgotten: they read what is extracted now.
+        """
+        feed, stored = self.feed.feed, self.control.window(self.feed.feed, self.window)
+        if stored is None:
+            stored = self.control.open_window(feed, self.window, *resolve())
+        self.control.begin_stage(feed, self.window, "extract")
+        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.replay))
+        return stored
+
+    def opened(self, stage: str) -> WindowRow:
+        """The window as extract stored it. Raises StageOrderError when it has not."""
+        stored = self.control.window(self.feed.feed, self.window)
+        if stored is None:
+            raise StageOrderError(
+                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted", IN_ORDER
+            )
+        return stored
+
+    @property
+    def written(self) -> list[str]:
+        """The tables that normalize writes on the branch, as far as they are there."""
+        tables = [self.dispositions, self.quarantine, self.pending]
+        tables += [names.changes for names in self.names.values()]
+        return [table for table in tables if catalog.exists(table)]
+
+    def built(self, table: str) -> DataFrame:
+        """The table as the run has built it."""
+        if self.snapshots is None:
+            return lake.read(self.spark, table, self.branch)
+        return lake.read(self.spark, table, snapshot=self.snapshots[table])
+
+    def contracts(self) -> dict[str, Contract]:
+        """Contracts of the tables that have a ledger: as released, or as normalize has found them since."""
+        feed = self.feed.feed
+        stored = {**self.control.contracts(feed), **self.control.contracts_of(feed, self.window)}
+        return {
+            table: stored[table]
+            for table, names in self.names.items()
+            if table in stored and catalog.exists(names.changes)
+        }
+
+    def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
+        """Keep what the stage has built of these tables, and by which contracts."""
+        found = refs.heads(tables, self.branch)
+        missing = set(tables) - found.keys()
+        assert not missing, f"every stage makes its branches: {missing}"
+        self.control.finish_stage(self.feed.feed, self.window, stage, Built(self.branch, found), contracts)
+
+    def begin_from(self, stage: str) -> Built:
+        """Begin this process' branch where `stage` has left its own; see `require_done`."""
+        done = self.require_done(stage)
+        lake.each(lambda table: refs.set_branch(table, self.branch, done.tables[table]), done.tables)
+        return done
+
+    def require_done(self, stage: str) -> Built:
+        """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
+        stored = self.opened(stage)
+        done = self.control.stage(self.feed.feed, self.window, stage)
+        if done is None:
+            raise StageOrderError(
+                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", IN_ORDER
+            )
+        if not self.control.stands_on_main(stored):
+            raise StageOrderError(*built_on_another(self.feed.feed, self.id))
+        return done.built
+
+    def at(self, done: Built) -> StageContext:
+        """The run as that stage has left it, whatever was written on its branch since."""
+        return replace(self, branch=done.branch, snapshots=done.tables)
+
+    def new_changes(self, table: str) -> DataFrame:
+        """The ledger rows of this run, on its branch."""
+        return self.built(self.names[table].changes).where(F.col("run_id") == self.id)
+
+    def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
+        """Raises ConfigError where a run over some tables would read what no release has: it would be theirs
+        alone, and the records of the other tables would have no run."""
+        if furthest(released, end) != released:
+            raise ConfigError(
+                f"{self.feed.feed}: chosen tables are read again, and the window {self.id} reaches beyond "
+                "what is released",
+                "run the feed without `tables` first, or end the window earlier",
+            )

@@ -1,0 +1,79 @@
+"""What a run reads: the raw records of its window, those that wait, those asked for again, and repairs."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.stages.common.context import StageContext
+from changeledger.storage import catalog, lake, scans
+from changeledger.storage.records import message_record
+
+
+def raw_records(ctx: StageContext) -> DataFrame:
+    """`record` of everything that the run accounts for: new, asked for again, pending, and repairs."""
+    found = [raw(ctx, table) for table in ctx.raws]
+    found += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
+    return lake.union([rows.select("record") for rows in found])
+
+
+def raw(ctx: StageContext, table: str) -> DataFrame:
+    """The raw records that the run reads, with `record`: of its window, and those asked for again."""
+    rows = lake.read(ctx.spark, table)
+    if "record" not in rows.columns:
+        rows = rows.withColumn("record", message_record())
+    new = rows.where(F.col("run_id") == ctx.id)
+    asked = replayed(ctx)
+    if asked is None:
+        return new
+    runs = [row["run_id"] for row in asked.select("run_id").distinct().collect()]
+    again = rows.where(F.col("run_id").isin(runs)).join(
+        F.broadcast(asked.select("run_id", "record")), ["run_id", "record"], "left_semi"
+    )
+    return new.unionByName(_not_read(again, new).select(*new.columns))
+
+
+def waiting(ctx: StageContext) -> DataFrame | None:
+    """Messages that earlier windows have left to wait, with their `record`; None where there are none.
+
+    They may be of any table, so a run over some leaves them alone.
+    """
+    if ctx.window.request.partial or not catalog.exists(ctx.pending):
+        return None
+    waiting = lake.read(ctx.spark, ctx.pending).withColumn("record", message_record())
+    return _not_read(waiting, raw(ctx, ctx.raw_messages))
+
+
+def replayed(ctx: StageContext) -> DataFrame | None:
+    """The records asked for again; None where there are none."""
+    if ctx.window.request.partial:
+        return None
+    listed = ctx.opened("extract").replay_snapshot
+    if listed is None or not scans.has_rows(ctx.replay, snapshot=listed):
+        return None
+    return lake.read(ctx.spark, ctx.replay, snapshot=listed)
+
+
+def planned(ctx: StageContext) -> DataFrame | None:
+    """The repairs that the run applies; None where it is a run of another kind."""
+    if ctx.window.request.mode != "repair":
+        return None
+    return lake.read(ctx.spark, ctx.repairs).where(F.col("run_id") == ctx.id)
+
+
+def nothing_new(ctx: StageContext) -> bool:
+    """Has the window no record of its own, does nothing wait, and is nothing asked for again?
+
+    Asked without Spark: this is an idle window's whole work.
+    """
+    request = ctx.window.request
+    if request.mode == "repair" or any(scans.has_rows(raw, ctx.id) for raw in ctx.raws):
+        return False
+    waits = not request.partial and catalog.exists(ctx.pending) and scans.has_rows(ctx.pending)
+    return not waits and replayed(ctx) is None
+
+
+def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:
+    """`few` without the records that the window has read itself: windows may overlap."""
+    read = new.select("record").join(F.broadcast(few.select("record")), "record", "left_semi")
+    return few.join(read, "record", "left_anti")

@@ -1,0 +1,193 @@
+"""The steps from two ledgers of a table to counts and to what is wrong, wherever the rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from changeledger.compare import buckets, counts, effects, findings, positions, rematch
+from changeledger.compare import log as of_log
+from changeledger.compare.columns import Columns
+from changeledger.compare.counts import Counts, Span
+from changeledger.compare.effects import OTHER, REFERENCE
+from changeledger.compare.positions import Positions
+from changeledger.compare.reach import Reach, moment
+from changeledger.compare.verdicts import EQUAL, FAULTS
+from changeledger.kernels.arrow import column
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.model.contract import Contract
+from changeledger.stages.common.context import MOST_ROWS, log
+from changeledger.stages.common.stored import Stored
+from changeledger.stages.comparison.ranges import Translation, log_of
+from changeledger.storage.caching import Keep
+
+Numbers = dict[tuple[str, int], int]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How the changes of two feeds meet: the part of the log, and what their positions are."""
+
+    reach: Reach
+    # None where one of the feeds has no LSNs.
+    positions: Positions | None = None
+    # Of the feed whose positions are change LSNs.
+    translation: Translation | None = None
+
+    @property
+    def by_position(self) -> bool:
+        return self.positions is not None and self.is_ordered
+
+    @property
+    def is_ordered(self) -> bool:
+        """Does each feed's order say something about the other's?"""
+        return self.positions is None or self.positions.lsn != positions.UNKNOWN
+
+
+class Times(NamedTuple):
+    """Of a side's rows in reach: how many, and the first and last commit time, in microseconds since 1970."""
+
+    rows: int
+    since: int | None
+    until: int | None
+
+
+class Side(NamedTuple):
+    """One feed's ledger of a table. `number`: `effects.REFERENCE` or `effects.OTHER`."""
+
+    number: int
+    ledger: Stored
+    contract: Contract
+    reach: Reach
+    # Of a feed whose positions are change LSNs, with the table's ledger of the feed that has both.
+    translation: tuple[Translation, Stored] | None
+    keep: Keep
+
+    def times(self) -> Times:
+        rows = self.ledger.rows(of_log.NEEDED, self.keep, self._between)
+        found = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
+        counted = found.through(of_log.times, of_log.TIMES).collected()
+        number, *ends = (column(counted, name).drop_null() for name in of_log.TIMES.names)
+        return Times(pc.sum(number).as_py() or 0, pc.min(ends[0]).as_py(), pc.max(ends[1]).as_py())
+
+    def effects(self, make: effects.MakeEffects, at: Rows | None = None) -> Rows:
+        """`effects.SCHEMA`. `at`: the positions at which alone is looked."""
+        if at is None:
+            rows = self.ledger.rows(effects.NEEDED, self.keep, self._between)
+        else:
+            rows = self.ledger.among(effects.NEEDED, "commit_lsn", at, self.keep)
+        return self._in_reach(rows.through(make, effects.SCHEMA))
+
+    def read_here(self, rows: int) -> Side:
+        """The same, with the rows in reach here, where they are few."""
+        if self.ledger.held is not None or self._between is None or rows > MOST_ROWS:
+            return self
+        return self._replace(ledger=self.ledger.read_here(self._between, rows))
+
+    def _in_reach(self, rows: Rows) -> Rows:
+        if self.translation is None:
+            return rows.through(of_log.InReach(self.reach), rows.schema)
+        translation, known = self.translation
+        placed = translation.placed(rows, log_of(known, self.keep))
+        return placed.through(of_log.InReach(self.reach, translation.times), rows.schema)
+
+    @property
+    def _between(self) -> tuple[bytes, bytes] | None:
+        """The positions in the ledger that are in reach, where they can be known."""
+        since, until = self.reach.since, self.reach.until
+        if self.translation is not None or since is None or until is None:
+            return None
+        return since, until
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Two sides of a table. `name`: for the log."""
+
+    one: Side
+    other: Side
+    columns: Columns
+    method: Method
+    span: Span
+    name: str
+
+    @classmethod
+    def of(cls, one: Side, other: Side, method: Method, name: str) -> Matching:
+        """Raises ContractError where the feeds do not agree on the table's key."""
+        columns = Columns.of(one.contract, other.contract)
+        times = [one.times(), other.times()]
+        sides = [side.read_here(found.rows) for side, found in zip((one, other), times, strict=True)]
+        return cls(sides[REFERENCE], sides[OTHER], columns, method, _span(times), name)
+
+    def counted(self) -> tuple[Counts, Rows | None]:
+        """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
+        numbers, unlike = self._prefiltered() if self.method.by_position else ({}, None)
+        if unlike is not None and not numbers.get((counts.UNLIKE, -1)):
+            return counts.counts(numbers, self.columns.names), None
+        matched, faulty = self._matched(unlike)
+        numbers = counts.summed([numbers, matched])
+        if not any(matched.get((fault, -1)) for fault in FAULTS):
+            return counts.counts(numbers, self.columns.names), None
+        again, wrong = self._rematched(faulty)
+        numbers = counts.summed([counts.without_faults(numbers), again])
+        return counts.counts(numbers, self.columns.names), wrong
+
+    def explained(self, wrong: Rows, named: Mapping[str, str]) -> Rows:
+        """`findings.FINDINGS`."""
+        own = (self.columns.reference, self.columns.other)
+        looks = (findings.LookUp.of_reference(), findings.LookUp.of_other())
+        found = wrong
+        for side, columns, look in zip((self.one, self.other), own, looks, strict=True):
+            ids = found.through(look.ids, findings.IDS)
+            rows = side.ledger.among(findings.NEEDED, "change_id", ids, side.keep)
+            shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
+            parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, "change_id")}
+            found = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]
+        return found.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
+
+    def _effects(self, at: Rows | None = None) -> list[Rows]:
+        found = []
+        for side in (self.one, self.other):
+            make = effects.MakeEffects(side.number, self.columns, self.method.by_position)
+            own = None if at is None else at.through(buckets.PositionsOf(side.number), buckets.POSITIONS)
+            found.append(side.effects(make, own))
+        return found
+
+    def _prefiltered(self) -> tuple[Numbers, Rows]:
+        narrow = effects.Narrow(self.columns)
+        says = together([rows.through(narrow, effects.SAID) for rows in self._effects()])
+        parts = {buckets.SAYS: Part(says, effects.PLACE)}
+        found = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
+        numbers = counts.added([found[buckets.COUNTS].collected()])
+        alike, left = (numbers.get((what, -1), 0) for what in (EQUAL, counts.UNLIKE))
+        log.info("%s: %d alike; %d effects to match", self.name, alike, left)
+        return numbers, found[buckets.UNLIKE]
+
+    def _matched(self, within: Rows | None) -> tuple[Numbers, Rows]:
+        parts = {buckets.EFFECTS: Part(together(self._effects(within)), effects.KEY)}
+        if within is not None:
+            parts[buckets.WITHIN] = Part(within, effects.KEY)
+        match = buckets.Match(self.columns, self.method.by_position, self.span)
+        found = bucketed(parts, match, buckets.MATCHED)
+        return counts.added([found[buckets.COUNTS].collected()]), found[buckets.FAULTS]
+
+    def _rematched(self, faulty: Rows) -> tuple[Numbers, Rows]:
+        unknown = faulty.through(rematch.UnknownColumns(self.columns), rematch.UNKNOWN).collected()
+        flags = np.array(column(unknown, "columns").to_pylist(), np.bool_).any(axis=0)
+        known = np.flatnonzero(~flags).tolist()
+        kernel = rematch.Rematch(self.columns, known, self.method.is_ordered, self.method.reach)
+        found = bucketed({buckets.FAULTS: Part(faulty, effects.KEY)}, kernel, rematch.OUTPUTS)
+        return counts.added([found[buckets.COUNTS].collected()]), found[rematch.FOUND]
+
+
+def _span(times: list[Times]) -> Span:
+    """The first and the last commit time of what is compared."""
+    since = min((t.since for t in times if t.since is not None), default=None)
+    until = max((t.until for t in times if t.until is not None), default=None)
+    now = datetime.now(UTC)
+    return Span(moment(since) or now, moment(until) or now)

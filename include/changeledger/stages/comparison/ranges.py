@@ -1,0 +1,126 @@
+"""What part of the log each feed has, and what part of it two feeds have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import NamedTuple
+
+from changeledger.compare import log, positions
+from changeledger.compare.log import EXTENT, FIRST_TIMES, KNOWN, LOG, ROWS
+from changeledger.compare.positions import Positions
+from changeledger.compare.reach import Reach, moment
+from changeledger.config.feed import Feed
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.stages.common.stored import Stored
+from changeledger.storage.caching import Keep, asked_once
+
+
+@dataclass(frozen=True)
+class FeedRange:
+    """What a feed has of the log: the first LSN that it has completely, and the last that it has begun."""
+
+    feed: Feed
+    # By table in lower case.
+    ledgers: Mapping[str, Stored]
+    # Changes of the log.
+    rows: int = 0
+    first: bytes | None = None
+    last: bytes | None = None
+    # The change LSNs, where the feed has them.
+    changes: tuple[bytes | None, bytes | None] = (None, None)
+    since: datetime | None = None
+    until: datetime | None = None
+    # Has it changes of the log without an LSN?
+    unplaced: bool = False
+
+    def reach(self, other: FeedRange) -> Reach:
+        """What both have, by LSN."""
+        since = max(filter(None, (self.first, other.first)), default=None)
+        return Reach(since, min(filter(None, (self.last, other.last)), default=None))
+
+    def reach_by_time(self, other: FeedRange) -> Reach:
+        """What both have, by time."""
+        since = max(filter(None, (self.since, other.since)), default=None)
+        until = min(filter(None, (self.until, other.until)), default=None)
+        return Reach(since_time=since, until_time=until)
+
+    def log(self, keep: Keep) -> list[Rows]:
+        """`log.LOG` of the changes of each table."""
+        return [log_of(ledger, keep).through(log.only_changes, LOG) for ledger in self.ledgers.values()]
+
+
+def log_of(ledger: Stored, keep: Keep) -> Rows:
+    """`log.LOG` of all rows."""
+    return ledger.rows(log.NEEDED, keep).through(log.as_log, LOG)
+
+
+def feed_range(feed: Feed, ledgers: Mapping[str, Stored]) -> FeedRange:
+    if not ledgers:
+        return FeedRange(feed, ledgers)
+    each = [log_of(ledger, asked_once).through(log.extent, EXTENT) for ledger in ledgers.values()]
+    extent = log.whole(together(each).collected())
+    first = extent.first
+    # A first snapshot shows all up to its own position; the log goes on behind it.
+    if extent.loaded is not None and (first is None or extent.loaded < first):
+        first = _behind(extent.loaded)
+    return FeedRange(
+        feed,
+        ledgers,
+        extent.rows,
+        first,
+        extent.last,
+        (extent.first_change, extent.last_change),
+        moment(extent.since),
+        moment(extent.until),
+        extent.unplaced,
+    )
+
+
+def corresponding(one: FeedRange, other: FeedRange, keep: Keep) -> Positions:
+    """How the positions of the two feeds correspond."""
+    parts = max((one.rows + other.rows) // positions.ENOUGH, 1)
+    lsns = {}
+    for name, of in ((positions.ONE, one), (positions.OTHER, other)):
+        as_lsns = positions.AsLsns(name, parts)
+        rows = together([table.through(as_lsns, positions.LSNS) for table in of.log(keep)])
+        lsns[name] = Part(rows, positions.KEY)
+    ranges = ((one.first, one.last), one.changes, (other.first, other.last), other.changes)
+    counted = bucketed(lsns, positions.Count(ranges), {"counts": positions.COUNTS})
+    return positions.found(counted["counts"].collected())
+
+
+class Translation(NamedTuple):
+    """The commit LSNs of a feed whose positions are change LSNs, by the ledger of a feed that has both."""
+
+    known: FeedRange
+    # The commit times at which what is compared begins and ends.
+    times: tuple[datetime, datetime] | None = None
+
+    def translated(self, one: FeedRange, keep: Keep) -> FeedRange:
+        """The first and the last commit of the feed that the other one has, too."""
+        rows = self.placed(together(one.log(keep)), together(self.known.log(keep)))
+        placed = rows.through(log.only_placed, LOG).through(log.extent, EXTENT)
+        extent = log.whole(placed.collected())
+        return replace(one, first=extent.first, last=extent.last)
+
+    def placed(self, rows: Rows, known: Rows) -> Rows:
+        """The rows at the commit LSNs that `known` (`log.LOG`) has of their positions."""
+        parts = {ROWS: Part(rows, log.KEY_OF_ROWS), KNOWN: Part(known, log.KEY_OF_KNOWN)}
+        return bucketed(parts, log.place, {ROWS: rows.schema})[ROWS]
+
+    def timed(self, reach: Reach) -> Translation:
+        """With the times of the reach."""
+        ends = [end or b"" for end in (reach.since, reach.until)]
+        first = partial(log.first_times, ends=ends)
+        each = [rows.through(first, FIRST_TIMES) for rows in self.known.log(asked_once)]
+        found = together(each).collected()
+        now = datetime.now(UTC)
+        since, until = (log.least(found, name) or now for name in FIRST_TIMES.names)
+        return self._replace(times=(since, until))
+
+
+def _behind(lsn: bytes) -> bytes:
+    return (int.from_bytes(lsn) + 1).to_bytes(len(lsn))

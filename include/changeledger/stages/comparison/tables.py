@@ -1,0 +1,95 @@
+"""One table of two feeds: what was compared, what came of it, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from changeledger.compare.counts import Counts
+from changeledger.compare.effects import OTHER, REFERENCE
+from changeledger.compare.verdicts import EQUAL
+from changeledger.config.database import Counted, Database
+from changeledger.control import ComparisonRow, ControlStore
+from changeledger.control.outcomes import AGREE, DIFFER, WARN
+from changeledger.stages.common.context import log
+from changeledger.stages.comparison.findings import Findings
+from changeledger.stages.comparison.matching import Matching, Method, Side
+from changeledger.stages.comparison.ranges import FeedRange
+from changeledger.storage.caching import Keep, at_hand
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The reference and the feed that is compared with it."""
+
+    control: ControlStore
+    database: Database
+    one: FeedRange
+    other: FeedRange
+    # From the beginning, whatever was compared before.
+    again: bool
+
+
+@dataclass(frozen=True)
+class TablePair:
+    """One table of the two."""
+
+    pair: Pair
+    table: str
+    method: Method
+
+    def compared(self, kept: Findings) -> ComparisonRow:
+        """What is wrong is left to `kept`, with the row that says so."""
+        pair, reach = self.pair, self.method.reach
+        from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in (reach.since, reach.until))
+        reference, feed = pair.one.feed.feed, pair.other.feed.feed
+        named = {
+            "database": pair.database.database,
+            "table": self.table,
+            "reference": reference,
+            "feed": feed,
+        }
+        log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
+        with at_hand() as keep:
+            matching = self._matching(keep)
+            result, faulty = matching.counted()
+            row = ComparisonRow(
+                id=f"{reference}.{feed}.{self.table}.{from_lsn}.{to_lsn}",
+                **named,
+                from_lsn=from_lsn,
+                to_lsn=to_lsn,
+                from_time=matching.span.since,
+                to_time=matching.span.until,
+                outcome=_outcome(pair.database, result),
+                counts=result.counts,
+                columns=result.columns,
+                spans=[list(span) for span in result.spans],
+                positions=None if self.method.positions is None
+                else self.method.positions.as_json(reference, feed),
+                at=datetime.now(UTC),
+            )  # fmt: skip
+            wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
+            kept.add(row, wrong, replaces=pair.again or wrong is not None)
+        log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
+        return row
+
+    def _matching(self, keep: Keep) -> Matching:
+        pair, method, table = self.pair, self.method, self.table.lower()
+        sides = []
+        for number, one in enumerate((pair.one, pair.other)):
+            contract = pair.control.contract(one.feed.feed, self.table)
+            assert contract is not None, "its ledger is published"
+            translation = None
+            if method.translation is not None and method.translation.known is not one:
+                translation = (method.translation, method.translation.known.ledgers[table])
+            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation, keep))
+        return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
+
+
+def _outcome(database: Database, result: Counts) -> str:
+    def too_many(limits: Mapping[Counted, int]) -> bool:
+        return any(result.counts[verdict] > most for verdict, most in limits.items())
+
+    tolerance = database.compare
+    return DIFFER if too_many(tolerance.fail_above) else WARN if too_many(tolerance.warn_above) else AGREE

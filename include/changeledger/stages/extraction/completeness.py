@@ -1,0 +1,126 @@
+"""Is raw what the source had? Asked of each partition of a window, once its raw rows are written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Row
+from pyspark.sql import functions as F
+
+from changeledger.control import SourceMark
+from changeledger.dialects.interface import TablePositions
+from changeledger.model.errors import GapError
+from changeledger.model.window import SourceRead
+from changeledger.stages.common.context import StageContext
+from changeledger.stages.extraction import looks
+from changeledger.storage import catalog, lake, scans
+from changeledger.storage.kafka import Kafka, Offsets
+
+
+def partition(topic: str, number: str) -> str:
+    """The name of a partition as a source."""
+    return f"{topic}[{number}]"
+
+
+def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Offsets) -> None:
+    """Raises GapError where a topic is not the one that the feed has read before.
+
+    A topic that was deleted and created again may have grown beyond what was read. Its id is another one;
+    where the broker has no ids, the last record that was read is no longer there.
+    """
+    marks = ctx.control.source_marks(ctx.feed.feed)
+    ids = kafka.ids(earliest)
+    others: list[str] = []
+    looked: Offsets = {}
+    for topic, partitions in earliest.items():
+        for number, low in partitions.items():
+            mark = marks.get(partition(topic, number))
+            if mark is None:
+                continue
+            if mark.identity and ids[topic] and mark.identity != ids[topic]:
+                others.append(topic)
+            elif mark.fingerprint is not None and low < mark.place <= latest[topic][number]:
+                looked.setdefault(topic, {})[number] = mark.place
+    for topic, hashes in kafka.fingerprints(looked).items():
+        if any(hashed != marks[partition(topic, n)].fingerprint for n, hashed in hashes.items()):
+            others.append(topic)
+    if others:
+        raise GapError(
+            f"{ctx.feed.feed}: the topic {', '.join(sorted(set(others)))} was deleted and created again "
+            "since it was read: what was in it behind the last release is lost",
+            "take a new snapshot into the topics and read them with a new feed (docs/operate.md, 'A gap')",
+        )
+
+
+def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: TablePositions) -> None:
+    """Raises GapError where the source knows a released position by another landmark than when it was read.
+
+    `found`: the landmarks of the `released` positions now, by table.
+    """
+    marks = ctx.control.source_marks(ctx.feed.feed)
+    others = [
+        f"{table}: {known.identity} was read, now it is {text}"
+        for table, text in found.items()
+        if (known := marks.get(table))
+        and known.identity.startswith(released[table])
+        and known.identity != text
+    ]
+    if others:
+        raise GapError(
+            f"{ctx.feed.feed}: the source was restored, or failed over with loss: {'; '.join(others)}",
+            "start the feed again from a snapshot, under a new name (docs/operate.md, 'A gap')",
+        )
+
+
+def note_messages(
+    ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, released: Mapping[str, object]
+) -> None:
+    """Keep what was asked for and what came, and by what the partitions are known again.
+
+    Offsets without a message are marks of transactions, or aborted messages; in a compacted topic they are
+    lost changes.
+    """
+    found = {partition(row["topic"], row["number"]): row for row in _counted(ctx)}
+    came = {source: (row["rows"], row["first"]) for source, row in found.items()}
+    earliest, compacted = kafka.earliest(end), kafka.compacted(end)
+    reads = []
+    for topic, partitions in end.items():
+        for number, last in partitions.items():
+            first = start.get(topic, {}).get(number, 0)
+            received, lowest = came.get(partition(topic, number), (0, last))
+            asked, low = last - first, earliest.get(topic, {}).get(number, 0)
+            problem = None
+            if first < min(low, lowest, last):
+                problem = f"offsets {first} to {min(low, lowest) - 1} were removed while they were read"
+            elif topic in compacted and received < asked:
+                problem = f"the topic is compacted: of {asked} offsets {asked - received} have no record"
+            elif received > asked:
+                problem = f"{received} records came of {asked} offsets"
+            before = 0 if topic in released else first
+            reads.append(SourceRead(partition(topic, number), asked, received, before, problem))
+    ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
+    _mark(ctx, kafka, end)
+    looks.look_at_topics(ctx, kafka, end, {source: row["newest"] for source, row in found.items()})
+
+
+def _counted(ctx: StageContext) -> list[Row]:
+    """Of each partition with records in the window: how many, the first offset, the newest time."""
+    if not catalog.exists(ctx.raw_messages) or not scans.has_rows(ctx.raw_messages, ctx.id):
+        return []
+    rows = lake.read(ctx.spark, ctx.raw_messages).where(F.col("run_id") == ctx.id)
+    counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min("offset").alias("first"),
+        F.unix_millis(F.max("timestamp")).alias("newest"),
+    )
+    return counted.collect()
+
+
+def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
+    ids, hashes = kafka.ids(end), kafka.fingerprints(end)
+    marks = {
+        partition(topic, number): SourceMark(ids[topic], last, hashes.get(topic, {}).get(number))
+        for topic, partitions in end.items()
+        for number, last in partitions.items()
+    }
+    ctx.control.save_source_marks(ctx.feed.feed, marks)

@@ -1,0 +1,58 @@
+"""What extract sees at the source once it has read: kept for who asks how a feed stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from changeledger.control import furthest
+from changeledger.dialects.interface import TablePositions, TableReader
+from changeledger.model.looks import SourceLook, look_at_partition
+from changeledger.stages.common.context import StageContext, log
+from changeledger.storage.kafka import Kafka, Offsets
+
+
+def look_at_topics(ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mapping[str, int | None]) -> None:
+    """`newest`: by partition, the time of the newest record that the window has read, in milliseconds."""
+    read: Offsets = {t: ps for t, ps in _reached(ctx, end).items() if t in end}
+    stable, last = kafka.latest(read), kafka.latest(read, committed=False)
+    behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
+    first = kafka.times(behind)
+    earlier, now = ctx.control.looks(ctx.feed.feed), datetime.now(UTC)
+    found = []
+    for topic, partitions in read.items():
+        for number, offset in partitions.items():
+            source = f"{topic}[{number}]"
+            time = newest.get(source)
+            found.append(
+                look_at_partition(
+                    source,
+                    offset,
+                    stable.get(topic, {}).get(number, offset),
+                    last.get(topic, {}).get(number, offset),
+                    first=first.get(topic, {}).get(number),
+                    newest=None if time is None else datetime.fromtimestamp(time / 1000, UTC),
+                    earlier=earlier.get(source),
+                    at=now,
+                )
+            )
+    ctx.control.save_looks(ctx.feed.feed, found)
+    _warn(ctx, found)
+
+
+def look_at_tables(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
+    found = reader.looks(_reached(ctx, end), datetime.now(UTC))
+    ctx.control.save_looks(ctx.feed.feed, found)
+    _warn(ctx, found)
+
+
+def _warn(ctx: StageContext, looks: Sequence[SourceLook]) -> None:
+    for look in looks:
+        if look.is_odd or look.is_late(look.at, ctx.feed.late_after):
+            log.warning("%s: %s", ctx.feed.feed, look.told())
+
+
+def _reached(ctx: StageContext, end: Any) -> Any:
+    """How far the feed has read: a window of the past knows less than a release."""
+    return furthest(ctx.control.position(ctx.feed.feed) or {}, end)

@@ -1,0 +1,130 @@
+"""Messages of Kafka topics into `lake.<feed>.raw`, one partition per window and topic."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.config.connection import Connection
+from changeledger.config.sources import KafkaTopics
+from changeledger.kernels.avro import FRAME_BYTES, schema_id
+from changeledger.model.errors import ConfigError
+from changeledger.stages.common import input_records
+from changeledger.stages.common.context import MOST_ROWS, StageContext, log
+from changeledger.stages.extraction import completeness
+from changeledger.storage import lake
+from changeledger.storage.kafka import Kafka, Offsets
+from changeledger.storage.kafka_gaps import check_continuity, check_retention
+from changeledger.storage.schema_registry import SchemaRegistry
+from changeledger.storage.session import for_small_data
+
+RAW_COLUMNS = (
+    ("run_id", "string"),
+    ("topic", "string"),
+    ("partition", "int"),
+    ("offset", "bigint"),
+    ("timestamp", "timestamp"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", "array<struct<key:string,value:binary>>"),
+)
+
+
+def extract_messages(ctx: StageContext) -> None:
+    feed, source = ctx.feed, ctx.feed.source
+    assert isinstance(source, KafkaTopics), "config binds a dialect to its source"
+    kafka = Kafka(feed.connection, Connection.named(feed.connection))
+    stored = ctx.open(lambda: _resolve(ctx, kafka, source))
+    start, end = stored.from_position or {}, stored.to_position
+    wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    if wanted:
+        _read(ctx, kafka, start, end, wanted)
+    completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})
+    if wanted or input_records.replayed(ctx) is not None:
+        _fetch_schemas(ctx)
+    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, ctx.raw_messages)
+
+
+def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
+    lake.create(ctx.spark, ctx.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
+    for_small_data(ctx.spark, small=wanted <= MOST_ROWS)
+    messages = kafka.read(ctx.spark, start, end).withColumn("run_id", F.lit(ctx.id))
+    with kafka.explained():
+        lake.replace_partition(
+            messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
+            ctx.raw_messages,
+            "run_id",
+            ctx.id,
+        )
+
+
+def _fetch_schemas(ctx: StageContext) -> None:
+    """Keep the Avro schemas that the messages name, before anything is read by them.
+
+    A schema that the registry does not know is left out, and its records are quarantined. Raises
+    SourceUnavailable where the registry does not answer.
+    """
+    feed = ctx.feed
+    registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
+    if registry is None:
+        return
+    # Records asked for again as well: what the registry did not know then it may know now.
+    wanted = (
+        _schema_ids(input_records.raw(ctx, ctx.raw_messages)) - ctx.control.writer_schemas(feed.feed).keys()
+    )
+    for wanted_id in sorted(wanted):
+        schema = registry.schema(int(wanted_id))
+        if schema is None:
+            log.warning("%s: the schema registry does not know the schema %s", feed.feed, wanted_id)
+        else:
+            ctx.control.save_writer_schema(feed.feed, wanted_id, schema, ctx.id)
+
+
+def _schema_ids(raw: DataFrame) -> set[str]:
+    """The schemas that frames of values and keys name. No JSON begins with a zero byte: the lake's own
+    statistics answer for whole files of it."""
+    found: set[str] = set()
+    for column in ("value", "key"):
+        framed = (F.col(column) < F.lit(b"\1")) & (F.octet_length(column) >= FRAME_BYTES)
+        frames = raw.where(framed).select(F.substring(column, 1, FRAME_BYTES).alias("frame")).distinct()
+        found |= {schema_id(bytes(row["frame"])) for row in frames.collect()}
+    return found
+
+
+def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:
+    """The window's first and last offsets (exclusive) per topic and partition."""
+    feed = ctx.feed
+    topics = kafka.topics(source.topics)
+    if not topics:
+        raise ConfigError(
+            f"no topic of {feed.connection!r} matches {', '.join(source.topics)}",
+            f"correct `topics:` of {feed.feed}, or grant its login DESCRIBE and READ on them",
+        )
+    released = ctx.control.position(feed.feed) or {}
+    earliest, end = kafka.earliest(topics), kafka.until(topics, ctx.window.end)
+    latest, request = kafka.latest(topics), ctx.window.request
+    check_continuity(feed.feed, released, earliest, latest)
+    completeness.require_known(ctx, kafka, earliest, latest)
+    if request.reads_nothing_new:
+        return released, released
+    begin = kafka.at(topics, ctx.window.start)
+    if request.mode == "window":
+        check_retention(feed.feed, begin if request.partial else end, earliest, latest)
+    if request.partial:
+        # What follows a message of a time to come is read to its end: here as far as it is released.
+        reached = kafka.at(topics, ctx.window.end)
+        end = {
+            t: {p: o if o == reached[t][p] else min(o, released.get(t, {}).get(p, o)) for p, o in ps.items()}
+            for t, ps in end.items()
+        }
+        ctx.require_released(end, released)
+        return begin, end
+    start: Offsets = {}
+    for topic, partitions in end.items():
+        start[topic] = {}
+        for partition, last in partitions.items():
+            # A topic or partition that no release has seen is read from its beginning.
+            known = released.get(topic, {}).get(partition, earliest[topic][partition])
+            first = min(known, begin[topic][partition]) if topic in released else known
+            start[topic][partition] = min(first, last)
+    return start, end

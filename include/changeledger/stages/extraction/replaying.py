@@ -1,0 +1,43 @@
+"""Quarantined records to be read again: the list that a feed's next run takes with its own."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.model import change
+from changeledger.model.errors import ConfigError
+from changeledger.stages.common.context import StageContext, log
+from changeledger.storage import catalog, lake
+
+
+def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
+    """Put `run_id` and `record` of `rows` on the list; returns how many are new there.
+
+    The caller holds the feed's lease: the list is read by whoever runs.
+    """
+    listed = f"lake.{feed.namespace}.replay"
+    lake.create(spark, listed, change.REPLAY_COLUMNS)
+    asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
+    fresh = asked.join(lake.read(spark, listed), ["run_id", "record"], "left_anti")
+    count = fresh.count()
+    if count:
+        lake.append(fresh, listed)
+    return count
+
+
+def ask_for_all(ctx: StageContext) -> None:
+    """Everything that is quarantined, or what is of the request's tables.
+
+    Raises ConfigError where nothing was published yet.
+    """
+    if ctx.control.position(ctx.feed.feed) is None or not catalog.exists(ctx.quarantine):
+        raise ConfigError(
+            f"the feed {ctx.feed.feed!r} has published nothing yet", "run it without `replay` first"
+        )
+    rows = lake.read(ctx.spark, ctx.quarantine)
+    if ctx.window.request.tables:
+        tables = [t.table for t in ctx.whole.only(ctx.window.request.tables).tables]
+        rows = rows.where(F.col("table").isin(tables))
+    log.info("%s: %d quarantined records are read again", ctx.feed.feed, ask(ctx.spark, ctx.feed, rows))

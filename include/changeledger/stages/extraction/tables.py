@@ -1,0 +1,151 @@
+"""Rows of change tables into `lake.<feed>.raw_<table>`, one partition per window.
+
+Several change tables may be of one source table, each with columns of its own: `_instance` names the one
+that a raw row is from, and the control store has its writer schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from sqlalchemy import Select
+
+from changeledger.config.connection import Connection
+from changeledger.control import SourceMark
+from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
+from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
+from changeledger.kernels.rows import Here, Rows, together
+from changeledger.model.window import SourceRead
+from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.context import StageContext, log
+from changeledger.stages.extraction import completeness, looks
+from changeledger.storage import catalog, lake
+from changeledger.storage.caching import asked_once
+from changeledger.storage.jdbc import Database
+from changeledger.storage.spread import as_frame
+
+
+def extract_tables(ctx: StageContext) -> None:
+    feed, dialect = ctx.feed, ctx.dialect
+    assert isinstance(dialect, TableDialect), "the feed's dialect reads change tables"
+    with closing(Database(feed.connection, Connection.named(feed.connection))) as database:
+        _extract(ctx, dialect, database)
+
+
+def _extract(ctx: StageContext, dialect: TableDialect, database: Database) -> None:
+    feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
+    released = ctx.control.position(feed.feed) or {}
+    reader.check(released)
+    completeness.require_landmarks(ctx, reader.landmarks(released), released)
+    stored = ctx.open(lambda: _resolve(ctx, reader, released))
+    reading = _Reading(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
+    reads = reading.extract()
+    # A clean-up may have come between the first look and the reading.
+    reader.check(released)
+    ctx.control.save_reads(feed.feed, ctx.window, reads)
+    reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
+    ctx.control.save_source_marks(
+        feed.feed, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items()}
+    )
+    looks.look_at_tables(ctx, reader, stored.to_position)
+    for told in reader.tables:
+        ctx.control.save_shape(feed.feed, told.instance, told.shape, ctx.id)
+
+
+def _resolve(
+    ctx: StageContext, reader: TableReader, released: TablePositions
+) -> tuple[dict[str, str], dict[str, str]]:
+    """What the window reads of each table."""
+    request = ctx.window.request
+    start, end = (released, released) if request.reads_nothing_new else reader.bounds(ctx.window, released)
+    if request.partial:
+        ctx.require_released(end, released)
+    return dict(start), dict(end)
+
+
+_LARGE = 20
+
+
+class _Asked(NamedTuple):
+    """What the window asks of one change table, and how many rows of it the source counts."""
+
+    of: ChangeTable
+    queries: Sequence[Select[Any]]
+    expected: int
+
+    @property
+    def weight(self) -> int:
+        """As how many usual rows they count: one large value can be as long as a thousand others."""
+        has_large = any(column.sql_type.is_large for column in self.of.shape.columns)
+        return self.expected * (_LARGE if has_large else 1)
+
+    def read(self, received: int) -> SourceRead:
+        differ = f"the source has {self.expected} rows, {received} were read"
+        problem = None if self.expected == received else differ
+        return SourceRead(self.of.instance, self.expected, received, problem=problem)
+
+
+@dataclass(frozen=True)
+class _Reading:
+    ctx: StageContext
+    database: Database
+    reader: TableReader
+    dialect: TableDialect
+    start: TablePositions
+    end: TablePositions
+
+    def extract(self) -> list[SourceRead]:
+        """The window's rows into raw; of each change table what was asked and came.
+
+        Spark is started only where the source has rows.
+        """
+        asked = [self._asked(one) for one in self.reader.tables]
+        if not any(one.expected for one in asked):
+            return [one.read(0) for one in asked]
+        by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]
+        return [read for found in lake.each(self._write, by_table) for read in found]
+
+    def _asked(self, one: ChangeTable) -> _Asked:
+        queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))
+        return _Asked(one, queries, self.database.count(queries))
+
+    def _write(self, asked: Sequence[_Asked]) -> list[SourceRead]:
+        """The window's rows of one source table into raw."""
+        ctx, table = self.ctx, asked[0].of.table
+        name = ctx.raw_table(table)
+        frames = {one.of.instance: self.database.read(ctx.spark, one.queries) for one in asked}
+        there = dict(lake.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
+        raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
+        new = [(column, kind) for column, kind in raw.columns if column not in there]
+        if not there:
+            lake.create(ctx.spark, name, new, ("run_id",))
+        elif new:
+            lake.widen(ctx.spark, name, new)
+        rows = self._rows(asked, frames, raw)
+        lake.replace_partition(as_frame(ctx.spark, rows), name, "run_id", ctx.id)
+        log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
+        received = self._received(rows, name)
+        return [one.read(received.get(one.of.instance, 0)) for one in asked]
+
+    def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
+        ctx, carrier = self.ctx, Carrier.for_rows(sum(one.weight for one in asked), asked_once)
+        kernel = self.dialect.kernel
+        found = [
+            carrier.carried(frame).through(AsRaw(kernel, ctx.feed, instance, ctx.id, raw), raw.schema)
+            for instance, frame in frames.items()
+        ]
+        return numbered(together(found))
+
+    def _received(self, rows: Rows, raw: str) -> dict[str, int]:
+        """Raw rows by change table."""
+        if isinstance(rows, Here):
+            counts = rows.table.group_by("_instance").aggregate([([], "count_all")]).to_pylist()
+            return {row["_instance"]: row["count_all"] for row in counts}
+        mine = lake.read(self.ctx.spark, raw).where(F.col("run_id") == self.ctx.id)
+        return dict(mine.groupBy("_instance").count().collect())

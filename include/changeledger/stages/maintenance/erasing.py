@@ -1,0 +1,244 @@
+"""Erase: the rows of one key out of everything that the lake has of them, and out of its files.
+
+A row is found by its key in what is decoded, and by the records of its changes in what was received. Deleted
+rows stay in data files, and in snapshots that branches and tags keep: files are written again, and those go.
+What is released is then another snapshot of the newest release, without these rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, kept
+from changeledger.model.change import literal
+from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.window import branch_of
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.stages.maintenance.one_key import OneKey
+from changeledger.stages.verification.proofs import DRIFT, REPAIRS
+from changeledger.storage import catalog, lake, refs, upkeep
+from changeledger.storage.records import message_record
+from changeledger.storage.releases import complete_releases, release_tag
+
+_HOLDER = "changeledger erase"
+# Of a feed's tables beside its ledgers: those that have a `record`, and those whose columns are one.
+_BY_RECORD = ("quarantine", "dispositions", "replay", "breaks", "repairs")
+_BY_OFFSET = ("raw", "pending")
+# Of all feeds, with keys as JSON.
+_SHARED = (DRIFT, REPAIRS, FINDINGS)
+_RECORDS = "changeledger_erased_records"
+_OF_RECORD = f"record IN (SELECT record FROM {_RECORDS})"  # noqa: S608 - our own view
+_PLACE = "record.source, record.`partition`, record.`offset`"
+_OF_OFFSET = f"(topic, `partition`, `offset`) IN (SELECT {_PLACE} FROM {_RECORDS})"  # noqa: S608 - as above
+
+
+@dataclass(frozen=True)
+class Erasing:
+    """One key of one table of a feed."""
+
+    spark: SparkSession
+    control: ControlStore
+    feed: Feed
+    key: OneKey
+
+    @classmethod
+    def of(cls, spark: SparkSession, feed: Feed, table: str, values: Mapping[str, str]) -> Erasing:
+        """Raises ConfigError where the feed has no such table, or the table no such key."""
+        control = control_store(Settings())
+        (config,) = feed.only([table]).tables
+        contract = control.contract(feed.feed, config.table)
+        if contract is None:
+            raise ConfigError(
+                f"the feed {feed.feed!r} has published nothing of {config.table}", "run its DAG first"
+            )
+        key = OneKey.of(contract, values)
+        for name, value in key.values.items():
+            (row,) = spark.sql(f"SELECT {key.value(name, 'try_cast')} AS value").collect()
+            if row["value"] is None:
+                raise ConfigError(
+                    f"{value!r} is no value of {config.table}.{name}", "write it as the lake has it"
+                )
+        return cls(spark, control, feed, key)
+
+    def counts(self) -> dict[str, int]:
+        """The rows that would be erased, by table of the lake."""
+        self._find_records()
+        found = {
+            table: upkeep.count_where(self.spark, table, " OR ".join(f"({c})" for c in conditions))
+            for table, conditions in self._conditions().items()
+        }
+        return {table: count for table, count in found.items() if count}
+
+    def linked(self) -> list[str]:
+        """Other keys that the row has had, as JSON: they may be the same person's."""
+        changes = lake.read(self.spark, self._names.changes).where("previous_key IS NOT NULL")
+        moved = [
+            changes.where(self.key.columns(f"{one}.")).select(F.to_json(other).alias("key"))
+            for one, other in (("key", "previous_key"), ("previous_key", "key"))
+        ]
+        return sorted(row["key"] for row in lake.union(moved).distinct().collect())
+
+    def erase(self, by: str) -> dict[str, int]:
+        """Returns the rows that were erased, by table. Raises LeaseHeld while a run of the feed works."""
+        feed = self.feed.feed
+        self.control.acquire_lease(feed, _HOLDER, LEASE_SECONDS)
+        try:
+            with kept(self.control, feed, _HOLDER):
+                complete_releases(lambda: self.spark, self.control, feed)
+                return self._erase(by)
+        finally:
+            self.control.release_lease(feed, _HOLDER)
+
+    def _erase(self, by: str) -> dict[str, int]:
+        feed, contract = self.feed.feed, self.key.contract
+        self._find_records()
+        conditions = self._conditions()
+        # First what would bring the rows back: windows that are built and wait.
+        self.control.forget_built(feed, [w.window_id for w in self.control.open_windows(feed)])
+        counts = {}
+        for table, wanted in conditions.items():
+            count = sum(upkeep.delete_where(self.spark, table, one) for one in wanted)
+            # Also of rows that were deleted long ago a data file may have the values.
+            lake.compact(self.spark, table)
+            if count:
+                counts[table] = count
+                log.info("%s: %d rows erased", table, count)
+        self._move_release(list(conditions))
+        self._purge(list(conditions))
+        self._forget_pages()
+        named = json.dumps([contract.table, sorted(self.key.values.items())])
+        hashed, at = hashlib.sha256(named.encode()).hexdigest(), datetime.now(UTC)
+        self.control.save_erasure(
+            ErasureRow(feed=feed, table=contract.table, key_hash=hashed, by=by, counts=counts, at=at)
+        )
+        return counts
+
+    @property
+    def _names(self) -> TableNames:
+        return self._of_feed()[self.key.contract.table]
+
+    def _of_feed(self) -> dict[str, TableNames]:
+        return distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+
+    def _own(self, name: str) -> str:
+        return f"lake.{self.feed.namespace}.{name}"
+
+    @property
+    def _raw(self) -> str:
+        return self._own(f"raw_{self._names.current.rsplit('.', 1)[1]}")
+
+    def _conditions(self) -> dict[str, list[str]]:
+        """What is to be deleted of each table that is there."""
+        table = self.key.contract.table
+        shared = f"database = {literal(self.feed.database)} AND lower(`table`) = {literal(table.lower())}"
+        found = {
+            self._names.current: [self.key.columns()],
+            self._names.history: [self.key.columns()],
+            self._names.changes: [self.key.in_ledger()],
+            self._raw: [_OF_RECORD],
+            **{self._own(name): [_OF_RECORD] for name in _BY_RECORD},
+            **{self._own(name): [_OF_OFFSET] for name in _BY_OFFSET},
+            **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
+            **{name: [self.key.columns()] for name in self._snapshots()},
+        }
+        found[self._own("breaks")].append(f"`table` = {literal(table)} AND {self.key.in_json()}")
+        return {name: wanted for name, wanted in found.items() if catalog.exists(name)}
+
+    def _find_records(self) -> None:
+        """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
+        changes = lake.read(self.spark, self._names.changes)
+        ledger = changes.where(self.key.in_ledger())
+        paired = ledger.where("paired_record IS NOT NULL").select(F.col("paired_record").alias("record"))
+        own = ledger.select("record").union(paired)
+        found = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
+        rows = lake.union(found).distinct().collect()
+        view = self.spark.createDataFrame(rows, changes.select("record").schema)
+        view.createOrReplaceTempView(_RECORDS)
+
+    def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
+        """Duplicates name the change that they repeat."""
+        dispositions = self._own("dispositions")
+        if not catalog.exists(dispositions):
+            return []
+        ids = ledger.select(F.col("change_id").alias("detail"))
+        return [lake.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("record")]
+
+    def _of_messages(self, own: DataFrame) -> list[DataFrame]:
+        """Messages with the key of the row's own messages: tombstones, and what could not be read.
+
+        Not where other rows' messages have it, too: a key may be the topic's, or the table's.
+        """
+        if not catalog.exists(self._own("raw")):
+            return []
+        place = ["topic", "message_key"]
+        messages = lake.read(self.spark, self._own("raw")).where("key IS NOT NULL")
+        keyed = messages.select("topic", F.col("key").alias("message_key"), message_record().alias("record"))
+        keys = keyed.join(own, "record", "left_semi").select(place).distinct()
+        candidates = keyed.join(keys, place, "left_semi")
+        ledgers = [names.changes for names in self._of_feed().values()]
+        changes = [lake.read(self.spark, t).select("record") for t in ledgers if catalog.exists(t)]
+        others = candidates.join(lake.union(changes), "record", "left_semi").join(own, "record", "left_anti")
+        return [candidates.join(others.select(place).distinct(), place, "left_anti").select("record")]
+
+    def _of_rows(self) -> list[DataFrame]:
+        """Rows of change tables have the columns of the key."""
+        if not catalog.exists(self._raw):
+            return []
+        rows = lake.read(self.spark, self._raw)
+        names = {name.lower(): name for name in rows.columns}
+        if not all(name.lower() in names for name in self.key.values):
+            return []
+        return [rows.where(self.key.columns("", names)).select("record")]
+
+    def _snapshots(self) -> list[str]:
+        """What `verify` has read of the source."""
+        row = self.control.last_snapshot(self.feed.database)
+        kept_table = None if row is None else row.tables.get(self.key.contract.table)
+        return [] if kept_table is None else [kept_table["name"]]
+
+    def _move_release(self, written: Sequence[str]) -> None:
+        """The newest release is what main has now; no tag of an older one is left."""
+        newest = self.control.latest_release(self.feed.feed)
+        if newest is None:
+            return
+        released = [table for table in written if table in newest.tables]
+        mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
+        lake.each(lambda table: refs.set_tag(table, tag, mains[table]), mains)
+        self.control.move_release(newest.id, {**newest.tables, **mains})
+        there = [table for table in newest.tables if catalog.exists(table)]
+        drop = {
+            table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
+            for table, names in refs.names(there, refs.TAG).items()
+        }
+        lake.each(lambda one: refs.drop(*one), drop.items())
+        if catalog.exists(self._own("releases")):
+            upkeep.delete_where(self.spark, self._own("releases"), f"release <> {newest.id}")
+
+    def _purge(self, tables: Sequence[str]) -> None:
+        """No snapshot of these tables has the rows any more, and so no file."""
+        for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
+            refs.drop(table, names)
+        lake.each(lambda table: lake.expire(self.spark, table, datetime.now(UTC)), tables)
+        row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
+        for name in self._snapshots():
+            assert row is not None, "it has the table"
+            moved = {**row.tables[own], "snapshot": refs.snapshot_of(name)}
+            row.tables = {**row.tables, own: moved}
+            self.control.save_snapshot(row)
+
+    def _forget_pages(self) -> None:
+        """Pages of audits that show rows."""
+        for window in self.control.violated_windows(self.feed.feed):
+            shutil.rmtree(Settings().data_docs / self.feed.feed / window, ignore_errors=True)

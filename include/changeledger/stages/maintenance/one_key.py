@@ -1,0 +1,61 @@
+"""SQL conditions that find the rows of one key, in each of the forms in which the lake has keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from changeledger.model.change import literal, quoted
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class OneKey:
+    """The values of the key's columns as text, by the contract's names."""
+
+    contract: Contract
+    values: Mapping[str, str]
+
+    @classmethod
+    def of(cls, contract: Contract, told: Mapping[str, str]) -> OneKey:
+        """Raises ConfigError where not each column of the key is named."""
+        names = {c.name.lower(): c.name for c in contract.key}
+        values = {names.get(name.lower(), name): value for name, value in told.items()}
+        if not names or set(values) != set(names.values()):
+            raise ConfigError(
+                f"the key of {contract.table} is {', '.join(names.values()) or 'not known'}, and "
+                f"{', '.join(values)} was named",
+                f"name each column of the key once: {' '.join(f'{n}=...' for n in names.values())}",
+            )
+        return cls(contract, values)
+
+    def columns(self, prefix: str = "", names: Mapping[str, str] | None = None) -> str:
+        """In columns, or in fields behind a `prefix`. `names`: as the table writes them, by lower case."""
+        return " AND ".join(
+            self._same(f"{prefix}{quoted((names or {}).get(name.lower(), name))}", name)
+            for name in self.values
+        )
+
+    def in_ledger(self) -> str:
+        """Changes of the key, onto it, and away from it."""
+        sides = ("key.", "previous_key.", "before.", "after.")
+        return " OR ".join(f"coalesce({self.columns(side)}, false)" for side in sides)
+
+    def in_json(self) -> str:
+        """In a column `key` of JSON."""
+        cells = f"from_json(key, {literal('map<string,string>')})"
+        return " AND ".join(
+            f"coalesce({self._same(f'{cells}[{literal(name)}]', name)}, false)" for name in self.values
+        )
+
+    def value(self, name: str, cast: str = "CAST") -> str:
+        if self._type(name) == "binary":
+            return f"unhex({literal(self.values[name].removeprefix('0x'))})"
+        return f"{cast}({literal(self.values[name])} AS {self._type(name)})"
+
+    def _same(self, cell: str, name: str) -> str:
+        return f"try_cast({cell} AS {self._type(name)}) = {self.value(name)}"
+
+    def _type(self, name: str) -> str:
+        return next(c.spark_type for c in self.contract.key if c.name == name)

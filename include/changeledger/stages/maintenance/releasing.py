@@ -1,0 +1,29 @@
+"""Completing a release by hand, where a stage could not."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import LEASE_SECONDS, kept
+from changeledger.stages.common.context import control_store
+from changeledger.storage.releases import complete
+
+_HOLDER = "changeledger release complete"
+
+
+def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:
+    """The releases that were committed and not completed are completed; returns them.
+
+    Raises LeaseHeld while a run of the feed works; ReleaseStuck, without `force`, where somebody else has
+    written a published table.
+    """
+    control = control_store(Settings())
+    control.acquire_lease(feed.feed, _HOLDER, LEASE_SECONDS)
+    with kept(control, feed.feed, _HOLDER):
+        waiting = control.incomplete_releases(feed.feed)
+        for release in waiting:
+            complete(spark, control, release, force=force)
+    control.release_lease(feed.feed, _HOLDER)
+    return [release.id for release in waiting]

@@ -1,0 +1,32 @@
+"""The byte order of a table's change masks, proved by its own records before they are read."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from changeledger.dialects.kernel import Written
+from changeledger.mask_order import decision
+from changeledger.model.byte_order import ByteOrder
+from changeledger.model.contract import Contract
+from changeledger.stages.common.context import StageContext, log
+from changeledger.stages.normalization.mask_reading import as_stated, in_order, is_plain, judged, read_as
+from changeledger.stages.normalization.reading import Records
+
+
+def settled(ctx: StageContext, records: Records, written: Contract) -> Written:
+    """How the records are written, with the order of their masks, or why these must not be read.
+
+    Once records have proved an order it is used; a mask that then disagrees with its images is a finding of
+    the audit.
+    """
+    feed, table = ctx.feed, records.table
+    if is_plain(records, written):
+        return as_stated(feed, written)
+    stored = ctx.control.mask_evidence(feed.feed).get(table)
+    if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
+        return in_order(written, cast(ByteOrder, stored.mask_order))
+    earlier = stored.without(ctx.window) if stored is not None else decision.Evidence()
+    found, reading = judged(records, written, earlier)
+    ctx.control.save_mask_evidence(feed.feed, table, ctx.window, found, reading)
+    log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
+    return read_as(written, reading)

@@ -1,0 +1,275 @@
+"""How the records of a window are read: as their writer has written them, into their table's contract.
+
+It touches no lake, no control store and no Spark: normalize and the `decode` command read alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.dialects import kernel as kernels
+from changeledger.dialects.kernel import MessageKernel, Written
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import UNCHANGED, Outcome
+from changeledger.dialects.tables import pairs
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.outcomes import decoded_schema, refused
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.rows import Here, Part, Rows, as_batch, bucketed, together
+from changeledger.mask_order import mask_evidence
+from changeledger.mask_order.decision import Evidence
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ContractError
+
+MaskRules = Callable[[Contract], mask_evidence.MaskRules]
+# Records of a window that are looked at: a proof needs ten, a source that turned shows within hundreds.
+_LOOKED_AT = 20_000
+_LONGEST = 500
+# The column that the two rows of an update share.
+_PAIRED = "pair_key"
+
+
+class Known(NamedTuple):
+    """What is known of tables beside their records."""
+
+    # What each table has so far.
+    contracts: Mapping[str, Contract]
+    # How records are written, with the byte order of their masks, by what a few of them say of it.
+    settled: Callable[[Records, Contract], Written]
+    # What others know of a table of which nothing is written, and nothing known.
+    borrowed: Callable[[str], Contract | None] = lambda _: None
+    # Columns of a table, in lower case, that others know to be computed.
+    computed: Callable[[str], frozenset[str]] = lambda _: frozenset()
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of one table that share one writer schema; None: it is that of the contract."""
+
+    feed: Feed
+    table: str
+    writer_schema: Contract | None
+    raw: Sequence[Rows]
+    # One row per record: a change, or what else became of it.
+    decode: Callable[[Rows, Written, Contract], Rows]
+    # The same of records that the contract rules out, with the reason (`UNCHANGED`).
+    refuse: Callable[[Rows, str], Rows]
+    mask_rules: MaskRules | None = None
+
+    def decoded(self, written: Written, contract: Contract) -> Rows:
+        return together([self.decode(raw, written, contract) for raw in self.raw])
+
+    def refused(self, why: str) -> Rows:
+        return together([self.refuse(raw, why) for raw in self.raw])
+
+    def evidence(self, written: Contract) -> Evidence:
+        """What the masks of some of the records say of their byte order; read as `written` says."""
+        assert self.mask_rules is not None, "asked only of records with masks"
+        rules = self.mask_rules(written)
+        few = Here(self.raw[0].collected(_LOOKED_AT))
+        found = as_batch(self.decode(few, Written(written), written).collected())
+        if _PAIRED in found.schema.names:
+            found = pairs.joined(found, TablePlan(self.feed, written, written, "look"))
+        facts = mask_evidence.facts(found, written, rules)
+        return mask_evidence.counted(facts, written, rules).evidence(written)
+
+
+@dataclass(frozen=True)
+class Input:
+    """The decoded records of one table; without a contract, records that became no change."""
+
+    table: str | None
+    contract: Contract | None
+    decoded: Rows
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """The messages of a window. Every one is of one of `records`, or in `others` (`UNCHANGED`)."""
+
+    records: Sequence[Records]
+    others: Sequence[Rows]
+    # What the window has learnt for later ones: writer schemas, and Avro schemas, by name.
+    writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
+    avro_schemas: Mapping[str, str] = field(default_factory=dict)
+
+
+def surveyed(kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known, window_id: str) -> Surveyed:
+    """What the messages of a window are about. `raw`: `arrow.MESSAGE`."""
+    facts, schemas = _facts(kernel, raw, known.avro_schemas)
+    sources, others = [raw], []
+    segments = kernel.segments
+    if segments is not None and segments.there(facts):
+        parts = raw.through(segments.of, segments.keyed_schema)
+        outputs = {"events": segments.joined_schema, "left": UNCHANGED}
+        made = bucketed({"parts": Part(parts, "event")}, partial(_joined, segments), outputs)
+        sources.append(made["events"])
+        others.append(made["left"])
+        facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])
+    survey = kernel.survey(facts, feed, known._replace(avro_schemas=schemas))
+    of_feed = _OfMessages(kernel, survey, feed, window_id)
+    records = [
+        of_feed.records(number, one.table, one.writer_schema, sources)
+        for number, one in enumerate(survey.tables)
+    ]
+    others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
+    new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
+    return Surveyed(records, others, survey.learnt, new)
+
+
+def _facts(
+    kernel: MessageKernel, raw: Rows, schemas: Mapping[str, str]
+) -> tuple[pa.RecordBatch, Mapping[str, str]]:
+    """The facts of all messages, and the Avro schemas that are known then: messages may bring some."""
+    while True:
+        looked = raw.through(partial(_facts_of, kernel, schemas), kernel.facts_schema).collected()
+        facts = kernel.merged(looked.to_batches() or [as_batch(looked)])
+        new = kernel.schemas_in(facts)
+        if new.keys() <= schemas.keys():
+            return facts, schemas
+        schemas = {**new, **schemas}
+
+
+def _facts_of(kernel: MessageKernel, schemas: Mapping[str, str], raw: pa.RecordBatch) -> pa.RecordBatch:
+    return kernel.facts(_as_messages(raw), schemas)
+
+
+def _as_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """Messages as the kernels have them; joined events are so already."""
+    return message_rows.as_messages(raw) if raw.num_columns == len(MESSAGE) else raw
+
+
+def _joined(segments: kernels.Segments, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    found = segments.joined(as_batch(tables["parts"].select(MESSAGE.names)))
+    return {name: pa.Table.from_batches([batch]) for name, batch in found._asdict().items()}
+
+
+@dataclass(frozen=True)
+class _OfMessages:
+    """The functions of a dialect, bound to a window's survey."""
+
+    kernel: MessageKernel
+    survey: Any
+    feed: Feed
+    window_id: str
+
+    def records(
+        self, number: int, table: str, writer_schema: Contract | None, sources: Sequence[Rows]
+    ) -> Records:
+        raws = [source.through(partial(self.of_table, number), source.schema) for source in sources]
+
+        def decode(raw: Rows, written: Written, contract: Contract) -> Rows:
+            plan = self.kernel.plan(self.survey, number, self.feed, written, contract, self.window_id)
+            return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
+
+        rules = self.kernel.mask_rules
+        return Records(self.feed, table, writer_schema, raws, decode, _refuse_messages, rules)
+
+    def of_table(self, number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
+        raw = _as_messages(raw)
+        is_one = pc.equal(self.kernel.routes(raw, self.survey), number)
+        return raw.filter(is_one.fill_null(fill_value=False))
+
+    def decode(self, plan: Any, raw: pa.RecordBatch) -> pa.RecordBatch:
+        if not raw.num_rows:
+            return pa.RecordBatch.from_pylist([], message_rows.decoded_schema(plan.contract))
+        return self.kernel.decode(raw, plan)
+
+    def decode_other(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        raw = _as_messages(raw)
+        others = raw.filter(self.kernel.routes(raw, self.survey).is_null())
+        return self.kernel.decode_other(others, self.feed, self.survey)
+
+
+def _refuse_messages(raw: Rows, why: str) -> Rows:
+    return raw.through(partial(_refused_batch, why), UNCHANGED)
+
+
+def _refused_batch(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
+    found = Outcome(change.QUARANTINED, change.INCOMPATIBLE_SHAPE, why)
+    return message_rows.unchanged(raw.select(MESSAGE.names), [found] * raw.num_rows)
+
+
+def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
+    kernel: TableKernel, table: str, writer_schema: Contract, raw: Rows, feed: Feed, window_id: str
+) -> Records:
+    """The rows of a change table. `raw`: with their `record`, and its columns as they were read."""
+
+    def decode(rows: Rows, written: Written, contract: Contract) -> Rows:
+        plan = TablePlan(feed, written.writer_schema, contract, window_id, written.masks_unreadable)
+        return rows.through(partial(_decoded_rows, kernel, plan), decoded_schema(contract))
+
+    def refuse(rows: Rows, why: str) -> Rows:
+        return rows.through(partial(_refused_rows, why), UNCHANGED)
+
+    return Records(feed, table, writer_schema, [raw], decode, refuse, kernel.mask_rules)
+
+
+def _decoded_rows(kernel: TableKernel, plan: TablePlan, raw: pa.RecordBatch) -> pa.RecordBatch:
+    return kernel.decode(raw, plan)
+
+
+def _refused_rows(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
+    return refused(raw, why)
+
+
+def inputs(records: Sequence[Records], known: Known) -> list[Input]:
+    """One input for each table, its records of all writer schemas decoded into its contract.
+
+    Records of a writer schema that the contract rules out are an input of their own, as are those of a table
+    whose columns are not known: they became no change, and the audit fails for them.
+    """
+    by_table: dict[str, list[Records]] = {}
+    for one in records:
+        by_table.setdefault(one.table, []).append(one)
+    return [found for table, parts in by_table.items() for found in _inputs_of(table, parts, known)]
+
+
+def _inputs_of(table: str, parts: Sequence[Records], known: Known) -> Iterator[Input]:
+    contract = known.contracts.get(table)
+    computed = known.computed(table) | _stated_computed(parts[0].feed, table)
+    fitting: list[tuple[Records, Contract | None]] = []
+    refused_rows: list[Rows] = []
+    for part in parts:
+        try:
+            if contract is None and part.writer_schema is None:
+                contract = known.borrowed(table)
+            written = part.writer_schema and part.writer_schema.with_computed(computed)
+            contract = _agreed(table, contract, written).with_computed(computed)
+            fitting.append((part, written))
+        except ContractError as error:
+            refused_rows.append(part.refused(f"{error.message}; {error.remedy}"[:_LONGEST]))
+    if contract is not None and fitting:
+        decoded = [
+            part.decoded(known.settled(part, written or contract), contract) for part, written in fitting
+        ]
+        yield Input(table, contract, together(decoded))
+    if refused_rows:
+        yield Input(table, None, together(refused_rows))
+
+
+def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
+    config = feed.table(table)
+    return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
+
+
+def _agreed(table: str, known: Contract | None, written: Contract | None) -> Contract:
+    """The table's contract with what a writer says of its columns."""
+    if written is None and known is None:
+        raise ContractError(
+            f"the messages of {table} do not name its columns: they have no schema block that can be read",
+            f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
+            "another feed of the same `database:` first, whose columns are then taken",
+        )
+    agreed = written if known is None else known if written is None else known.evolved_to(written)
+    assert agreed is not None, "one of both is there"
+    return agreed

@@ -1,0 +1,67 @@
+"""Repairs: what a proof has planned to make right, taken into a run of its own on request.
+
+A plan goes the way of a source's records: it is stored as it was planned, decoded by the table's contract
+(`kernels.repairs`), accounted for, reconciled and audited.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pyspark.sql import functions as F
+
+from changeledger.control.outcomes import DRIFTED, SOURCE
+from changeledger.dialects.messages.message_rows import decoded_schema
+from changeledger.model.errors import ConfigError
+from changeledger.stages.common import input_records
+from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.context import StageContext, log
+from changeledger.stages.normalization.reading import Input
+from changeledger.stages.verification.proofs import REPAIRS
+from changeledger.storage import lake
+from changeledger.storage.records import row_record
+from changeledger.verify import repairs
+
+
+def take(ctx: StageContext) -> None:
+    """What the last proofs against the source have planned, for the request's tables.
+
+    Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
+    Raises ConfigError where none of them has found drift.
+    """
+    lake.create(ctx.spark, ctx.repairs, repairs.COLUMNS, ("run_id",))
+    taken = input_records.planned(ctx)
+    if taken is not None and not taken.isEmpty():
+        return
+    feed, tables = ctx.feed, {t.table for t in ctx.whole.only(ctx.window.request.tables).tables}
+    proofs = [
+        row.id
+        for row in ctx.control.last_proofs(feed.database).get(feed.feed, [])
+        if (row.against, row.outcome) == (SOURCE, DRIFTED) and (row.table in tables or not tables)
+    ]
+    if not proofs:
+        raise ConfigError(
+            f"there is nothing to repair: no last proof of {feed.feed!r} against its source has found drift",
+            f"`changeledger verify {feed.database} --take new` looks, and plans what would mend it",
+        )
+    record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
+    plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
+    rows = plans.withColumns({"run_id": F.lit(ctx.id), "record": record})
+    typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
+    lake.replace_partition(typed, ctx.repairs, "run_id", ctx.id)
+    log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
+
+
+def inputs(ctx: StageContext, carrier: Carrier) -> list[Input]:
+    """One for each table that the run repairs."""
+    planned = input_records.planned(ctx)
+    if planned is None:
+        return []
+    found = []
+    for row in planned.select("table").distinct().collect():
+        contract = ctx.control.contract(ctx.feed.feed, row["table"])
+        assert contract is not None, "a proof reads what was published"
+        rows = carrier.carried(planned.where(F.col("table") == row["table"]), repairs.RAW)
+        decode = partial(repairs.decode, plan=repairs.Plan(ctx.feed, contract, ctx.id))
+        found.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
+    return found

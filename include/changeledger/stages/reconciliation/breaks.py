@@ -1,0 +1,84 @@
+"""The image chain's breaks among what a run has written into histories, in the feed's table of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import functions as F
+
+from changeledger.kernels.arrow import table_schema
+from changeledger.kernels.display import keys_as_json
+from changeledger.kernels.rows import Here, Rows, together
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.stages.common.context import StageContext
+from changeledger.storage import catalog, lake, writes
+from changeledger.storage.spread import as_frame
+
+_SCHEMA = table_schema(change.BREAK_COLUMNS)
+# Of a break: the key, as JSON, and the change.
+Place = tuple[str, str]
+
+
+class Breaks(NamedTuple):
+    """Of one table. `again`: the keys (`key`) whose history was built again, and `rebuilt` its breaks."""
+
+    contract: Contract
+    found: Rows
+    again: pa.Table
+    rebuilt: Rows | None
+
+
+def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
+    """One that was found before keeps the run that found it; one that is none any more goes."""
+    is_known = catalog.exists(ctx.breaks)
+    rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and _some(rows)]
+    if not rows and not is_known:
+        return
+    lake.create(ctx.spark, ctx.breaks, change.BREAK_COLUMNS)
+    lake.fresh_branch(ctx.spark, ctx.breaks, ctx.branch)
+    if is_known:
+        rows = [rows for one in tables for rows in _after(ctx, one)]
+    if rows:
+        writes.append(ctx.spark, together(rows), ctx.breaks, ctx.branch, change.BREAK_COLUMNS)
+
+
+def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
+    """The table's new rows; those of its keys that were built again are gone from the branch."""
+    found = [one.found] if _some(one.found) else []
+    if one.rebuilt is None:
+        return found
+    keys = pa.table({"key": pa.array(_texts(one), pa.string())})
+    published = lake.read(ctx.spark, ctx.breaks).where(F.col("table") == one.contract.table)
+    known = published.join(F.broadcast(as_frame(ctx.spark, Here(keys))), "key", "left_semi").select(
+        "key", "change_id", "run_id"
+    )
+    runs = {(row["key"], row["change_id"]): row["run_id"] for row in known.collect()}
+    if runs:
+        rows = as_frame(ctx.spark, Here(keys)).withColumn("table", F.lit(one.contract.table))
+        same = "t.`table` = s.`table` AND t.key = s.key"
+        lake.merge(rows, ctx.breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
+    rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
+    return [*found, *([rebuilt] if _some(rebuilt) else [])]
+
+
+def _texts(one: Breaks) -> list[str]:
+    """The keys as `display` writes them."""
+    cells = one.again.column("key").combine_chunks().flatten()
+    return keys_as_json({c.name: cell for c, cell in zip(one.contract.key, cells, strict=True)})
+
+
+def _some(rows: Rows) -> bool:
+    return len(rows.collected(1)) > 0
+
+
+def _first_found(runs: Mapping[Place, str], found: pa.RecordBatch) -> pa.RecordBatch:
+    """The breaks, each with the run that found it first."""
+    places = zip(found.column("key").to_pylist(), found.column("change_id").to_pylist(), strict=True)
+    own = found.column("run_id").to_pylist()
+    first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
+    at = found.schema.get_field_index("run_id")
+    return found.set_column(at, found.schema.field(at), pa.array(first, pa.string()))

@@ -1,0 +1,134 @@
+"""History and current rows of one table, built on the run's branch from what is published and what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial, reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import And, BooleanExpression
+
+from changeledger.kernels.arrow import history_schema, ledger_schema
+from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, bucketed
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.model.table_names import TableNames
+from changeledger.reconcile import buckets
+from changeledger.reconcile.current import current
+from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.context import StageContext, log
+from changeledger.stages.reconciliation.breaks import Breaks
+from changeledger.stages.reconciliation.keys import Keys
+from changeledger.storage import lake, refs, scans, writes
+from changeledger.storage.caching import Keep
+
+
+@dataclass(frozen=True)
+class Building:
+    """`published`: the snapshot of the history that is published; None where none is."""
+
+    ctx: StageContext
+    contract: Contract
+    published: int | None
+    keep: Keep
+
+    def build(self, changes: int) -> Breaks:
+        """`changes`: how many the run has. Returns what breaks the image chain."""
+        ctx, contract = self.ctx, self.contract
+        truncates = self._truncates()
+        came = truncates.filter(pc.equal(truncates.column("run_id"), ctx.id))
+        keys = Keys(ctx, contract, self.published, came)
+        # A truncate ends whatever was there.
+        carrier = Carrier.for_rows(changes + keys.ended(), self.keep)
+        rows = self._new(carrier)
+        exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
+        opened = keys.opened(rows, carrier)
+        parts = {
+            buckets.CHANGES: Part(exploded, keys.of_changes),
+            buckets.OPENED: Part(opened, keys.of_rows),
+            buckets.SHOWN: Part(keys.shown(rows, opened, carrier), keys.of_keys),
+            buckets.AGAIN: Part(keys.again(rows, carrier), keys.of_keys),
+        }
+        made = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
+        again = made[buckets.AGAIN].collected().combine_chunks()
+        self._write(made, keys, opened)
+        rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
+        log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
+        return Breaks(contract, made[buckets.BREAKS], again, rebuilt)
+
+    def _truncates(self) -> pa.Table:
+        """All times that the table was emptied: a change may come after the truncate that ended its row."""
+        is_truncate = scans.is_equal("operation", change.TRUNCATE)
+        # They alone have no key: files without any are passed over.
+        without_key = [scans.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
+        return self._of_branch(reduce(And, without_key, is_truncate))
+
+    def _new(self, carrier: Carrier) -> Rows:
+        """The run's own changes."""
+        if carrier.size is None:
+            return Here(self._of_branch(scans.is_equal("run_id", self.ctx.id)))
+        schema = ledger_schema(self.contract)
+        return carrier.carried(self.ctx.new_changes(self.contract.table).select(*schema.names), schema)
+
+    def _of_branch(self, where: BooleanExpression) -> pa.Table:
+        """Rows of the ledger as the run has built it."""
+        at = refs.snapshot_of(self._names.changes, self.ctx.branch)
+        return scans.read(self._names.changes, where, ledger_schema(self.contract), at)
+
+    @property
+    def _names(self) -> TableNames:
+        return self.ctx.names[self.contract.table]
+
+    def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
+        """What the run has found takes the place of the open intervals that it goes on from."""
+        if not keys.are_none(opened):
+            self._delete(made[buckets.OPENED], self._names.history, "_valid_to")
+            self._delete(made[buckets.OPENED], self._names.current)
+        self._append(made)
+
+    def _append(self, made: Mapping[str, Rows]) -> None:
+        rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
+        alive = made[buckets.OPENED].through(partial(_alive, self.contract), _current_schema(self.contract))
+        history, current = change.history_columns(self.contract), change.current_columns(self.contract)
+        spark, branch = self.ctx.spark, self.ctx.branch
+        writes.append(spark, rows, self._names.history, branch, history)
+        writes.append(spark, alive, self._names.current, branch, current)
+
+    def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
+        """History of these keys from all of their changes; returns its breaks."""
+        ctx, contract = self.ctx, self.contract
+        ledger = lake.read(ctx.spark, self._names.changes, ctx.branch)
+        rows = keys.changes_of(ledger, again)
+        carrier = Carrier.for_rows(rows.count(), self.keep)
+        changes = carrier.carried(rows, ledger_schema(contract))
+        exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
+        parts = {
+            buckets.CHANGES: Part(exploded, keys.of_changes),
+            buckets.AGAIN: Part(Here(again), keys.of_keys),
+        }
+        kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
+        made = bucketed(parts, kernel, buckets.outputs(contract))
+        cells = again.column("key").combine_chunks().flatten()
+        gone = Here(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
+        for table in (self._names.history, self._names.current):
+            self._delete(gone, table)
+        self._append(made)
+        return made[buckets.BREAKS]
+
+    def _delete(self, keys: Rows, table: str, open_by: str | None = None) -> None:
+        columns = [(c.name, c.spark_type) for c in self.contract.key]
+        writes.delete_keys(self.ctx.spark, keys, (table, self.ctx.branch), columns, open_by)
+
+
+def _current_schema(contract: Contract) -> pa.Schema:
+    schema = history_schema(contract)
+    return pa.schema([schema.field(name) for name, _ in change.current_columns(contract)])
+
+
+def _alive(contract: Contract, opened: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows for current of open intervals."""
+    rows = current(pa.Table.from_batches([opened]), contract).alive.combine_chunks()
+    batches = rows.to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)

@@ -1,0 +1,92 @@
+"""What every proof leaves: a row in the control store; where something is wrong, rows in the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from changeledger.control import ControlStore, ProofRow
+from changeledger.kernels.rows import Here, Rows, together
+from changeledger.stages.common.context import NAMESPACE, log
+from changeledger.storage import catalog, lake
+from changeledger.storage.spread import as_frame
+from changeledger.verify import drift, judging
+
+DRIFT: Final = f"lake.{NAMESPACE}.drift"
+REPAIRS: Final = f"lake.{NAMESPACE}.repairs"
+
+# So many wrong rows of a table wait for those of others, to be written together.
+_FEW: Final = 20_000
+
+COUNTED: Final = (
+    "rows", judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown", "buckets", "read_again",
+)  # fmt: skip
+
+
+def told(counts: Mapping[str, int]) -> str:
+    """The rows that are wrong, in words."""
+    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in judging.DRIFTS if counts[verdict])
+
+
+@dataclass
+class Keeper:
+    """Keeps what comes of proofs; several may be made at once. A row is saved behind what is wrong."""
+
+    spark: SparkSession
+    control: ControlStore
+    _rows: list[ProofRow] = field(default_factory=list)
+    _waiting: dict[str, list[Rows]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
+    _replaced: dict[str, list[str]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
+    _writing: Lock = field(default_factory=Lock)
+
+    @classmethod
+    @contextmanager
+    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[Keeper]:
+        """What proofs have left is kept also where a later one fails."""
+        catalog.create_namespace(NAMESPACE)
+        for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
+            lake.create(spark, name, columns, ["proof_id"])
+            lake.widen(spark, name, columns)
+        keeper = cls(spark, control)
+        try:
+            yield keeper
+        finally:
+            keeper._write()
+
+    @staticmethod
+    def named(row: ProofRow) -> dict[str, str]:
+        """The columns of what is wrong that are the same for all of a judging."""
+        return {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
+
+    def save(self, row: ProofRow) -> None:
+        with self._writing:
+            self._rows.append(row)
+
+    def keep(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
+        """In place of what the same proof left before: what is wrong (`drift.DRIFTS`), and what would make it
+        right (`drift.REPAIRS`)."""
+        many = sum(row.counts[verdict] for verdict in judging.DRIFTS) > _FEW
+        for table, rows in ((DRIFT, drifts), (REPAIRS, repairs)):
+            if rows is None:
+                continue
+            with self._writing:
+                if many:
+                    lake.replace_partition(as_frame(self.spark, rows), table, "proof_id", row.id)
+                else:
+                    self._waiting[table].append(Here(rows.collected()))
+                    self._replaced[table].append(row.id)
+
+    def _write(self) -> None:
+        for table, rows in self._waiting.items():
+            if rows:
+                found = as_frame(self.spark, together(rows))
+                lake.replace_partition(found, table, "proof_id", *self._replaced[table])
+        for row in self._rows:
+            self.control.save_proof(row)
+            wrong = told(row.counts) or "nothing wrong"
+            log.info("%s: %s: %s, %s in %d rows", row.feed, row.table, row.outcome, wrong, row.counts["rows"])

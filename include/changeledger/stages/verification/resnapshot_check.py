@@ -1,0 +1,119 @@
+"""Rows that a feed's topic tells again, against what the feed had published of their keys until then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore, ProofRow, ReleaseRow
+from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.model import change
+from changeledger.model.change import quoted
+from changeledger.model.contract import Contract
+from changeledger.model.table_names import TableNames
+from changeledger.stages.common.stored import Stored, stored, weights
+from changeledger.stages.verification.proofs import COUNTED, Keeper
+from changeledger.stages.verification.tables import concluded
+from changeledger.storage import lake
+from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.releases import release_tag
+from changeledger.verify import drift, judging, resnapshot
+
+
+def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed) -> list[ProofRow]:
+    """Of each table whose rows releases have brought again since the last such proof."""
+    releases = unproved(control, feed)
+    runs = {
+        table: [release.window_id for release in releases if _snapshot_rows(release, table)]
+        for table in (t.table for t in feed.tables)
+    }
+    contracts = control.contracts(feed.feed)
+    with at_hand() as keep:
+        return [
+            _table(spark, keeper, _Told(feed, contracts[table], releases[-1], brought), keep)
+            for table, brought in runs.items()
+            if brought
+        ]
+
+
+def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
+    """The releases since the last such proof; none where they brought no rows of a snapshot."""
+    rows = [r for r in control.proofs(feed.database) if (r.feed, r.against) == (feed.feed, TOPIC)]
+    releases = control.releases_after(feed.feed, max((row.release for row in rows), default=0))
+    tables = [t.table for t in feed.tables]
+    brought = any(_snapshot_rows(release, table) for release in releases for table in tables)
+    return releases if brought else []
+
+
+def _snapshot_rows(release: ReleaseRow, table: str) -> int:
+    changes = release.counts.get("tables", {}).get(table, {}).get("changes", {})
+    return int(changes.get(change.SNAPSHOT, 0))
+
+
+class _Told(NamedTuple):
+    """A table of a feed as a release has it, and the runs that have brought rows of a snapshot."""
+
+    feed: Feed
+    contract: Contract
+    release: ReleaseRow
+    runs: Sequence[str]
+
+
+def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> ProofRow:
+    feed, release, contract = told.feed, told.release, told.contract
+    rows = _rows(spark, told, keep)
+    kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
+    found = bucketed(parts, kernel, resnapshot.OUTPUTS)
+    counts = dict.fromkeys(COUNTED, 0)
+    for row in found[resnapshot.COUNTS].collected().to_pylist():
+        counts[row["verdict"]] += row["rows"]
+        counts["rows"] += row["rows"]
+    is_wrong = any(counts[verdict] for verdict in judging.DRIFTS)
+    made = ProofRow(
+        id=f"{feed.feed}.release_{release.id}.{contract.table}",
+        against=TOPIC,
+        snapshot_id=f"release_{release.id}",
+        database=feed.database,
+        table=contract.table,
+        feed=feed.feed,
+        release=release.id,
+        outcome=DRIFTED if is_wrong else PROVEN,
+        since=release.created_at,
+        until=release.created_at,
+        counts=counts,
+        at=datetime.now(UTC),
+    )
+    if is_wrong:
+        names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
+        ledger = Stored(lake.read(spark, names.changes, at=tag), 0)
+        conclude = drift.Conclude(keeper.named(made), release.created_at)
+        wrong = concluded(found[resnapshot.WRONG], ledger, conclude, keep)
+        keeper.keep(made, wrong[drift.DRIFT_ROWS])
+    keeper.save(made)
+    return made
+
+
+def _rows(spark: SparkSession, told: _Told, keep: Keep) -> Rows:
+    """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
+    contract = told.contract
+    names, tag = TableNames.of(told.feed.namespace, contract.table), release_tag(told.release.id)
+    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("run_id").isin(list(told.runs))
+    ledger = lake.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
+    columns = [*contract.names, *resnapshot.OF_HISTORY]
+    history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))
+    found = stored({names.changes: ledger, names.history: history}, weights([names.changes, names.history]))
+    schema = resnapshot.schema(contract)
+    again = found[names.changes].rows(resnapshot.OF_LEDGER, keep)
+    versions = found[names.history].rows(columns, keep)
+    return together(
+        [
+            again.through(resnapshot.SentAgain(contract, told.runs), schema),
+            versions.through(resnapshot.AsVersions(contract), schema),
+        ]
+    )

@@ -1,0 +1,121 @@
+"""A snapshot of a source: its tables, read while it goes on, with the moments between which that was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from pyspark.sql import SparkSession
+
+from changeledger.config.connection import Connection
+from changeledger.config.database import Verify
+from changeledger.control import SnapshotRow
+from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
+from changeledger.dialects.tables import values
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import TableNames
+from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.context import NAMESPACE, log
+from changeledger.storage import catalog, lake
+from changeledger.storage.caching import asked_once
+from changeledger.storage.jdbc import Database as Jdbc
+from changeledger.storage.spread import as_frame
+from changeledger.verify import snapshot_sql as sql
+
+
+class _Moment(NamedTuple):
+    """By the source's own clock; and the highest LSN that it had captured."""
+
+    at: datetime
+    lsn: bytes | None
+
+
+def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str, Contract]) -> SnapshotRow:
+    """Read the tables into the lake, in the columns of the contracts that the source has.
+
+    Raises SourceUnavailable, and ConfigError where a table there has not the key.
+    """
+    assert source.connection is not None, "Database.source has found it"
+    jdbc = Jdbc(source.connection, Connection.named(source.connection))
+    with closing(jdbc):
+        reading = _Reading(spark, jdbc, source, f"snapshot_{database}")
+        since = reading.moment()
+        found = dict(lake.each(reading.table, tables.values()))
+        until = reading.moment()
+    return SnapshotRow(
+        id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
+        database=database,
+        since=since.at,
+        until=until.at,
+        since_lsn=None if since.lsn is None else since.lsn.hex().upper(),
+        until_lsn=None if until.lsn is None else until.lsn.hex().upper(),
+        tables=found,
+        at=datetime.now(UTC),
+    )
+
+
+class _Reading(NamedTuple):
+    spark: SparkSession
+    database: Jdbc
+    source: Verify
+    prefix: str
+
+    def moment(self) -> _Moment:
+        if self.source.cdc_schema is None:
+            (row,) = self.database.rows(sql.clock())
+            return _Moment(_utc(row["at"]), None)
+        highest = CdcCatalog(self.source.cdc_schema).highest_lsn().add_columns(sql.UtcNow().label("at"))
+        (row,) = self.database.rows(highest)
+        return _Moment(_utc(row["at"]), None if row["lsn"] is None else bytes(row["lsn"]))
+
+    def table(self, contract: Contract) -> tuple[str, dict[str, Any]]:
+        log.info("%s: reading it from the source", contract.table)
+        schema, _, name = contract.table.partition(".")
+        place = (self.source.schemas.get(schema, schema), name)
+        there = self.database.columns(sql.header(sql.source_table(*place)))
+        contract = _present(contract, there)
+        source = sql.source_table(*place, contract.names)
+        (counted,) = self.database.rows(sql.row_count(source))
+        cuts = self._cuts(source, contract, counted["rows"])
+        raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
+        carried = Carrier.for_rows(counted["rows"], asked_once).carried(raw)
+        rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
+        kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
+        is_old = catalog.exists(kept)
+        snapshot = lake.put(as_frame(self.spark, rows), kept)
+        if is_old:
+            lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))
+        log.info("%s: read into %s", contract.table, kept)
+        told = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
+        return contract.table, told
+
+    def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
+        rows = self.source.partition_rows
+        if count <= rows:
+            return []
+        cuts = self.database.rows(sql.cuts(source, contract, rows))
+        return [row["cut"] for row in sorted(cuts, key=lambda row: row["place"])]
+
+
+def _utc(told: datetime | str) -> datetime:
+    return datetime.fromisoformat(str(told)).replace(tzinfo=UTC)
+
+
+def _present(contract: Contract, there: list[str]) -> Contract:
+    """The contract's columns that the source has; it may have lost some."""
+    names = {name.lower() for name in there}
+    missing = [c.name for c in contract.columns if c.name.lower() not in names]
+    lost = [c.name for c in contract.key if c.name in missing]
+    if lost:
+        raise ConfigError(
+            f"{contract.table} has no column {lost[0]} in the source, which is of its key",
+            "name the connection to the right database under `verify:` in the database's YAML",
+        )
+    if missing:
+        log.warning("%s: not in the source, and not verified: %s", contract.table, ", ".join(missing))
+    kept = tuple(c for c in contract.columns if c.name not in missing)
+    return contract.model_copy(update={"columns": kept})

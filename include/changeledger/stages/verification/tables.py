@@ -1,0 +1,108 @@
+"""One published table against rows of the source: proved, or explained where it is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from changeledger.compare.columns import Columns
+from changeledger.kernels.arrow import column
+from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.stages.common.stored import Stored
+from changeledger.storage.caching import Keep
+from changeledger.verify import drift, judging, sums, versions
+from changeledger.verify.fence import Fence
+from changeledger.verify.sums import Sums
+from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, Read
+
+# So many keys are looked up by their hashes; more by reading all rows.
+_FEW = 20_000
+
+_IDS = pa.schema([("id", pa.string())])
+
+
+class Judged(NamedTuple):
+    """`counts`: keys by verdict, and `unknown` cells. `wrong`: rows of `judging.JUDGED`, so `many`."""
+
+    counts: dict[str, int]
+    wrong: Rows
+    many: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """`parts`: of one table what was read of the source, the current rows and history of a release.
+
+    `columns`: the snapshot's first, then those of what is published.
+    """
+
+    parts: Mapping[int, Stored]
+    columns: Columns
+    fence: Fence
+    keep: Keep
+
+    def summed(self) -> Sums:
+        """Do the hashes of many rows agree?"""
+        narrow = versions.Narrow(self.columns)
+        rows = together([one.through(narrow, versions.NARROW) for one in self._versions(None)])
+        made = bucketed({sums.ROWS: Part(rows, sums.KEY)}, sums.summed, {sums.SUMS: sums.SCHEMA})
+        return sums.whole(made[sums.SUMS].collected())
+
+    def judged(self, found: Sums) -> Judged:
+        """Single keys: of the buckets that differ, and those that hashes cannot judge."""
+        rows = together(self._versions(found.looked_at))
+        kernel = judging.Judge(self.columns, found.differing)
+        made = bucketed({judging.ROWS: Part(rows, versions.KEY)}, kernel, judging.OUTPUTS)
+        counts = dict.fromkeys((judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown"), 0)
+        for row in made[judging.COUNTS].collected().to_pylist():
+            counts[row["verdict"]] += row["keys"]
+            counts["unknown"] += row["unknown"]
+        many = sum(counts[verdict] for verdict in judging.DRIFTS)
+        return Judged(counts, made[judging.WRONG], many)
+
+    def explained(self, judged: Judged) -> Rows:
+        """`drift.EXPLAINED`: in values that people can look up."""
+        keys = None
+        if judged.many <= _FEW:
+            keys = column(judged.wrong.collected(), "key_1").to_pylist()
+        shown = [
+            self.parts[part]
+            .rows(self._read(part).needed, self.keep)
+            .through(drift.Show(self._read(part), keys), drift.SHOWN)
+            for part in (SOURCE, CURRENT, HISTORY)
+        ]
+        parts = {
+            drift.WRONG: Part(judged.wrong, drift.KEY),
+            drift.ROWS: Part(together(shown), drift.KEY),
+        }
+        kernel = drift.Explain(self.columns.names)
+        return bucketed(parts, kernel, {drift.EXPLAINED_ROWS: drift.EXPLAINED})[drift.EXPLAINED_ROWS]
+
+    def _read(self, part: int) -> Read:
+        return Read(part, self.columns, self.fence)
+
+    def _versions(self, buckets: list[int] | None) -> list[Rows]:
+        """`versions.VERSIONS` of all parts; of those in these buckets, where they are given."""
+        found = []
+        for part in (SOURCE, CURRENT, HISTORY):
+            read = self._read(part)
+            rows = self.parts[part].rows(read.needed, self.keep)
+            found.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
+        return found
+
+
+def concluded(explained: Rows, ledger: Stored, kernel: drift.Conclude, keep: Keep) -> dict[str, Rows]:
+    """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
+    last = explained.through(_last_ids, _IDS)
+    parts = {
+        drift.EXPLAINED_ROWS: Part(explained, drift.KEY_OF_EXPLAINED),
+        drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last, keep), drift.KEY_OF_LEDGER),
+    }
+    return bucketed(parts, kernel, drift.OUTPUTS)
+
+
+def _last_ids(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch.column("last_change_id")], schema=_IDS)

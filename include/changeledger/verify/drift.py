@@ -1,0 +1,255 @@
+"""What a proof found wrong, in values that people can look up; and the changes that would make it right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import display
+from changeledger.kernels.arrow import GAPS, INSTANT, NAMES, RECORD, column
+from changeledger.kernels.cells import KNOWN
+from changeledger.model import change
+from changeledger.model.change import RECORD_TYPE
+from changeledger.verify.judging import DIFFERS, JUDGED, MISSING, SURPLUS
+from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, Read
+
+CELLS: Final = "array<struct<name:string,source:string,published:string>>"
+IMAGE: Final = "map<string,string>"
+
+_WHAT: Final[tuple[tuple[str, str], ...]] = (
+    ("proof_id", "string"),
+    ("database", "string"),
+    ("table", "string"),
+    ("feed", "string"),
+    # The key as JSON.
+    ("key", "string"),
+)
+
+# One row for each key that is wrong.
+DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    *_WHAT,
+    ("verdict", "string"),
+    # The cells that differ, as text.
+    ("cells", CELLS),
+    # The last change of the key that the feed has up to the fence, NULL where it has none: the row has been
+    # wrong since, at the earliest.
+    ("change_id", "string"),
+    ("operation", "string"),
+    ("commit_lsn", "binary"),
+    ("committed_at", "timestamp"),
+    ("record", RECORD_TYPE),
+)
+
+# The changes that would make both equal, one a key. Images are texts by the feed's columns, binaries as 0x
+# and hex; a column that is not there is not known.
+REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    *_WHAT,
+    ("operation", "string"),
+    ("before", IMAGE),
+    ("after", IMAGE),
+    # The place in the order of the change behind which it belongs, NULL where there is none; and its time.
+    ("follows", "binary"),
+    ("since", "timestamp"),
+)
+_CELL: Final = pa.struct([(name, pa.string()) for name in ("name", "source", "published")])
+_KINDS: Final = {
+    "string": pa.string(), "binary": pa.binary(), "timestamp": INSTANT, RECORD_TYPE: RECORD, IMAGE: GAPS,
+    CELLS: pa.list_(_CELL),
+}  # fmt: skip
+DRIFTS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in DRIFT_COLUMNS])
+REPAIRS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in REPAIR_COLUMNS])
+
+_OPERATIONS: Final = {MISSING: change.INSERT, SURPLUS: change.DELETE, DIFFERS: change.UPDATE}
+
+# Rows as people see them; `version`: the change that made the row what it is.
+SHOWN: Final = pa.schema(
+    [
+        *(VERSIONS.field(name) for name in ("part", "key_1", "key_2")),
+        ("version", pa.string()),
+        ("sort_key", pa.binary()),
+        ("is_begun", pa.bool_()),
+        ("key", pa.string()),
+        ("texts", NAMES),
+        ("image", GAPS),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Show:
+    """`SHOWN` of rows of one part; of those of some keys, where `keys` (the first hash) is not None."""
+
+    read: Read
+    keys: Sequence[int] | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = self.read.keys(batch)
+        if self.keys is not None:
+            among = np.isin(keys[0], list(self.keys))
+            keys, batch = [key[among] for key in keys], batch.filter(pa.array(among))
+        size, names = batch.num_rows, self.read.names
+        cells, states = [batch.column(name) for name in names], self.read.states(batch)
+        key_names = [self.read.own[at].name for at in self.read.columns.key]
+        there = np.ones(size, np.bool_)
+        nothing = pa.nulls(size, pa.string())
+        is_source = self.read.part == SOURCE
+        found = {
+            "part": pa.array(np.full(size, self.read.part, np.int32)),
+            "key_1": pa.array(keys[0]),
+            "key_2": pa.array(keys[1]),
+            "version": nothing if is_source else batch.column("_change_id"),
+            "sort_key": pa.nulls(size, pa.binary()) if is_source else batch.column("_sort_key"),
+            "is_begun": pa.array(self.read.is_begun(batch)),
+            "key": pa.array(display.keys_as_json({n: batch.column(n) for n in key_names}), pa.string()),
+            "texts": display.lists_of_texts(cells, states, there),
+            # Under the names of what is published.
+            "image": _images([c.name for c in self.read.columns.other], cells, states),
+        }
+        return pa.RecordBatch.from_arrays([found[f.name] for f in SHOWN], schema=SHOWN)
+
+
+def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.MapArray:
+    """The cells that are known as texts, by name."""
+    columns = [display.texts(cell).to_pylist() for cell in cells]
+    rows = [
+        [(name, text) for at, (name, text) in enumerate(zip(names, texts, strict=True))
+         if states is None or states[row, at] == KNOWN]
+        for row, texts in enumerate(zip(*columns, strict=True))
+    ]  # fmt: skip
+    return pa.array(rows, GAPS)
+
+
+# Inputs of `Explain`, by key: rows that are wrong (`judging.JUDGED`), and SHOWN of all parts.
+WRONG: Final = "wrong"
+ROWS: Final = "rows"
+KEY: Final = "key_1"
+# What comes out: all but what the ledger says of the last change.
+EXPLAINED_ROWS: Final = "explained"
+EXPLAINED: Final = pa.schema(
+    [
+        ("verdict", pa.string()),
+        ("key", pa.string()),
+        ("cells", pa.list_(_CELL)),
+        ("last_change_id", pa.string()),
+        ("before", GAPS),
+        ("after", GAPS),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Explain:
+    """`EXPLAINED`; `names`: of the compared columns."""
+
+    names: Sequence[str]
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        source, current, past, last = _by_key(tables[ROWS].to_pylist())
+        found = []
+        for wrong in tables[WRONG].select(JUDGED.names).to_pylist():
+            key = wrong["key_1"], wrong["key_2"]
+            there, version = source.get(key), (*key, wrong["change_id"])
+            published = current.get(version) or past.get(version)
+            shown = there or published
+            found.append(
+                {
+                    "verdict": wrong["verdict"],
+                    "key": None if shown is None else shown["key"],
+                    "cells": self._cells(wrong["numbers"], there, published),
+                    "last_change_id": last[key]["version"] if key in last else None,
+                    "before": None if published is None else published["image"],
+                    "after": there["image"] if there is not None and wrong["verdict"] != SURPLUS else None,
+                }
+            )
+        return {EXPLAINED_ROWS: pa.Table.from_pylist(found, schema=EXPLAINED)}
+
+    def _cells(
+        self, numbers: list[int] | None, source: dict[str, Any] | None, published: dict[str, Any] | None
+    ) -> list[dict[str, Any]] | None:
+        if numbers is None:
+            return None
+        texts = [None if one is None else one["texts"] for one in (source, published)]
+        return [
+            {
+                "name": self.names[at],
+                "source": texts[0] and texts[0][at],
+                "published": texts[1] and texts[1][at],
+            }
+            for at in numbers
+        ]
+
+
+_Shown = dict[tuple[Any, ...], dict[str, Any]]
+
+
+def _by_key(rows: Sequence[dict[str, Any]]) -> tuple[_Shown, _Shown, _Shown, _Shown]:
+    """Of the source by key; of what is published, and of history, by key and version; the last begun ones."""
+    source: _Shown = {}
+    versions: dict[int, _Shown] = {CURRENT: {}, HISTORY: {}}
+    last: _Shown = {}
+    for row in rows:
+        key = row["key_1"], row["key_2"]
+        if row["part"] == SOURCE:
+            source.setdefault(key, row)
+            continue
+        versions[row["part"]][*key, row["version"]] = row
+        is_last = key not in last or (row["sort_key"] or b"") > (last[key]["sort_key"] or b"")
+        if row["part"] == HISTORY and row["is_begun"] and is_last:
+            last[key] = row
+    return source, versions[CURRENT], versions[HISTORY], last
+
+
+# Of a ledger: what is said of the last change of a key.
+LEDGER: Final = "ledger"
+OF_LEDGER: Final = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "record")
+DRIFT_ROWS, REPAIR_ROWS = "drifts", "repairs"
+OUTPUTS: Final = {DRIFT_ROWS: DRIFTS, REPAIR_ROWS: REPAIRS}
+# Spark SQL: of EXPLAINED and of the ledger.
+KEY_OF_EXPLAINED: Final = "coalesce(last_change_id, key)"
+KEY_OF_LEDGER: Final = "change_id"
+
+
+@dataclass(frozen=True)
+class Conclude:
+    """`DRIFTS` and `REPAIRS` of EXPLAINED and of their last changes. `named`: what is the same for all."""
+
+    named: Mapping[str, str]
+    # When the reading began: what was read was right then, but for what has changed since.
+    since: datetime
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        explained, ledger = tables[EXPLAINED_ROWS], tables[LEDGER]
+        at = pc.index_in(
+            column(explained, "last_change_id"), value_set=column(ledger, "change_id"), skip_nulls=True
+        )
+        of_ledger = {name: column(ledger, name).take(at) for name in OF_LEDGER}
+        size = len(explained)
+        verdicts = column(explained, "verdict")
+        operations = pc.index_in(verdicts, value_set=pa.array(list(_OPERATIONS)))
+        # Arrow compares numbers, and no instants.
+        times = [pa.array([self.since] * size, INSTANT), of_ledger["committed_at"].cast(INSTANT)]
+        since = pc.max_element_wise(*(at.cast(pa.int64()) for at in times)).cast(INSTANT)
+        same = {name: pa.repeat(pa.scalar(value), size) for name, value in self.named.items()}
+        own = {name: column(explained, name) for name in ("verdict", "key", "cells", "before", "after")}
+        drifts = {**same, **own, **of_ledger}
+        repairs = {
+            **same,
+            **own,
+            "operation": pa.array(list(_OPERATIONS.values())).take(operations),
+            "follows": of_ledger["sort_key"],
+            "since": since,
+        }
+        return {
+            DRIFT_ROWS: _table(drifts, DRIFTS),
+            REPAIR_ROWS: _table(repairs, REPAIRS),
+        }
+
+
+def _table(found: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    return pa.table([found[f.name].cast(f.type) for f in schema], schema=schema)

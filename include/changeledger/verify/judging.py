@@ -1,0 +1,177 @@
+"""The verdicts on single keys: their rows in the source against the versions that they may have had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.compare.cells import Cells, Numbers
+from changeledger.compare.columns import Columns
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Rows, column, flags_of, taken, valid
+from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, key_codes
+
+EQUAL: Final = "equal"
+# Right, of a key that was changed at the time of the fence or later.
+IN_FLIGHT: Final = "in_flight"
+# The source has the row, and what is published has not; or the other way round.
+MISSING: Final = "missing"
+SURPLUS: Final = "surplus"
+# Both have it, with another value in a cell.
+DIFFERS: Final = "differs"
+DRIFTS: Final = (MISSING, SURPLUS, DIFFERS)
+_VERDICTS: Final = (EQUAL, IN_FLIGHT, *DRIFTS)
+_CODES: Final = {verdict: code for code, verdict in enumerate(_VERDICTS)}
+
+ROWS: Final = "rows"
+COUNTS: Final = "counts"
+WRONG: Final = "wrong"
+COUNTED: Final = pa.schema([("verdict", pa.string()), ("keys", pa.int64()), ("unknown", pa.int64())])
+# `numbers` of the columns that differ; `change_id` of the version that was compared, if there is one.
+JUDGED: Final = pa.schema(
+    [
+        *(VERSIONS.field(name) for name in ("key_1", "key_2", "bucket")),
+        ("verdict", pa.string()),
+        ("numbers", pa.list_(pa.int32())),
+        ("change_id", pa.string()),
+    ]
+)
+OUTPUTS: Final = {COUNTS: COUNTED, WRONG: JUDGED}
+
+
+class _Versions(NamedTuple):
+    """What keys may look like in what was read: the rows, and of each of them
+
+    `right`: it was there at some moment of the fence. `fresh`: nothing was there before it, and it began
+    behind the beginning of the fence: the key need not have lived yet.
+    """
+
+    rows: Rows
+    right: Bools
+    fresh: Bools
+    alive: Bools
+    touched: Bools
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Keys of the `differing` buckets, and those apart, one by one; others may be among the rows."""
+
+    columns: Columns
+    differing: Sequence[int]
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        rows = tables[ROWS]
+        keys, part = key_codes(rows), column(rows, "part").to_numpy()
+        size = int(keys.max(initial=-1)) + 1
+        touched = _any(keys[(part == HISTORY) & flags_of(column(rows, "is_behind"))], size)
+        apart = touched | _any(keys[(part == CURRENT) & flags_of(column(rows, "has_gaps"))], size)
+        looked_at = np.isin(column(rows, "bucket").to_numpy(), list(self.differing)) | apart[keys]
+        versions = _versions(rows, keys, part, touched, looked_at)
+        source = np.full(size, -1)
+        # The first row of a key.
+        read = np.flatnonzero((part == SOURCE) & looked_at)[::-1]
+        source[keys[read]] = read
+        return self._judged(rows, keys, source, versions)
+
+    def _judged(
+        self, rows: pa.Table, keys: Numbers, source: Rows, versions: _Versions
+    ) -> Mapping[str, pa.Table]:
+        size = len(source)
+        cells = Cells.of(column(rows, "cells"), len(self.columns.forms))
+        of = keys[versions.rows]
+        one, other = cells.take(source[of]), cells.take(versions.rows)
+        bad = one.known & other.known & (one.numbers != other.numbers)
+        live = versions.right & versions.alive
+        is_equal = live & (source[of] >= 0) & ~bad.any(axis=1)
+        is_there, has_version = source >= 0, _any(of, size)
+        equal, lived = _any(of[is_equal], size), _any(of[live], size)
+        may_lack = _any(of[(versions.right & ~versions.alive) | versions.fresh], size) | ~has_version
+        in_flight = _any(of[versions.touched], size)
+        fine = np.where(in_flight, _CODES[IN_FLIGHT], _CODES[EQUAL])
+        verdict = np.select(
+            [equal, is_there & lived, is_there, may_lack],
+            [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
+            _CODES[SURPLUS],
+        )
+        unknown = _least((~other.known).sum(axis=1)[is_equal], of[is_equal], size)
+        seen = is_there | has_version
+        counts = _counted(verdict, seen, is_there, unknown)
+        wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
+        at = _newest(rows, of, versions, live, size)[wrong]
+        numbers = [
+            np.flatnonzero(bad[version]).tolist() if code == _CODES[DIFFERS] else None
+            for version, code in zip(at.tolist(), verdict[wrong].tolist(), strict=True)
+        ]
+        some = np.zeros(size, np.int64)
+        some[keys] = np.arange(len(keys))
+        compared = np.full(len(wrong), -1)
+        compared[at >= 0] = versions.rows[at[at >= 0]]
+        columns = [
+            *rows.select(["key_1", "key_2", "bucket"]).take(pa.array(some[wrong])).columns,
+            pa.array(_VERDICTS).take(pa.array(verdict[wrong])),
+            pa.array(numbers, pa.list_(pa.int32())),
+            taken(column(rows, "change_id"), compared),
+        ]
+        return {COUNTS: counts, WRONG: pa.table(columns, schema=JUDGED)}
+
+
+def _any(keys: Numbers, size: int) -> Bools:
+    found = np.zeros(size, np.bool_)
+    found[keys] = True
+    return found
+
+
+def _least(numbers: Numbers, keys: Numbers, size: int) -> Numbers:
+    """Of each key the lowest number; 0 where it has none."""
+    found = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(found, keys, numbers)
+    return np.where(_any(keys, size), found, 0)
+
+
+def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, looked_at: Bools) -> _Versions:
+    past = np.flatnonzero((part == HISTORY) & touched[keys])
+    nexts = column(rows, "next_sort_key").take(pa.array(past))
+    sequence = order.words(column(rows, "sort_key").take(pa.array(past)))
+    ranks = [keys[past], *sequence, ~valid(nexts), *order.words(nexts)]
+    past = past[order.by(ranks, len(past))]
+    first = order.begins([keys[past]], len(past))
+    behind = flags_of(column(rows, "is_behind"))[past]
+    # It lasts at least until the next one begins.
+    lasted = np.ones(len(past), np.bool_)
+    lasted[:-1] = behind[1:] | first[1:]
+    right, fresh = flags_of(column(rows, "is_begun"))[past] & lasted, first & behind
+    stay = right | fresh
+    now = np.flatnonzero((part == CURRENT) & ~touched[keys] & looked_at)
+    yes, no = np.ones(len(now), np.bool_), np.zeros(len(now), np.bool_)
+    alive = ~flags_of(column(rows, "is_deleted"))[past]
+    return _Versions(
+        np.concatenate((past[stay], now)),
+        np.concatenate((right[stay], yes)),
+        np.concatenate((fresh[stay], no)),
+        np.concatenate((alive[stay], yes)),
+        np.concatenate((np.ones(int(stay.sum()), np.bool_), no)),
+    )
+
+
+def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Rows:
+    """Of each key the last live version; -1 where there is none."""
+    at = np.flatnonzero(live)
+    sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))
+    at = at[order.by([of[at], *order.words(sort_keys)], len(at))]
+    found = np.full(size, -1)
+    # Of several values for one place the last one stays.
+    found[of[at]] = at
+    return found
+
+
+def _counted(verdict: Numbers, seen: Bools, is_there: Bools, unknown: Numbers) -> pa.Table:
+    # A key that lives on neither side is no row.
+    is_row = seen & ((verdict != _CODES[EQUAL]) | is_there)
+    keys = [int((is_row & (verdict == code)).sum()) for code in range(len(_VERDICTS))]
+    cells = [int(unknown[seen & (verdict == code)].sum()) for code in range(len(_VERDICTS))]
+    return pa.table([pa.array(_VERDICTS), pa.array(keys), pa.array(cells)], schema=COUNTED)

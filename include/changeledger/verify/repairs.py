@@ -1,0 +1,208 @@
+"""Planned repairs as changes: a proof has planned them in texts, which become values again.
+
+A repair stands behind the last change of its key that the feed had when the source was read, and before all
+that came later: what the source has done since is not undone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages.message_rows import OUTCOME
+from changeledger.dialects.tables.outcomes import Problems
+from changeledger.kernels import changes, images, masks, sql_text, text_cells
+from changeledger.kernels.arrow import Bools, places, table_schema, valid
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, Cells
+from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
+from changeledger.kernels.lsn import WIDTH, Lsns
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.model.sql_type import SqlType
+
+COLUMNS: Final = (
+    ("run_id", "string"),
+    ("record", change.RECORD_TYPE),
+    ("table", "string"),
+    ("proof_id", "string"),
+    ("operation", "string"),
+    ("before", "map<string,string>"),
+    ("after", "map<string,string>"),
+    ("follows", "binary"),
+    ("since", "timestamp"),
+)
+RAW: Final = table_schema(COLUMNS)
+
+_SIDES: Final = ("before", "after")
+# Behind a change, and before the next one: no position of a dialect begins with another one.
+_BEHIND: Final = b"\xff"
+# Before the first change of a key.
+_FIRST: Final = b"\x00"
+# What a timestamp in the lake keeps, whatever SQL Server's type keeps.
+_TIMESTAMP: Final = SqlType("datetime2", 6)
+_NONE: Final = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the repairs of one table are decoded."""
+
+    feed: Feed
+    contract: Contract
+    window_id: str
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of n repairs: its image, and what is wrong with it."""
+
+    image: Image
+    # By row.
+    unknown: dict[int, list[str]]
+    # n x columns.
+    unfit: Bools
+
+    @classmethod
+    def of(cls, planned: pa.MapArray, contract: Contract) -> _Side:
+        present, names = valid(planned), pa.array(contract.names, pa.string())
+        entries = planned.cast(pa.list_(pa.struct([("key", pa.string()), ("value", pa.string())])))
+        row = pc.list_parent_indices(entries).to_numpy()
+        name, text = entries.flatten().flatten()
+        column = pc.fill_null(pc.index_in(name, value_set=names), _NONE).to_numpy()
+        unknown: dict[int, list[str]] = {}
+        for entry in np.flatnonzero(column == _NONE):
+            unknown.setdefault(int(row[entry]), []).append(name[int(entry)].as_py())
+        where = _where(row, column, (len(planned), len(names)))
+        cells = [
+            _cells(text.take(pa.array(where[:, at], mask=where[:, at] == _NONE)), one)
+            for at, one in enumerate(contract.columns)
+        ]
+        states = np.where(where == _NONE, NOT_CAPTURED, KNOWN).astype(np.uint8)
+        image = Image(present, [one.values for one in cells], states if states.any() else None)
+        fits = np.zeros(len(planned), np.bool_)
+        unfit = [fits if one.unfit is None else one.unfit for one in cells]
+        return cls(image, unknown, np.column_stack([fits, *unfit])[:, 1:])
+
+
+def _where(row: Any, column: Any, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
+    """Rows x columns: the number of the entry that has the cell."""
+    found = np.full(shape, _NONE, np.int64)
+    is_one = column != _NONE
+    found[row[is_one], column[is_one]] = np.flatnonzero(is_one)
+    return found
+
+
+def _cells(texts: pa.StringArray, column: Column) -> Cells:
+    """Values from the texts that `display.texts` makes of them."""
+    if column.spark_type == "string":
+        return Cells(texts)
+    if column.spark_type == "binary":
+        values = masks.from_texts(texts)
+        unfit = valid(texts) & ~valid(values)
+        return Cells(values, unfit if unfit.any() else None)
+    sql = _TIMESTAMP if column.spark_type == "timestamp_ntz" else column.sql_type
+    return text_cells.from_texts(sql, sql_text.reader(sql))(texts)
+
+
+def decode(raw: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
+    """`messages.decoded_schema`: a row for each planned repair (`RAW`) of the contract's table."""
+    contract, size = plan.contract, raw.num_rows
+    sides = [_Side.of(raw.column(name), contract) for name in _SIDES]
+    old, new = (images.key(one.image, contract) for one in sides)
+    key = [pc.coalesce(after, before) for before, after in zip(old, new, strict=True)]
+    problems = _problems(sides, key, contract)
+    found, good = _changes(raw, sides, key, contract), np.flatnonzero(~problems.bad)
+    canonical = found if len(good) == size else changes.taken(found, good)
+    ledger = changes.ledger_rows(canonical, contract, plan.feed.feed, plan.feed.dialect, plan.window_id)
+    schema = message_rows.decoded_schema(contract)
+    columns = message_rows.spread(ledger.columns, good, size)
+    columns[schema.get_field_index("record")] = raw.column("record")
+    outcome = [*problems.columns(), *_as_planned(raw, problems.bad)]
+    return pa.RecordBatch.from_arrays([*columns, *outcome], schema=schema)
+
+
+def _problems(sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contract) -> Problems:
+    """Of two images that both have something wrong, the first one is shown."""
+    before, after = sides
+    size = len(before.image.present)
+    problems = Problems(size)
+    unknown = {**after.unknown, **before.unknown}
+    has_unknown = np.zeros(size, np.bool_)
+    has_unknown[list(unknown)] = True
+    problems.add(
+        has_unknown,
+        "unknown_column",
+        lambda row: f"{contract.table} has no column {', '.join(unknown[row])}",
+    )
+
+    def misfits(row: int) -> str:
+        unfit = before.unfit[row] if before.unfit[row].any() else after.unfit[row]
+        columns = (c for c, is_one in zip(contract.columns, unfit, strict=True) if is_one)
+        return "no value of " + ", ".join(f"{c.name} {c.type}" for c in columns)
+
+    has_misfits: Bools = np.logical_or.reduce(before.unfit | after.unfit, axis=1)
+    problems.add(has_misfits, "value_does_not_fit", misfits)
+    lacks_key = np.zeros(size, np.bool_)
+    for cell in key:
+        lacks_key |= ~valid(cell)
+    problems.add(lacks_key, "null_key", "a column of the key is NULL")
+    return problems
+
+
+def _changes(
+    raw: pa.RecordBatch, sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contract
+) -> Changes:
+    before, after = (one.image for one in sides)
+    size, operation = raw.num_rows, raw.column("operation")
+    nothing = np.zeros(size, np.bool_)
+    is_update = pc.fill_null(pc.equal(operation, change.UPDATE), fill_value=False)
+    is_update = is_update.to_numpy(zero_copy_only=False)
+    behind = pc.binary_join_element_wise(
+        raw.column("follows"), pa.scalar(_BEHIND, pa.binary()), pa.scalar(b"", pa.binary())
+    )
+    fitted = [
+        one if images.is_fitted(contract, contract) else images.fitted(one, contract, contract)
+        for one in (before, after)
+    ]
+    return Changes(
+        operation=operation,
+        before=fitted[0],
+        after=fitted[1],
+        key=key,
+        moved=nothing,
+        changed=images.changed(before.only(is_update), after, contract.names),
+        commit_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
+        change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
+        ordinal=pa.nulls(size, pa.int64()),
+        sort_key=pc.fill_null(behind, _FIRST),
+        committed_at=raw.column("since"),
+        transaction_id=raw.column("proof_id"),
+        flags={change.REPAIRED: ~nothing},
+        record=raw.column("record"),
+    )
+
+
+def _as_planned(raw: pa.RecordBatch, wanted: Bools) -> list[pa.Array]:
+    """`raw_key`, `raw_value` and `raw_headers`: the wanted repairs as JSON, which the quarantine shows."""
+    at = np.flatnonzero(wanted)
+    planned = raw.select(["table", "proof_id", "operation", *_SIDES]).take(pa.array(at, pa.int64()))
+    texts = [json.dumps(_members(row), ensure_ascii=False).encode() for row in planned.to_pylist()]
+    kinds, size = dict(OUTCOME), raw.num_rows
+    value = pa.array(texts, pa.binary()).take(places(at, size))
+    return [pa.nulls(size, kinds["raw_key"]), value, pa.nulls(size, kinds["raw_headers"])]
+
+
+def _members(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: dict(value) if name in _SIDES else value for name, value in row.items() if value is not None
+    }

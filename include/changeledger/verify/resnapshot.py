@@ -1,0 +1,160 @@
+"""Rows that a feed's own topic sends again: a second snapshot, or an incremental one, behind the changes.
+
+Such a row is what its key was in the source at its place in the stream; so it must equal the version of the
+key just before it. Where it does not, the feed had lost or corrupted a change. The row itself has put right
+what is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.compare.cells import hashed
+from changeledger.kernels import display, equality, images, order
+from changeledger.kernels.arrow import GAPS, Bools, Rows, column, flags_of, row_type, taken
+from changeledger.model import change
+from changeledger.model.contract import Contract
+from changeledger.verify.drift import EXPLAINED
+from changeledger.verify.judging import DIFFERS, EQUAL, MISSING
+
+# What is read of the ledger, and of history beside the contract's columns.
+OF_LEDGER: Final = ("operation", "run_id", "after", "after_gaps", "sort_key")
+OF_HISTORY: Final = ("_gaps", "_sort_key", "_change_id", "_is_deleted")
+
+ROWS: Final = "rows"
+COUNTS: Final = "counts"
+WRONG: Final = "wrong"
+COUNTED: Final = pa.schema([("verdict", pa.string()), ("rows", pa.int64())])
+OUTPUTS: Final = {COUNTS: COUNTED, WRONG: EXPLAINED}
+# Spark SQL: rows of one key have the same value.
+KEY: Final = "key_hash"
+
+
+def schema(contract: Contract) -> pa.Schema:
+    """Of rows that were sent again, and of versions, which have a `change_id`."""
+    return pa.schema(
+        [
+            ("key_hash", pa.int64()),
+            ("image", row_type(contract.columns)),
+            ("gaps", GAPS),
+            ("sort_key", pa.binary()),
+            ("change_id", pa.string()),
+            ("is_deleted", pa.bool_()),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class SentAgain:
+    """The ledger's rows that these runs have brought: one that shows what is known begins no version."""
+
+    contract: Contract
+    runs: Sequence[str]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        of_runs = pc.is_in(batch.column("run_id"), value_set=pa.array(list(self.runs), pa.string()))
+        rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
+        after = rows.column("after")
+        cells = dict(zip((f.name for f in after.type), after.flatten(), strict=True))
+        return _made(rows, cells, {"gaps": "after_gaps", "sort_key": "sort_key"}, self.contract)
+
+
+@dataclass(frozen=True)
+class AsVersions:
+    """The versions in history."""
+
+    contract: Contract
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        cells = {name: rows.column(name) for name in self.contract.names}
+        names = {name: f"_{name}" for name in ("gaps", "sort_key", "change_id", "is_deleted")}
+        return _made(rows, cells, names, self.contract)
+
+
+def _made(
+    rows: pa.RecordBatch, cells: Mapping[str, pa.Array], names: Mapping[str, str], contract: Contract
+) -> pa.RecordBatch:
+    kinds, size = row_type(contract.columns), rows.num_rows
+    found = {name: rows.column(there) for name, there in names.items()}
+    found["key_hash"] = pa.array(hashed([cells[c.name] for c in contract.key], size))
+    found["image"] = pa.StructArray.from_arrays(
+        [cells[f.name].cast(f.type) for f in kinds], fields=list(kinds)
+    )
+    columns = [
+        found[f.name].cast(f.type) if f.name in found else pa.nulls(size, f.type) for f in schema(contract)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema(contract))
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Rows that have a version of their key before them; others are new to the feed."""
+
+    contract: Contract
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        rows = tables[ROWS]
+        image = column(rows, "image")
+        cells = dict(zip(self.contract.names, image.flatten(), strict=True))
+        is_version = column(rows, "change_id").is_valid().to_numpy(zero_copy_only=False)
+        at, before = self._behind(rows, cells, is_version)
+        is_deleted = flags_of(column(rows, "is_deleted").take(pa.array(before)))
+        differing = self._differing(rows, cells, at, before)
+        verdicts = np.where(is_deleted, MISSING, np.where(differing.any(axis=1), DIFFERS, EQUAL))
+        counts = [[verdict, int((verdicts == verdict).sum())] for verdict in (EQUAL, MISSING, DIFFERS)]
+        wrong = np.flatnonzero(verdicts != EQUAL)
+        keys = {c.name: taken(cells[c.name], at[wrong]) for c in self.contract.key}
+        found = {
+            "verdict": pa.array(verdicts[wrong].tolist(), pa.string()),
+            "key": pa.array(display.keys_as_json(keys), pa.string()),
+            "cells": self._cells(cells, at[wrong], before[wrong], differing[wrong], is_deleted[wrong]),
+            "last_change_id": taken(column(rows, "change_id"), before[wrong]),
+        }
+        columns = [found.get(f.name, pa.nulls(len(wrong), f.type)) for f in EXPLAINED]
+        return {
+            COUNTS: pa.table([pa.array(c) for c in zip(*counts, strict=True)], schema=COUNTED),
+            WRONG: pa.table(columns, schema=EXPLAINED),
+        }
+
+    def _behind(self, rows: pa.Table, cells: Mapping[str, pa.Array], is_version: Bools) -> tuple[Rows, Rows]:
+        """The rows sent again that have a version before them, and these versions."""
+        size = len(rows)
+        key = order.codes([cells[c.name] for c in self.contract.key], size)
+        # A row that begins a version comes before it.
+        at = order.by([key, *order.words(column(rows, "sort_key")), is_version], size)
+        first = order.begun_at(order.begins([key[at]], size))
+        last = np.maximum.accumulate(np.where(is_version[at], np.arange(size), -1))
+        has_one = ~is_version[at] & (last >= first)
+        return at[has_one], at[last[has_one]]
+
+    def _differing(self, rows: pa.Table, cells: Mapping[str, pa.Array], at: Rows, before: Rows) -> Bools:
+        """n x columns: cells that both know, and that differ."""
+        states = images.states(column(rows, "gaps"), self.contract.names)
+        found = np.zeros((len(at), len(self.contract.columns)), np.bool_)
+        for number, described in enumerate(self.contract.columns):
+            values = cells[described.name]
+            found[:, number] = equality.differ(taken(values, at), taken(values, before), described)
+        return found if states is None else found & (states[at] == 0) & (states[before] == 0)
+
+    def _cells(
+        self, cells: Mapping[str, pa.Array], at: Rows, before: Rows, differing: Bools, is_deleted: Bools
+    ) -> pa.Array:
+        texts = []
+        for sides in (at, before):
+            some = [taken(cells[name], sides) for name in self.contract.names]
+            there = np.ones(len(sides), np.bool_)
+            texts.append(display.lists_of_texts(some, None, there).to_pylist())
+        found: list[list[dict[str, Any]] | None] = []
+        for row, numbers in enumerate(differing):
+            shown = [
+                {"name": self.contract.names[n], "source": texts[0][row][n], "published": texts[1][row][n]}
+                for n in np.flatnonzero(numbers).tolist()
+            ]
+            found.append(None if is_deleted[row] else shown)
+        return pa.array(found, EXPLAINED.field("cells").type)

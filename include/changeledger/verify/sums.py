@@ -1,0 +1,87 @@
+"""Hashes of many rows at once: in which buckets do the source and what is published agree?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels.arrow import column, flags_of
+from changeledger.verify.versions import BUCKETS, CURRENT, HISTORY, SOURCE, key_codes
+
+ROWS: Final = "rows"
+SUMS: Final = "sums"
+# Spark SQL: rows of one bucket have the same value.
+KEY: Final = "bucket"
+
+SCHEMA: Final = pa.schema(
+    [
+        ("rows", pa.int64()),
+        ("equal", pa.int64()),
+        ("buckets", pa.int64()),
+        ("apart", pa.int64()),
+        ("differing", pa.list_(pa.int32())),
+        ("looked_at", pa.list_(pa.int32())),
+    ]
+)
+
+
+class Sums(NamedTuple):
+    """`rows` of the source, `equal` of them in buckets that agree, and `buckets` that hold rows.
+
+    `apart`: the number of keys that hashes of many rows cannot judge: touched ones may have several versions
+    at the fence, the others have cells that are not known. `differing` buckets; `looked_at`: these, and those
+    of the keys apart.
+    """
+
+    rows: int
+    equal: int
+    buckets: int
+    apart: int
+    differing: list[int]
+    looked_at: list[int]
+
+
+def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """One row of `SCHEMA`, of whole buckets of `versions.NARROW`."""
+    rows = tables[ROWS]
+    part, bucket = (column(rows, name).to_numpy() for name in ("part", "bucket"))
+    has_gaps, is_behind = (flags_of(column(rows, name)) for name in ("has_gaps", "is_behind"))
+    is_source, is_current = part == SOURCE, part == CURRENT
+    keys = key_codes(rows)
+    apart = np.zeros(int(keys.max(initial=-1)) + 1, np.bool_)
+    apart[keys[((part == HISTORY) & is_behind) | (is_current & has_gaps)]] = True
+    is_apart = apart[keys]
+    counted = (is_source | is_current) & ~is_apart
+    # What is published counts against what the source has: of equal rows nothing is left.
+    sign = np.where(is_source, 1, -1)[counted]
+    hashes = column(rows, "row").to_numpy()[counted]
+    at = bucket[counted]
+    left = [np.zeros(BUCKETS, np.int64) for _ in range(3)]
+    np.add.at(left[0], at, sign)
+    np.bitwise_xor.at(left[1], at, hashes)
+    np.add.at(left[2], at, sign * (hashes >> 32))
+    differs = (left[0] != 0) | (left[1] != 0) | (left[2] != 0)
+    ours = np.bincount(bucket[counted & is_source], minlength=BUCKETS)
+    holds = np.bincount(at, minlength=BUCKETS) > 0
+    looked_at = differs.copy()
+    looked_at[bucket[is_apart]] = True
+    found = Sums(
+        int(is_source.sum()),
+        int(ours[~differs].sum()),
+        int(holds.sum()),
+        int(apart.sum()),
+        np.flatnonzero(differs).tolist(),
+        np.flatnonzero(looked_at).tolist(),
+    )
+    return {SUMS: pa.Table.from_pylist([found._asdict()], schema=SCHEMA)}
+
+
+def whole(sums: pa.Table) -> Sums:
+    """Of all buckets."""
+    found = {name: column(sums, name).to_pylist() for name in SCHEMA.names}
+    numbers = [sum(found[name]) for name in SCHEMA.names[:4]]
+    lists = [sorted(at for one in found[name] for at in one) for name in SCHEMA.names[4:]]
+    return Sums(*numbers, *lists)

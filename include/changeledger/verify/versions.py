@@ -1,0 +1,174 @@
+"""Rows of a source, current rows and versions in history, in one narrow form: a hash a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, of_cells
+from changeledger.compare.columns import Columns
+from changeledger.kernels import images
+from changeledger.kernels.arrow import Bools, Bytes, column
+from changeledger.model.contract import Column
+from changeledger.verify.fence import Fence
+
+# Of which a row is: what was read of the source, what is published now, and what history has.
+SOURCE, CURRENT, HISTORY = range(3)
+
+# Into so many buckets the rows of a table are hashed: what differs in one of them is looked for in so small
+# a part of the table.
+BUCKETS: Final = 4096
+
+# The columns beside those of the contract that are read of current rows, and of history.
+OF_CURRENT: Final = ("_gaps", "_change_id", "_sort_key")
+OF_HISTORY: Final = (*OF_CURRENT, "_next_sort_key", "_is_deleted", "_valid_from", "_commit_lsn")
+
+VERSIONS: Final = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("key_1", pa.int64()),
+        ("key_2", pa.int64()),
+        ("bucket", pa.int32()),
+        # NULL in it for a cell that is not known.
+        ("cells", HASHES),
+        ("has_gaps", pa.bool_()),
+        ("change_id", pa.string()),
+        ("sort_key", pa.binary()),
+        ("next_sort_key", pa.binary()),
+        ("is_deleted", pa.bool_()),
+        ("is_behind", pa.bool_()),
+        ("is_begun", pa.bool_()),
+    ]
+)
+# Spark SQL: all rows of one key have the same value.
+KEY: Final = "key_1"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Rows of one part as they are read. `columns`: the snapshot's first, then those of what is published."""
+
+    part: int
+    columns: Columns
+    fence: Fence
+
+    @property
+    def own(self) -> Sequence[Column]:
+        return self.columns.reference if self.part == SOURCE else self.columns.other
+
+    @property
+    def names(self) -> list[str]:
+        """The compared columns, as this part has them."""
+        return [c.name for c in self.own]
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that are read."""
+        return [*self.names, *{SOURCE: (), CURRENT: OF_CURRENT, HISTORY: OF_HISTORY}[self.part]]
+
+    def states(self, rows: pa.RecordBatch) -> Bytes | None:
+        """n x columns: which cells are not known; None: all are."""
+        return None if self.part == SOURCE else images.states(rows.column("_gaps"), self.names)
+
+    def keys(self, rows: pa.RecordBatch) -> list[Numbers]:
+        cells = []
+        for at in self.columns.key:
+            cell, form = rows.column(self.own[at].name), self.columns.forms[at].value
+            cells.append(cell if form is None else form(cell))
+        return [hashed(cells, rows.num_rows, seed) for seed in (1, 2)]
+
+    def is_begun(self, rows: pa.RecordBatch) -> Bools:
+        if self.part != HISTORY:
+            return np.ones(rows.num_rows, np.bool_)
+        return self.fence.is_begun(rows.column("_valid_from"), rows.column("_commit_lsn"))
+
+    def is_behind(self, rows: pa.RecordBatch) -> Bools:
+        if self.part != HISTORY:
+            return np.zeros(rows.num_rows, np.bool_)
+        return self.fence.is_behind(rows.column("_valid_from"), rows.column("_commit_lsn"))
+
+
+@dataclass(frozen=True)
+class MakeVersions:
+    """`VERSIONS` of rows of one part; of those in some buckets, where `buckets` is not None."""
+
+    read: Read
+    buckets: Sequence[int] | None = None
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        keys = self.read.keys(batch)
+        bucket = (keys[0] % BUCKETS).astype(np.int32)
+        if self.buckets is not None:
+            among = np.isin(bucket, list(self.buckets))
+            if not among.all():
+                keys, bucket = [key[among] for key in keys], bucket[among]
+                batch = batch.filter(pa.array(among))
+        states = self.read.states(batch)
+        size = batch.num_rows
+        cells = of_cells(
+            [batch.column(name) for name in self.read.names],
+            np.ones(size, np.bool_),
+            states,
+            [form.value for form in self.read.columns.forms],
+        )
+        there = set(batch.schema.names)
+        names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
+        absent = {name: pa.nulls(size, VERSIONS.field(name).type) for name in names}
+        plain = {name: batch.column(f"_{name}") for name in names if f"_{name}" in there}
+        found = {
+            "part": np.full(size, self.read.part, np.int32),
+            "key_1": keys[0],
+            "key_2": keys[1],
+            "bucket": bucket,
+            "cells": cells.array(),
+            "has_gaps": ~cells.known.all(axis=1),
+            "is_behind": self.read.is_behind(batch),
+            "is_begun": self.read.is_begun(batch),
+            **absent,
+            **plain,
+        }
+        return pa.RecordBatch.from_arrays(
+            [found[f.name] if isinstance(found[f.name], pa.Array) else pa.array(found[f.name], f.type)
+             for f in VERSIONS],
+            schema=VERSIONS,
+        )  # fmt: skip
+
+
+# What travels of a row to be summed up.
+NARROW: Final = pa.schema(
+    [
+        *(VERSIONS.field(n) for n in ("part", "key_1", "key_2", "bucket", "has_gaps", "is_behind")),
+        ("row", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """`NARROW` of `VERSIONS`."""
+
+    columns: Columns
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        cells = Cells.of(batch.column("cells"), len(self.columns.forms))
+        parts = [batch.column(name).to_numpy() for name in ("key_1", "key_2")]
+        rows = folded([*parts, *(cells.numbers[:, at] for at in range(cells.numbers.shape[1]))], len(cells))
+        return pa.RecordBatch.from_arrays(
+            [*(batch.column(name) for name in NARROW.names[:-1]), pa.array(rows)], schema=NARROW
+        )
+
+
+def key_codes(rows: pa.Table) -> Numbers:
+    """A number for each key, from 0; rows of one key have the same."""
+    keys = [column(rows, name).to_numpy() for name in ("key_1", "key_2")]
+    at = np.lexsort((keys[1], keys[0]))
+    first = np.zeros(len(at), np.bool_)
+    for key in keys:
+        first[1:] |= key[at[1:]] != key[at[:-1]]
+    found = np.zeros(len(at), np.int64)
+    found[at] = np.cumsum(first)
+    return found

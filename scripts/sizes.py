@@ -1,0 +1,40 @@
+"""What is too long: files over 300 lines, functions over 40. A part of `make lint`."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("include", "jobs", "dags", "scripts", "benchmarks")
+MOST_OF_FILE, MOST_OF_FUNCTION = 300, 40
+
+
+def too_long(path: Path) -> Iterator[str]:
+    text = path.read_text("utf-8")
+    name, lines = path.relative_to(ROOT), text.count("\n")
+    if lines > MOST_OF_FILE:
+        yield f"{name}: {lines} lines, at most {MOST_OF_FILE}"
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            size = (node.end_lineno or node.lineno) - node.lineno + 1
+            if size > MOST_OF_FUNCTION:
+                yield f"{name}:{node.lineno}: {node.name} has {size} lines, at most {MOST_OF_FUNCTION}"
+
+
+def main() -> int:
+    found = [
+        line
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        if "versions" not in path.parts  # a migration stays as it was released
+        for line in too_long(path)
+    ]
+    sys.stdout.write("\n".join(found) + "\n" if found else "no file and no function is too long\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
