@@ -20,7 +20,7 @@ from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.normalization.reading import Input
 from changeledger.storage.releases import complete
-from tests.kernels.reconcile.tables import ledger
+from tests.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.
 OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")

@@ -8,12 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings as of_hypothesis
 
 from changeledger.config.settings import Settings
 from sourcelab.services import KafkaBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# The functions under test answer in milliseconds, but on a machine that is full.
+of_hypothesis.register_profile("patient", deadline=None)
+of_hypothesis.load_profile("patient")
 
 # A raw message, as the survey of a dialect wants it.
 MESSAGE = (

@@ -14,8 +14,8 @@ from changeledger.reconcile.current import current
 from changeledger.storage.spread import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table
-from tests.kernels.reconcile import tables
 from tests.ledger_rows import PLAIN, Manner, apart, changes, contract_of, joined, rows
+from tests.reconcile import tables
 
 __all__ = [
     "PLAIN", "Manner", "apart", "changes", "contract_of", "joined", "ledger", "published", "published_of",

@@ -200,7 +200,7 @@ def test_parsing_loads_nothing_heavy(airflow_environment: dict[str, str]) -> Non
         "import sys, runpy\n"
         "for name in ('debezium', 'maintain', 'sqlserver_cdc', 'compare', 'verify'):\n"
         f"    runpy.run_path(r'{PROJECT}/dags/' + name + '.py')\n"
-        "heavy = {'pyspark', 'great_expectations', 'pandas', 'alembic', 'changeledger.storage.control',"
+        "heavy = {'pyspark', 'great_expectations', 'pandas', 'alembic', 'changeledger.control',"
         " 'changeledger.stages', 'changeledger.job'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -35,7 +35,7 @@ CDC, QLIK = "shop_cdc", "shop_qlik"
 # Runs what is asked on each line, a JSON list, as `python LIST`; says its code behind what it prints.
 _RUNNER = """
 import gc, json, logging, runpy, sys, traceback
-from changeledger.config import load_feeds
+from changeledger.config.files import load_feeds
 for line in sys.stdin:
     sys.argv = json.loads(line)
     # As in a process of its own: the command keeps Spark's messages from its answers, feeds are read once.

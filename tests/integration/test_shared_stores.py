@@ -25,8 +25,9 @@ TABLE = "dbo.customers"
 STAGES = """
 import sys
 from datetime import datetime
-from changeledger.config import Settings, load_feeds
-from changeledger.window import Window
+from changeledger.config.files import load_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage.session import spark_session
 

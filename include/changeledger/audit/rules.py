@@ -1,6 +1,6 @@
 """The rules that a run's tables must satisfy before they are published: what they say, and their weight.
 
-What they have found comes from the kernels of `changeledger.kernels.audit`, by the same names.
+What they have found comes from the functions on Arrow batches beside it, by the same names.
 """
 
 from __future__ import annotations

@@ -25,7 +25,8 @@ from tests.faults.matrix.effects import Effects, Fault, install
 IMPORTED = (
     "pandas", "pyarrow", "grpc", "sqlalchemy", "alembic.command", "psycopg", "confluent_kafka",
     "pyspark.sql.connect.session", "pyspark.sql.connect.functions", "great_expectations",
-    "changeledger.cli", "changeledger.job", "changeledger.stages.extract", "changeledger.stages.normalize",
+    "changeledger.cli.main", "changeledger.job",
+    "changeledger.stages.extract", "changeledger.stages.normalize",
     "changeledger.stages.reconcile", "changeledger.stages.audit", "changeledger.stages.publish",
     "changeledger.stages.maintain", "changeledger.stages.maintenance.releasing",
     "changeledger.cli.quarantine",

@@ -1,0 +1,291 @@
+"""Each rule holds for a clean run, and finds its own fault."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.audit import books, ids, left, places
+from changeledger.audit.conservation import Balance, balances, received, uneven
+from changeledger.audit.findings import SAMPLES, Finding, as_table, by_rule, checked
+from tests.audit.tables import (
+    AT,
+    CLEAN,
+    RUN,
+    change,
+    changes,
+    entries,
+    hashed,
+    interval,
+    key,
+    of_ids,
+    of_keys,
+    record,
+    records,
+    row_record,
+    table,
+)
+
+OF_CHANGES = {
+    "mask_agrees_with_images",
+    "operation_has_its_images",
+    "key_not_null",
+    "lsn_width",
+    "order_strict",
+}
+FAULTS = [
+    ("mask_agrees_with_images", {"flags": ["mask_disagrees"]}),
+    ("operation_has_its_images", {"after": None}),
+    ("operation_has_its_images", {"after": key(None, None)}),
+    ("operation_has_its_images", {"before": key(9)}),
+    ("operation_has_its_images", {"operation": "snapshot", "before": key(9)}),
+    ("operation_has_its_images", {"operation": "delete", "before": key(9)}),
+    ("operation_has_its_images", {"operation": "delete", "after": None}),
+    ("operation_has_its_images", {"operation": "update"}),
+    ("operation_has_its_images", {"operation": "update", "flags": None}),
+    ("operation_has_its_images", {"operation": "update", "before": key(9), "after": None}),
+    ("operation_has_its_images", {"operation": "merge"}),
+    ("key_not_null", {"key": None}),
+    ("key_not_null", {"key": key(9, None)}),
+    ("key_not_null", {"change_id": None}),
+    ("key_not_null", {"sort_key": None}),
+    ("key_not_null", {"committed_at": None}),
+    ("key_not_null", {"record": None}),
+    ("lsn_width", {"commit_lsn": bytes(9)}),
+    ("lsn_width", {"change_lsn": bytes(11)}),
+    ("order_strict", {"key": key(1), "sort_key": b"\x01"}),
+]
+
+
+def violated(found: dict[str, Finding]) -> dict[str, int | None]:
+    return {name: one.violations for name, one in found.items() if one.violations != 0}
+
+
+def test_clean_changes_violate_nothing() -> None:
+    found = dict(of_keys(changes(*CLEAN)))
+    assert violated(found) == {}
+    assert found["key_not_null"].checked == len(CLEAN)
+    assert violated(by_rule([of_ids(changes(*CLEAN))[ids.FOUND]])) == {}
+
+
+def test_no_changes_violate_nothing() -> None:
+    found = dict(of_keys(changes()))
+    assert violated(found) == {}
+    assert found.keys() > OF_CHANGES
+
+
+@pytest.mark.parametrize(("name", "fault"), FAULTS)
+def test_a_fault_in_the_ledger_is_found_by_its_rule(name: str, fault: dict[str, Any]) -> None:
+    found = dict(of_keys(changes(*CLEAN, change(9, **fault))))
+    assert violated(found) == {name: 1}
+    assert len(found[name].samples) == 1
+
+
+def test_offences_show_where_they_are() -> None:
+    (width,) = of_keys(changes(*CLEAN, change(9, commit_lsn=b"")))["lsn_width"].samples
+    assert width == {
+        "key": key(9),
+        "change_id": "id9",
+        "operation": "insert",
+        "flags": [],
+        "record": record(9),
+    }
+    (order,) = of_keys(changes(change(1), change(1, change_id="again")))["order_strict"].samples
+    assert order == {"key": key(1), "sort_key": b"\x01", "rows": 2, "change_ids": ["id1", "again"]}
+
+
+HISTORY = [interval(1, AT), interval(1), interval(2), interval(3, _is_deleted=True), interval(4, _run_id="x")]
+CURRENT = [interval(1), interval(2), interval(4)]
+BUILT_FAULTS = [
+    ("interval_forward", [*HISTORY, interval(2, AT - timedelta(minutes=1))], CURRENT),
+    ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x01")], CURRENT),
+    ("one_open_interval", [*HISTORY, interval(1, _is_deleted=True)], CURRENT),
+    # The second one is of an earlier run: the key is this run's all the same.
+    ("one_open_interval", [*HISTORY, interval(2, _run_id="x", _is_deleted=True)], CURRENT),
+    ("current_equals_open_history", HISTORY, CURRENT[:2]),
+    ("current_equals_open_history", HISTORY, [*CURRENT, interval(3)]),
+    ("current_equals_open_history", HISTORY, [*CURRENT, interval(5)]),
+    ("current_key_unique", HISTORY, [*CURRENT, interval(2)]),
+    (
+        "current_key_not_null",
+        [*HISTORY, interval(5, key=key(5, None))],
+        [*CURRENT, interval(5, key=key(5, None))],
+    ),
+]
+
+
+def test_clean_built_tables_violate_nothing() -> None:
+    found = dict(of_keys(changes(), HISTORY, CURRENT))
+    assert violated(found) == {}
+    assert found["interval_forward"].checked == 4
+    assert found["current_key_not_null"].checked == 3
+
+
+@pytest.mark.parametrize(("name", "history", "current"), BUILT_FAULTS)
+def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
+    name: str, history: list[Any], current: list[Any]
+) -> None:
+    found = dict(of_keys(changes(), history, current))
+    assert violated(found) == {name: 1}
+    assert len(found[name].samples) == 1
+
+
+def test_offences_of_what_is_built_show_where_they_are() -> None:
+    found = of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2])
+    assert found["one_open_interval"].samples == ({"key": key(1), "rows": 2, "change_ids": ["id1", "id1"]},)
+    lost = {"key": key(4), "current_rows": 0, "open_history_rows": 1}
+    assert found["current_equals_open_history"].samples == (lost,)
+    (backward,) = found["interval_forward"].samples
+    assert backward == {
+        "key": key(2), "_change_id": "id2", "_sort_key": b"\x01", "_run_id": RUN,
+        "_valid_from": AT.replace(tzinfo=None), "_valid_to": (AT - timedelta(1)).replace(tzinfo=None),
+        "_next_sort_key": b"\x02",
+    }  # fmt: skip
+
+
+def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
+    return {"id": change_id, "record": where, "hash": hashed(where)}
+
+
+def test_an_id_twice_in_a_run_or_published_already() -> None:
+    rows = changes(*CLEAN, change(9, change_id="id1"))
+    found = by_rule([of_ids(rows, [published("id2", record(2))])[ids.FOUND]])
+    assert violated(found) == {"change_id_unique": 2}
+    assert [one["where"] for one in found["change_id_unique"].samples] == [
+        "twice in this run", "published already",
+    ]  # fmt: skip
+    assert found["change_id_unique"].samples[0]["records"] == [record(1), record(9)]
+
+
+def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
+    """Its record is that of the run before."""
+    rows = changes(
+        change(1, operation="update", before=key(7), paired_change_id="deleted", paired_record=record(8)),
+        change(2, paired_change_id=None, paired_record=record(3)),
+    )
+    halves = [published("deleted", record(8)), published("other", record(5))]
+    made = of_ids(rows, halves)
+    assert violated(by_rule([made[ids.FOUND]])) == {}
+    assert made[ids.JOINED].to_pylist() == [{"id": "deleted"}]
+    earlier = [(row["record"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()]
+    assert earlier == [(record(8), "paired", -1)]
+    # The half came again at another place, in this run: it is this run's record.
+    assert len(of_ids(rows, [published("deleted", record(6))])[ids.EARLIER]) == 0
+
+
+def again(where: dict[str, Any], change_id: str) -> dict[str, Any]:
+    return {"id": change_id, "record": where, "reason": "delivered_again", "detail": change_id}
+
+
+def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
+    rows = changes(change(1), change(2, paired_change_id="deleted", paired_record=record(3)))
+    repeats = [again(record(4), "id1"), again(record(5), "deleted"), again(record(6), "published")]
+    found = by_rule([of_ids(rows, (), repeats, ["published"])[ids.FOUND]])
+    assert violated(found) == {}
+
+
+def test_duplicates_that_leave_no_change_are_found() -> None:
+    found = by_rule([of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.FOUND]])
+    assert violated(found) == {"duplicates_leave_one": 1}
+    offence = {"record": record(9), "reason": "delivered_again", "detail": "id9"}
+    assert found["duplicates_leave_one"].samples == (offence,)
+
+
+@pytest.mark.parametrize(
+    ("half", "lost"), [(row_record("1B", 1), 0), (row_record("2B", 1), 1), (record(1, "orders__ct"), 1)]
+)
+def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
+    parts = {
+        places.HALVES: table(places.HALF, [{"record": half, "reason": "delivered_again"}]),
+        places.THERE: records(row_record("1B"), record(1, "orders__ct")),
+    }
+    found = by_rule([places.of_places(parts)[places.FOUND]])["duplicates_leave_one"]
+    assert (found.violations, len(found.samples)) == (lost, lost)
+
+
+def test_the_books_name_lost_and_doubled_records_by_source() -> None:
+    read = [(record(n), books.READ) for n in range(4)] + [(record(0, "shop.lines"), books.READ)]
+    said = [
+        (record(0), "change"),
+        (record(1), "change"),
+        (record(1), "duplicate"),
+        (record(2), "tombstone"),
+        (record(7), "change"),
+        (record(0, "shop.lines"), "quarantined"),
+        (record(6), "change"),
+    ]
+    # A half that was an earlier run's record.
+    back = entries((record(6), "change"), times=-1)
+    whole = pa.concat_tables([entries(*read, *said), back])
+    # Cut anywhere.
+    parts = [books.sums(one) for one in whole.to_batches(max_chunksize=3)]
+    sums = books.added(pa.Table.from_batches(parts)).to_pylist()
+    assert uneven(sums) == ["shop.orders"]
+    made = books.Faults(("shop.orders",))({books.ENTRY: whole})
+    faults = books.faults(made[books.FAULTS].to_pylist())
+    assert balances(sums, faults) == [
+        Balance("shop.lines", 1, {"quarantined": 1}),
+        # 3 is lost; 1 is there twice, and 7 was never read.
+        Balance("shop.orders", 4, {"change": 3, "duplicate": 1, "tombstone": 1}, lost=1, doubled=2),
+    ]
+    shown = {row["record"]["offset"]: (row["read"], row["accounted"], row["dispositions"])
+             for row in faults["shop.orders"].samples}  # fmt: skip
+    assert shown == {1: (1, 2, ["change", "duplicate"]), 3: (1, 0, []), 7: (0, 1, ["change"])}
+
+
+def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None:
+    rows = entries((record(1), ""), (record(2), ""), (record(1), "change"), (record(1), "change"))
+    sums = books.sums(rows.combine_chunks().to_batches()[0])
+    assert uneven(sums.to_pylist()) == ["shop.orders"]
+    (found,) = books.Faults(("shop.orders",))({books.ENTRY: rows})[books.FAULTS].to_pylist()
+    assert (found["lost"], found["doubled"]) == (1, 1)
+
+
+def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
+    rows = entries((record(1), ""), (record(2), ""), (record(3), ""))
+    at = rows.schema.get_field_index("received")
+    rows = rows.set_column(at, "received", pa.array(["shop.orders[0]", "shop.orders[0]", None]))
+    assert received(books.sums(rows.combine_chunks().to_batches()[0]).to_pylist()) == {"shop.orders[0]": 2}
+
+
+def test_ledger_rows_account_for_their_records_and_those_that_they_are_paired_with() -> None:
+    rows = changes(change(1, paired_record=row_record("1B")), change(2))
+    found = books.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
+    assert [(row["record"], row["disposition"], row["times"]) for row in found] == [
+        (record(1), "change", 1), (record(2), "change", 1), (row_record("1B"), "paired", 1),
+    ]  # fmt: skip
+
+
+def test_rows_beside_the_ledger_are_counted_by_kind() -> None:
+    said = [
+        ("dbo.t", "duplicate", "delivered_again", "id1"),
+        ("dbo.t", "duplicate", "delivered_again", None),
+        ("dbo.u", "duplicate", "delivered_again", "id1"),
+        ("dbo.t", "duplicate", "segment_again", "segments 1, 2 of x"),
+        (None, "control", None, None),
+    ]
+    names = ("table", "disposition", "reason", "detail")
+    rows = table(left.LEFT, [dict(zip(names, one, strict=True)) for one in said])
+    (batch,) = rows.combine_chunks().to_batches()
+    assert sum(one["n"] for one in left.kinds(batch).to_pylist()) == len(said)
+    assert left.named_duplicates(batch, "dbo.t").column("detail").to_pylist() == ["id1"]
+    assert len(left.repeated_halves(batch, "dbo.t")) == 1
+    assert len(left.others(batch, "dbo.t")) == 2
+    assert len(left.chosen(batch, "reason", "segment_again")) == 1
+
+
+def test_a_rule_that_cannot_be_checked_does_not_hold() -> None:
+    def fails() -> Finding:
+        raise KeyError("absent")
+
+    found = by_rule([checked({"rule": fails}), as_table({"rule": Finding(0, 3)})])["rule"]
+    assert (found.violations, found.error) == (None, "KeyError: 'absent'")
+
+
+def test_findings_of_buckets_are_added_up() -> None:
+    buckets = [as_table({"rule": Finding(15, 20, ({"n": 1},) * 15)})] * 2
+    found = by_rule(buckets)["rule"]
+    assert (found.violations, found.checked, len(found.samples)) == (30, 40, SAMPLES)

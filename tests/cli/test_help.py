@@ -1,0 +1,66 @@
+"""What `--help` says of exit codes, and where Spark's own lines go."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from changeledger import exit_codes
+from changeledger.config.settings import PROJECT
+
+COMMANDS = (
+    [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["quarantine", "replay"]
+)  # fmt: skip
+STAGES = ("extract", "normalize", "reconcile", "audit", "publish", "maintain", "compare", "verify")
+
+
+def ended(*command: str, home: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "SPARK_REMOTE"}
+    if home is not None:
+        environment["CHANGELEDGER_HOME"] = str(home)
+    return subprocess.run(
+        [sys.executable, *command], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+def codes(text: str) -> dict[int, str]:
+    _, _, listed = text.partition("exit codes:\n")
+    return {int(line.split()[0]): line.split(maxsplit=1)[1] for line in listed.splitlines() if line.strip()}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_commands_lists_the_exit_codes(command: list[str]) -> None:
+    answer = ended("-m", "changeledger.cli", *command, "--help")
+    assert answer.returncode == 0
+    assert set(codes(answer.stdout)) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_help_of_jobs_lists_the_exit_codes(stage: str) -> None:
+    answer = ended(str(PROJECT / "jobs" / f"{stage}.py"), "--help")
+    assert answer.returncode == 0
+    known = {exit_codes.FINAL, exit_codes.RETRY, exit_codes.HELD, exit_codes.NOTHING, exit_codes.NEEDS_SPARK}
+    assert set(codes(answer.stdout)) == {0, 1, *known}
+
+
+def test_an_answer_stands_alone(tmp_path: Path) -> None:
+    """Spark's own lines, of its launcher and its JVM, are in a file."""
+    (tmp_path / "catalog.db").touch()
+    answer = ended("-m", "changeledger.cli", "query", "--json", "SELECT 1 AS one", home=tmp_path)
+    assert [json.loads(line) for line in answer.stdout.splitlines()] == [{"one": 1}]
+    assert answer.stderr == ""
+    assert "WARN" in (tmp_path / "logs" / "changeledger-query.log").read_text("utf-8")
+
+
+def test_a_refusal_stands_alone(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").touch()
+    answer = ended("-m", "changeledger.cli", "query", "DROP TABLE lake.shop.t", home=tmp_path)
+    assert answer.returncode == 1
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'DROP'")
+    assert "`query` changes nothing" in answer.stderr

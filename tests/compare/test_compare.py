@@ -1,0 +1,150 @@
+"""Two feeds of one log, change by change: every fault is found where it is, and nothing else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from changeledger.compare.verdicts import CLASSES, LEGITIMATE, VERDICTS
+from changeledger.kernels.arrow import GAPS, column
+from sourcelab.log import Change, Log, Transaction, simulate
+from sourcelab.tables import Table
+from tests.compare.sides import BY_KEY, BY_POSITION, compared
+from tests.injected import VERDICT, effects, with_faults
+from tests.ledger_rows import PLAIN, Manner, apart, changes, contract_of, joined, rows
+from tests.reconcile import tables
+
+SEEDS = range(10)
+
+
+class Found(NamedTuple):
+    """`change`: the serial in the log of the one that is wrong."""
+
+    place: bytes
+    verdict: str
+    columns: tuple[str, ...]
+    change: int
+
+
+def ledger(log: Log, table: Table, manner: Manner = PLAIN, feed: str = "feed") -> pa.Table:
+    return tables.ledger(rows(log, table, manner, feed), contract_of(table))
+
+
+def verdicts(
+    one: Log, other: Log, table: Table, manner: Manner = PLAIN, by_position: bool = True
+) -> tuple[Counter[str], list[Found]]:
+    """How many pairs have each verdict or class, and the faults."""
+    contract = contract_of(table)
+    sides = (ledger(one, table, feed="one"), ledger(other, table, manner, feed="other"))
+    result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
+    words = [word for word in (*VERDICTS, *CLASSES) if word != LEGITIMATE]
+    counts = Counter({word: result.counts.counts[word] for word in words if result.counts.counts[word]})
+    serials = {
+        side: [change.serial for _, change in changes(log, table)]
+        for side, log in (("change_id", one), ("other_change_id", other))
+    }
+
+    def serial(row: dict[str, str | None]) -> int:
+        side = "other_change_id" if row["change_id"] is None else "change_id"
+        return serials[side][int(str(row[side]).split("-")[1])]
+
+    return counts, sorted(
+        Found(row["commit_lsn"], row["verdict"], tuple(c["name"] for c in row["cells"] or ()), serial(row))
+        for row in result.findings
+    )
+
+
+def _all(log: Log) -> list[tuple[Transaction, Change]]:
+    return [(transaction, change) for transaction in log.transactions for change in transaction.changes]
+
+
+def test_feeds_that_tell_the_same_are_equal() -> None:
+    log = joined([apart(simulate(seed, 25), seed) for seed in SEEDS])
+    for table in log.tables:
+        counts, found = verdicts(log, log, table)
+        assert found == []
+        assert counts == Counter(equal=len(effects(_all(log), table)))
+
+
+def test_each_cell_that_is_not_alike_is_seen() -> None:
+    log = simulate(3, 25)
+    table = log.table("dbo.customers")
+    contract = contract_of(table)
+    all_rows = ledger(log, table)
+    told = all_rows.filter(pc.equal(all_rows.column("operation"), "insert"))
+    inserts = len(told)
+    assert inserts > 5
+
+    def unlike(other: pa.Table) -> int:
+        counts, _ = compared((told, contract), (other, contract))
+        return sum(counts.counts[verdict] for verdict in VERDICTS if verdict != "equal")
+
+    assert unlike(told) == 0
+    # The key is left out: without its value nothing would be matched.
+    for name in (n for n in table.names if n not in table.key):
+        after = column(told, "after")
+        at = after.type.get_field_index(name)
+        cells = after.flatten()
+        known = len(cells[at]) - cells[at].null_count
+        cells[at] = pa.nulls(inserts, cells[at].type)
+        without = told.set_column(
+            told.schema.get_field_index("after"),
+            told.schema.field("after"),
+            pa.StructArray.from_arrays(cells, fields=list(after.type)),
+        )
+        assert unlike(without) == known, name
+        # NULL is not the same as unknown.
+        gaps = pa.array([[(name, "unavailable")]] * inserts, GAPS)
+        unknown = without.set_column(told.schema.get_field_index("after_gaps"), "after_gaps", gaps)
+        assert unlike(unknown) == inserts, name
+    updates = pa.array(["update"] * inserts)
+    assert unlike(told.set_column(told.schema.get_field_index("operation"), "operation", updates)) == inserts
+    assert unlike(told.slice(0, inserts - 2)) == 2
+    assert unlike(pa.concat_tables([told, told.slice(0, 1)])) == 1
+
+
+def test_what_tools_tell_in_their_own_way_is_legitimate() -> None:
+    log = simulate(4, 40)
+    table = log.table("sales.orders")
+    everything = len(effects(_all(log), table))
+    counts, found = verdicts(log, log, table, Manner(parts_key_updates=True))
+    assert found == []
+    # Deletes and inserts are what an update of a key is compared as: no difference is left.
+    assert counts == Counter(equal=everything)
+    counts, found = verdicts(log, log, table, Manner(key_only_deletes=True, untold=frozenset({"weight"})))
+    assert found == []
+    assert counts == Counter(not_sent=everything)
+
+
+def test_without_lsns_keys_and_their_order_match() -> None:
+    log = simulate(5, 30)
+    table = log.table("dbo.customers")
+    counts, found = verdicts(log, log, table, Manner(knows_lsn=False), by_position=False)
+    assert (set(counts), found) == ({"equal"}, [])
+
+
+@pytest.mark.parametrize("kinds", [*([kind] for kind in VERDICT), list(VERDICT)], ids="-".join)
+def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> None:
+    """One by one and all together, in the logs of many seeds."""
+    logs = [apart(simulate(seed, 25), seed) for seed in SEEDS]
+    spoilt = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
+    one, other = joined(logs), joined([told for told, _ in spoilt])
+    injected = [fault for _, found in spoilt for fault in found]
+    assert Counter(fault.kind for fault in injected) == dict.fromkeys(kinds, len(SEEDS))
+    for table in one.tables:
+        expected = [
+            Found(place, VERDICT[fault.kind], (fault.column,) if fault.column else (), serial)
+            for fault in injected
+            for place, serial in effects(fault.changes, table)
+        ]
+        _, found = verdicts(one, other, table)
+        assert found == sorted(expected), table.name
+        if kinds == ["lost"]:
+            # The other way round the same changes are more than the reference has.
+            _, found = verdicts(other, one, table)
+            assert found == sorted(fault._replace(verdict="extra") for fault in expected)

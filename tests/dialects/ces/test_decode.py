@@ -1,0 +1,63 @@
+"""What holds for any batch of CES messages, whatever is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from changeledger.dialects.ces import survey, typed
+from changeledger.dialects.ces.decode import decode
+from changeledger.dialects.ces.plan import TablePlan
+from changeledger.dialects.ces.survey import facts, merged
+from changeledger.model.contract import Contract
+from tests.dialects.ces.decoding import decoded
+from tests.dialects.ces.test_cases import ALL
+from tests.dialects.golden import Case
+from tests.dialects.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
+
+CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+STORED = stored(Path(__file__).parent)
+Row = dict[str, Any]
+
+
+def rows(case: Case) -> dict[Any, Row]:
+    known = {case.stated.table: case.stated} if case.stated else {}
+    batches = decoded(case.messages, case.feed, known, case.stated)
+    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+
+
+@CASES
+def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_types = rows(case)
+
+    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
+        return [], list(range(len(values)))
+
+    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(survey, "_usual", lambda _: None)
+    assert rows(case) == by_types
+
+
+@CASES
+def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
+    cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
+    parts = [facts(case.messages.slice(0, cut)), facts(case.messages.slice(cut))]
+    assert merged(parts).equals(merged([facts(case.messages)]))
+    assert merged(parts[::-1]).equals(merged([facts(case.messages)]))
+
+
+def plan_of(one: Stored) -> TablePlan:
+    return TablePlan(feed("ces"), one.writer_schema, one.contract, "window")
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_ids_are_those_that_are_stored(one: Stored) -> None:
+    assert_stored_ids(decode, plan_of(one), one)
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
+    assert_cut_anywhere(decode, plan_of(one), one)

@@ -1,0 +1,97 @@
+"""Which tables a window's messages are of, and how their columns are put together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changeledger.cli.decode.reader import feed_of
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.ces.columns import Variant, writer_schemas
+from changeledger.dialects.ces.kernel import CES
+from changeledger.dialects.kernel import Known
+from changeledger.model.contract import Column, Contract
+from tests.dialects.ces.test_cases import ALL
+from tests.dialects.reading import NONE, with_values
+
+KNOWN = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, key_position=1),
+        Column(name="n", type="int", ordinal=2),
+    ),
+)
+
+
+@pytest.mark.parametrize("known", ["dbo.Purchases", "DBO.PURCHASES", None])
+def test_a_table_is_named_as_its_contract_or_the_source_writes_it(known: str | None) -> None:
+    messages = next(case for case in ALL if case.folder.name == "page_examples").messages
+    values: list[bytes] = messages.column("value").to_pylist()
+    # A later message writes it otherwise.
+    values[-1] = values[-1].replace(b"Purchases", b"purchases")
+    contracts = {known: Contract(table=known, columns=KNOWN.columns)} if known else {}
+    found = CES.facts(with_values(messages, values), NONE)
+    survey = CES.survey(found, feed_of("ces", []), Known(contracts, {}, {}))
+    assert {one.table for one in survey.tables} == {known or "dbo.Purchases"}
+
+
+COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'
+WIDER = COLS.replace('"n", "type": "int"', '"n", "type": "bigint"')
+ONLY_N = '[{"NAME": "N", "Type": "INT", "INDEX": 1}]'
+
+
+def _schemas(
+    *variants: tuple[str | None, tuple[str, ...]], known: Contract | None = None, **stated: Any
+) -> Any:
+    """The columns of the writer schemas, and the places of the variants that are read by them."""
+    table = TableConfig(table="dbo.t", **stated)
+    made = [Variant(f"{at:04}", cols, key) for at, (cols, key) in enumerate(variants)]
+    return [
+        (
+            [(c.name, c.type, c.ordinal, c.key_position) for c in schema.contract.columns],
+            [int(v.first) for v in schema.variants],
+        )
+        for schema in writer_schemas(table, made, known)
+    ]
+
+
+ID, N = ("id", "int", 1, 1), ("n", "int", 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("variants", "settings", "expected"),
+    [
+        # Columns of several messages are put together; a later message says how a name is written.
+        ([(COLS, ("id",)), (ONLY_N, ("ID",))], {}, [([ID, ("N", "int", 2, 0)], [0, 1])]),
+        # Two types of one column are two schemas, in the order of the stream.
+        (
+            [(WIDER, ("id",)), (COLS, ("id",))],
+            {},
+            [([ID, ("n", "bigint", 2, 0)], [0]), ([ID, N], [1])],
+        ),
+        # A key that is not written is that of another message; a stated one counts before all.
+        ([(COLS, ()), (COLS, ("n",))], {}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0, 1])]),
+        ([(COLS, ("id",))], {"key": ("n",)}, [([("id", "int", 1, 0), ("n", "int", 2, 1)], [0])]),
+        # Two keys are two schemas.
+        (
+            [(COLS, ("id",)), (COLS, ("id", "n"))],
+            {},
+            [([ID, N], [0]), ([ID, ("n", "int", 2, 2)], [1])],
+        ),
+        # Half a key is none.
+        ([(COLS, ("id", "gone"))], {}, [([("id", "int", 1, 0), N], [0])]),
+        # Nothing written: what is known.
+        ([(None, ())], {"known": KNOWN}, [([ID, N], [0])]),
+        ([("nonsense", ())], {"known": KNOWN}, [([ID, N], [0])]),
+        ([(None, ())], {}, [([], [0])]),
+        # Stated columns are the columns.
+        (
+            [(WIDER, ("id",))],
+            {"columns": ({"name": "id", "type": "int"}, {"name": "n", "type": "varchar(9)"})},
+            [([ID, ("n", "varchar(9)", 2, 0)], [0])],
+        ),
+    ],
+)
+def test_writer_schemas(variants: Any, settings: dict[str, Any], expected: Any) -> None:
+    assert _schemas(*variants, **settings) == expected

@@ -1,0 +1,152 @@
+"""Images from members of any order: each with a value, NULL or a placeholder, or absent."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from changeledger.config.feed import Feed
+from changeledger.config.sources import KafkaSource
+from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import cell_of
+from changeledger.model.contract import Column, Contract
+from tests.dialects.debezium.test_values import batch
+
+GONE, GONE_IN_BASE64 = "<gone>", "PGdvbmU+"
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+        "source": {"topics": ["t"], "placeholder": GONE}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="n", type="int", ordinal=1, nullable=False, key_position=2),
+        Column(name="k.1", type="nvarchar(50)", ordinal=2, nullable=False, key_position=1),
+        Column(name="id", type="int", ordinal=3),
+        Column(name="a.b", type="nvarchar(50)", ordinal=4),
+        Column(name="select", type="nvarchar(50)", ordinal=5),
+        Column(name="doc", type="varbinary(max)", ordinal=6),
+    ),
+)
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "id": st.integers(-(2**31), 2**31 - 1),
+    "a.b": st.text("abcäß漢 \0", max_size=4),
+    "select": st.text("abc", max_size=4),
+    "doc": st.binary(max_size=4),
+}
+TEXTS = {"a.b", "select"}
+
+
+@st.composite
+def members(draw: st.DrawFn) -> dict[str, Any]:
+    """Some of the columns, in any order."""
+    names = draw(st.lists(st.sampled_from(sorted(VALUES)), unique=True))
+    held = st.sampled_from([None, GONE, GONE_IN_BASE64])
+    cells = {name: draw(st.one_of(held, VALUES[name])) for name in names}
+    return {name: cells[name] for name in draw(st.permutations(names))} if names else {}
+
+
+def rows(images: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    plan = TablePlan(FEED, CONTRACT, CONTRACT, "d", "window")
+    sent = [
+        {
+            name: b64encode(value).decode() if isinstance(value, bytes) else value
+            for name, value in one.items()
+        }
+        for one in images
+    ]
+    found: list[dict[str, Any]] = decode(batch(sent), plan).to_pylist()
+    return found
+
+
+def is_held(name: str, value: Any) -> bool:
+    # In base64 it is a text like any other.
+    return value == GONE or (value == GONE_IN_BASE64 and name not in TEXTS)
+
+
+@given(st.lists(members(), min_size=1, max_size=60))
+def test_members_are_bound_by_name(drawn: list[dict[str, Any]]) -> None:
+    keyed = [{"k.1": "x", **one, "n": at} for at, one in enumerate(drawn)]
+    found = rows(keyed)
+    assert [row["disposition"] for row in found] == ["change"] * len(drawn)
+    for row, sent in zip(found, keyed, strict=True):
+        gaps = {name: "not captured" for name in VALUES if name not in sent}
+        gaps |= {name: "unavailable" for name, value in sent.items() if is_held(name, value)}
+        assert dict(row["after_gaps"] or []) == gaps
+        # No cell that is a gap has a value, and no other one lacks it.
+        assert row["after"] == {name: None if name in gaps else sent[name] for name in CONTRACT.names}
+        assert list(row["key"].items()) == [("k.1", "x"), ("n", sent["n"])]
+
+
+@pytest.mark.parametrize("key", [{"n": None, "k.1": "x"}, {"n": 1, "k.1": None}, {"n": None, "k.1": None}])
+def test_a_key_is_whole(key: dict[str, Any]) -> None:
+    assert [row["reason"] for row in rows([key])] == ["null_key"]
+
+
+def test_members_without_a_column_are_named() -> None:
+    whole = {"n": 1, "k.1": "x", "id": 1, "a.b": "", "select": "", "doc": b""}
+    found = rows([whole, dict(reversed(whole.items())), {**whole, "x": "1", "y": None}, {**whole, "ID": 1}])
+    assert [row["detail"] for row in found] == [
+        None,
+        None,
+        "dbo.t has no column x, y",
+        "dbo.t has no column ID",
+    ]
+
+
+def test_the_id_of_a_change_is_of_what_it_says() -> None:
+    key = {"n": 1, "k.1": "x"}
+    said: list[dict[str, Any]] = [
+        {"a.b": "x", "select": None, "doc": None}, {"a.b": None, "select": "x", "doc": None},
+        {"a.b": "x", "select": None, "doc": b""}, {"a.b": "x", "select": "", "doc": None},
+        {"a.b": "x", "select": None, "doc": None, "id": 1},
+    ]  # fmt: skip
+    ids = [row["change_id"] for one in said for row in rows([{"id": None, **one, **key}])]
+    assert len(set(ids)) == len(said)
+    assert all(len(one) == 32 for one in ids)
+
+
+def shortest(number: int) -> bytes:
+    """Two's complement as Java writes it."""
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return number.to_bytes(size, "big", signed=True)
+
+
+TYPES = [(1, 0), (5, 2), (16, 4), (18, 3), (18, 18), (19, 4), (38, 0), (38, 10), (38, 19), (38, 38)]
+PAYLOADS = st.one_of(
+    # Up to 8 bytes also with bytes that only repeat the sign; beyond, as short as can be.
+    st.binary(min_size=1, max_size=8),
+    st.integers(-(2**135), 2**135 - 1).map(shortest),
+    st.integers(-(10**38), 10**38).map(shortest),
+    st.integers(1, 127)
+    .flatmap(lambda power: st.sampled_from([2**power, 2**power - 1, -(2**power), 1 - 2**power]))
+    .map(shortest),
+)
+
+
+@pytest.mark.parametrize(("precision", "scale"), TYPES)
+@given(payloads=st.lists(PAYLOADS, min_size=1, max_size=100))
+def test_decimals_are_big_endian_twos_complement(precision: int, scale: int, payloads: list[bytes]) -> None:
+    """In a column, and each alone."""
+    assert isinstance(FEED.source, KafkaSource)
+    cell = cell_of(Column(name="d", type=f"decimal({precision},{scale})", ordinal=1), FEED.source)
+    texts = [b64encode(payload).decode() for payload in payloads]
+    expected = []
+    for payload in payloads:
+        unscaled = int.from_bytes(payload, "big", signed=True)
+        # Not by a context's arithmetic, which rounds to 28 digits.
+        digits = (int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale)
+        expected.append(Decimal(digits) if abs(unscaled) < 10**precision else None)
+    assert [cell.read(text) for text in texts] == expected
+    found = cell.convert(texts)
+    assert found.values.to_pylist() == expected
+    unfit = [one is None for one in expected]
+    assert (found.unfit.tolist() if found.unfit is not None else [False] * len(unfit)) == unfit

@@ -1,0 +1,117 @@
+"""What a survey finds in a topic: also what only messages in the middle have, far from its ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.debezium.survey import Survey, facts, survey
+from changeledger.dialects.messages import samples
+from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.reading import read, records_of
+
+TOPIC = "s.dbo.t"
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
+    }
+)  # fmt: skip
+# So many that neither the first nor the last ones reach the middle.
+AROUND = 25
+
+
+def event(table: str, after: dict[str, Any]) -> dict[str, Any]:
+    position = {"commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003"}
+    source = {"db": "d", "schema": "dbo", "table": table, "ts_ms": 1786119900883, **position}
+    return {"before": None, "after": after, "source": source, "op": "c"}
+
+
+def wrapped(table: str, after: dict[str, Any]) -> dict[str, Any]:
+    types = {int: "int32", str: "string"}
+    fields = [{"type": types[type(value)], "optional": True, "field": name} for name, value in after.items()]
+    block = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
+    return {"schema": block, "payload": event(table, after)}
+
+
+def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.RecordBatch:
+    messages = [around] * AROUND + middle + [around] * AROUND
+
+    def row(at: int, message: Any) -> dict[str, Any]:
+        text = message and json.dumps(message, separators=("," + space, ":" + space)).encode()
+        place = {"topic": TOPIC, "partition": 0, "offset": at, "timestamp": None}
+        return {**place, "key": b'{"id": 1}', "value": text, "headers": []}
+
+    return pa.RecordBatch.from_pylist([row(at, one) for at, one in enumerate(messages)], MESSAGE)
+
+
+def surveyed(messages: pa.RecordBatch) -> Survey:
+    """In parts, as partitions of Spark have them."""
+    parts = [facts(messages.slice(at, 7)) for at in range(0, messages.num_rows, 7)]
+    return survey(samples.merged(parts), FEED, {}, {})
+
+
+def columns(messages: pa.RecordBatch, table: str = "dbo.t") -> list[tuple[str, str]]:
+    one = next(one for one in surveyed(messages).tables if one.table == table)
+    assert one.writer_schema is not None
+    return [(c.name, c.type) for c in one.writer_schema.columns]
+
+
+def test_a_column_that_is_there_for_a_while() -> None:
+    messages = topic([wrapped("t", {"id": 1, "note": "there"})], wrapped("t", {"id": 1}))
+    assert columns(messages) == [("id", "int"), ("note", "nvarchar(max)")]
+    _, rows = (batch.to_pylist() for batch in read(DEBEZIUM, messages, FEED, {}))
+    assert {row["disposition"] for row in rows} == {"change"}
+    assert rows[AROUND]["after"] == {"id": 1, "note": "there"}
+    assert rows[0]["after_gaps"] == [("note", "not captured")]
+
+
+@pytest.mark.parametrize("form", [event, wrapped])
+def test_a_table_that_is_there_for_a_while(form: Any) -> None:
+    messages = topic([form("u", {"id": 7}), None], form("t", {"id": 1}))
+    found = surveyed(messages)
+    assert {(one.table, one.alone) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
+    sizes = {
+        one.table: records_of(DEBEZIUM, at, messages, found).num_rows for at, one in enumerate(found.tables)
+    }
+    assert sizes == {"dbo.t": 2 * AROUND, "dbo.u": 1}
+
+
+@pytest.mark.parametrize("others", [[], [wrapped("u", {"id": 7})] * 60])
+def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[str, Any]]) -> None:
+    """Its messages do not fit, and are quarantined; the others do. In a topic of two tables as well."""
+    messages = topic([wrapped("t", {"id": 1, "n": "many"}), *others], wrapped("t", {"id": 1, "n": 2}))
+    assert columns(messages) == [("id", "int"), ("n", "int")]
+
+
+@pytest.mark.parametrize("space", ["", " "])
+@pytest.mark.parametrize("form", [event, wrapped])
+def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
+    like = form("t", {"id": 1})
+    messages = topic([None, {"ts_ms": 1}, like], like, space)
+    assert [one.table for one in surveyed(messages).tables] == ["dbo.t"]
+    # 20 at either end of the partition; the first and the last of the only group are among them.
+    assert facts(messages).num_rows == 40
+
+
+def test_facts_stay_few_whatever_is_written() -> None:
+    """A schema block that differs in each message: the first 20 of them count."""
+    middle = [wrapped("t", {"id": 1, f"c{number}": "x"}) for number in range(200)]
+    messages = topic(middle, wrapped("t", {"id": 1}))
+    assert columns(messages) == [("id", "int"), *((f"c{number}", "nvarchar(max)") for number in range(20))]
+    assert facts(messages).num_rows < 200
+
+
+def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:
+    """The first and the last message of a group are those that can be read."""
+    good = json.dumps(wrapped("u", {"id": 1, "note": "x"}), separators=(",", ":")).encode()
+    rows = topic([None] * 3, event("t", {"id": 1})).to_pylist()
+    for at, value in enumerate((good[:-1], good, good[:-2])):
+        rows[AROUND + at]["value"] = value
+    found = surveyed(pa.RecordBatch.from_pylist(rows, MESSAGE))
+    assert {one.table for one in found.tables} == {"dbo.t", "dbo.u"}

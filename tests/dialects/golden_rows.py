@@ -1,0 +1,112 @@
+"""Golden cases of change tables as Arrow batches: their rows as JDBC gives them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.dialects.tables.interface import TableKernel
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.dialects.tables.rows import stored_names
+from changeledger.kernels.arrow import RECORD, arrow_type
+from changeledger.model.change import MASK_DISAGREES
+from changeledger.model.contract import Contract
+from tests.dialects.golden import Case, lines, outcomes
+
+HEADER_TYPES = {
+    "__$start_lsn": "binary",
+    "__$end_lsn": "binary",
+    "__$seqval": "binary",
+    "__$operation": "int",
+    "__$update_mask": "binary",
+    "__$command_id": "int",
+    "__$commit_time": "timestamp_ntz",
+    "header__timestamp": "timestamp_ntz",
+}
+
+
+def plan(case: Case) -> TablePlan:
+    assert case.stated is not None, "change tables do not tell their contract in a row"
+    path = case.folder / "shape.json"
+    written = Contract.model_validate_json(path.read_text("utf-8")) if path.exists() else case.stated
+    return TablePlan(case.feed, written, case.stated, "window")
+
+
+def rows(case: Case) -> tuple[str, pa.RecordBatch]:
+    """The name of the change table, and its rows as they were read."""
+    told = plan(case)
+    path = case.folder / "types.json"
+    types = HEADER_TYPES | {
+        c.name: c.spark_type for c in (*told.contract.columns, *told.writer_schema.columns)
+    }
+    types |= json.loads(path.read_text("utf-8")) if path.exists() else {}
+    records = lines(case.folder / "input.jsonl")
+    names = list(dict.fromkeys(name for record in records for name in record["row"]))
+    kinds = {name: types.get(name, "string") for name in names}
+    arrays = [
+        pa.array([value(r["row"].get(name), kinds[name]) for r in records], arrow_type(kinds[name]))
+        for name in names
+    ]
+    schema = pa.schema([(name, one.type) for name, one in zip(names, arrays, strict=True)])
+    return records[0]["table"], pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def raw(read: pa.RecordBatch, record: pa.StructArray) -> pa.RecordBatch:
+    """The rows as the raw table has them; the number of each as its offset."""
+    source, partition, _, row = record.flatten()
+    numbered = [source, partition, pa.array(range(read.num_rows), pa.int64()), row]
+    place = pa.StructArray.from_arrays(numbered, fields=list(RECORD))
+    return pa.RecordBatch.from_arrays([place, *read.columns], ["record", *stored_names(read.schema, {})])
+
+
+def value(cell: Any, kind: str) -> Any:
+    if cell is None:
+        return None
+    text = cell if isinstance(cell, str) else json.dumps(cell)
+    return _READERS.get(kind.split("(", 1)[0], int)(text)
+
+
+_READERS: dict[str, Callable[[str], Any]] = {
+    "string": str,
+    "binary": lambda text: bytes.fromhex(text[2:]),
+    "boolean": lambda text: text in {"true", "1"},
+    "timestamp": datetime.fromisoformat,
+    "timestamp_ntz": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "decimal": Decimal,
+    "float": float,
+    "double": float,
+}
+
+
+def of_the_rows(row: dict[str, Any]) -> dict[str, Any]:
+    """What a case says of rows: not that a mask and two images contradict each other, which ledgers add."""
+    flags = [flag for flag in row.get("flags", ()) if flag != MASK_DISAGREES or not _contradicts(row)]
+    plain = {name: one for name, one in row.items() if name not in {"flags", "sort_key"}}
+    return {**plain, "flags": flags} if flags else plain
+
+
+def _contradicts(row: dict[str, Any]) -> bool:
+    before, after = row.get("before"), row.get("after")
+    if before is None or after is None or "changed" not in row:
+        return False
+    gaps = {*row.get("before_gaps", ()), *row.get("after_gaps", ())}
+    return {n for n in before if before[n] != after[n]} - gaps != set(row["changed"]) - gaps
+
+
+def rows_became(case: Case, kernel: TableKernel, captured: Callable[[str], str]) -> dict[int, dict[str, Any]]:
+    """What the rows became, by their numbers, as `outcomes` gives it; `captured`: a change table's table."""
+    table, read = rows(case)
+    records = raw(read, kernel.record(read, captured(table), case.feed))
+    return outcomes([joined(kernel.decode(records, plan(case)), plan(case))])
+
+
+def assert_rows_as_expected(case: Case, found: Mapping[int, dict[str, Any]]) -> None:
+    said = [of_the_rows(found[at]) for at in range(len(case.expected))]
+    assert said == [of_the_rows(one) for one in case.expected]

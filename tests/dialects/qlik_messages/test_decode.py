@@ -1,0 +1,84 @@
+"""What holds for any batch of Qlik's messages, whatever is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.dialects.qlik_messages import survey, typed
+from changeledger.dialects.qlik_messages.avro import schemas_in
+from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.plan import TablePlan
+from changeledger.dialects.qlik_messages.survey import facts, merged
+from changeledger.model.contract import Contract
+from tests.dialects.golden import Case
+from tests.dialects.qlik_messages.decoding import decoded
+from tests.dialects.qlik_messages.test_cases import ALL
+from tests.dialects.stored import Stored, assert_cut_anywhere, assert_stored_ids, feed, stored
+
+CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+STORED = stored(Path(__file__).parent)
+Row = dict[str, Any]
+
+
+def rows(case: Case) -> dict[Any, Row]:
+    known = {case.stated.table: case.stated} if case.stated else {}
+    batches = decoded(case.messages, case.feed, known, case.stated, case.schemas)
+    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+
+
+@CASES
+def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_types = rows(case)
+
+    def nothing(values: list[bytes | None], written: Contract) -> tuple[list[Any], list[int]]:
+        return [], list(range(len(values)))
+
+    monkeypatch.setattr(typed, "read", nothing)
+    monkeypatch.setattr(survey, "address", lambda value: survey.alone(value or b""))
+    assert rows(case) == by_types
+
+
+@CASES
+def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
+    cut = Random(case.folder.name).randrange(case.messages.num_rows + 1)
+    schemas = {**schemas_in(case.messages.column("value").to_pylist()), **case.schemas}
+    parts = [facts(case.messages.slice(0, cut), schemas), facts(case.messages.slice(cut), schemas)]
+    assert merged(parts).equals(merged([facts(case.messages, schemas)]))
+    assert merged(parts[::-1]).equals(merged([facts(case.messages, schemas)]))
+
+
+def plan_of(one: Stored) -> TablePlan:
+    return TablePlan(feed("qlik_messages"), one.writer_schema, one.contract, "window")
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_ids_are_those_that_are_stored(one: Stored) -> None:
+    assert_stored_ids(decode, plan_of(one), one)
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.contract.table) for one in STORED])
+def test_a_batch_cut_anywhere_gives_the_same_rows(one: Stored) -> None:
+    assert_cut_anywhere(decode, plan_of(one), one)
+
+
+@pytest.mark.parametrize(
+    ("mask", "contradicts"),
+    # `name`, ordinal 2, is all that differs; ordinals 4 and 5 are large objects, which no mask has to name.
+    [("02", False), ("04", True), ("06", True), ("00", True), ("42", True), ("", False)],
+)
+def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -> None:
+    (case,) = [case for case in ALL if case.folder.name == "operations"]
+    values = case.messages.column("value").to_pylist()
+    update = next(at for at, one in enumerate(values) if one and b'"changeMask":"02"' in one)
+    assert b'"operation":"UPDATE"' in values[update]
+    values[update] = values[update].replace(b'"changeMask":"02"', f'"changeMask":"{mask}"'.encode())
+    at = case.messages.schema.get_field_index("value")
+    changed = case.messages.set_column(at, "value", pa.array(values, pa.binary()))
+    batches = decoded(changed, case.feed, {}, None, {})
+    (row,) = [row for batch in batches for row in batch.to_pylist() if row["record"]["offset"] == update]
+    assert ("mask_disagrees" in (row["flags"] or ())) == contradicts

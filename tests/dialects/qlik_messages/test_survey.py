@@ -1,0 +1,145 @@
+"""Every message of a window is in exactly one part of its survey, and in the right one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import Known
+from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
+from changeledger.dialects.qlik_messages.survey import Survey
+from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.reading import NONE, records_of
+
+FEED = Feed.model_validate(
+    {
+        "feed": "golden", "dialect": "qlik_messages", "database": "shop", "connection": "shop",
+        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.items"}, {"table": "dbo.orders"}],
+    }
+)  # fmt: skip
+NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
+
+
+def metadata(schema_id: str, table: str, *columns: str) -> dict[str, Any]:
+    told = {
+        name: {"ordinal": at, "type": "INT4", "primaryKeyPosition": int(at == 1)}
+        for at, name in enumerate(columns, 1)
+    }
+    lineage = {"schema": "dbo", "table": table}
+    return {"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": told}}
+
+
+def data(schema_id: str | None, table: str | None = None, **row: int) -> dict[str, Any]:
+    names = {} if table is None else {"schema": "dbo", "table": table}
+    return {**names, "headers": {"operation": "REFRESH", "externalSchemaId": schema_id}, "data": row}
+
+
+def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
+    """(topic, minutes after noon, message); the offset is the place in the list."""
+    rows: list[dict[str, Any]] = []
+    for offset, (topic, minutes, message) in enumerate(messages):
+        text = json.dumps(message) if isinstance(message, dict) else message
+        place = {"topic": topic, "partition": 0, "offset": offset}
+        at = None if minutes is None else NOON + timedelta(minutes=minutes)
+        said: dict[str, Any] = {"timestamp": at, "key": None, "value": text and text.encode(), "headers": []}
+        rows.append(place | said)
+    return pa.RecordBatch.from_pylist(rows, MESSAGE)
+
+
+def surveyed(raw: pa.RecordBatch) -> Survey:
+    """In parts, as partitions of Spark have them."""
+    parts = [QLIK_MESSAGES.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
+    found: Survey = QLIK_MESSAGES.survey(QLIK_MESSAGES.merged(parts), FEED, Known({}, {}, {}))
+    return found
+
+
+def offsets_of(raw: pa.RecordBatch, found: Survey) -> list[tuple[tuple[str, ...], list[int]]]:
+    """The table and its columns, and the offsets of its messages."""
+    return [
+        ((one.table, *one.writer_schema.names), offsets(records_of(QLIK_MESSAGES, number, raw, found)))
+        for number, one in enumerate(found.tables)
+    ]
+
+
+def offsets(raw: pa.RecordBatch) -> list[int]:
+    return sorted(raw.column("offset").to_pylist())
+
+
+def others(raw: pa.RecordBatch, found: Survey) -> pa.RecordBatch:
+    return raw.filter(QLIK_MESSAGES.routes(raw, found).is_null())
+
+
+def test_a_topic_of_everything() -> None:
+    raw = window(
+        ("all", 0, metadata("i1", "items", "id")),
+        ("all", 0, metadata("o1", "orders", "no")),
+        ("all", 1, data("i1", id=1)),
+        ("all", 1, data("o1", no=1)),
+        ("all", 1, data("unknown", id=1)),
+        ("all", 1, data(None, "elsewhere", id=1)),
+        ("all", 1, "no json"),
+        ("all", 1, None),
+        ("all", None, data(None, "orders", no=2)),
+        ("other", 1, data("i1", id=2)),
+        ("other", 1, '{"headers":'),
+        ("nothing", 1, "{}"),
+    )
+    found = surveyed(raw)
+    # Neither a broken message nor the name of its topic names a table.
+    assert offsets_of(raw, found) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
+    rows = QLIK_MESSAGES.decode_other(others(raw, found), FEED, found).to_pylist()
+    assert [row["detail"] for row in rows if row["disposition"] in {"pending", "tombstone"}] == [
+        "no metadata yet: unknown",
+        None,
+    ]
+    assert [(row["record"]["offset"], row["disposition"], row["reason"]) for row in rows] == [
+        (0, "control", "metadata"),
+        (1, "control", "metadata"),
+        (4, "pending", "metadata_unknown"),
+        (5, "control", "table_not_in_feed"),
+        (6, "quarantined", "not_json"),
+        (7, "tombstone", None),
+        (10, "quarantined", "unparseable_json"),
+        (11, "quarantined", "no_operation"),
+    ]
+
+
+def test_a_topic_of_one_table_keeps_its_broken_messages() -> None:
+    raw = window(
+        ("qlik.dbo.items", 0, metadata("i1", "items", "id")),
+        ("qlik.dbo.items", 1, data("i1", id=1)),
+        ("qlik.dbo.items", 1, "{"),
+        ("qlik.dbo.items", None, None),
+    )
+    found = surveyed(raw)
+    assert offsets_of(raw, found) == [(("dbo.items", "id"), [1, 2, 3])]
+    assert offsets(others(raw, found)) == [0]
+
+
+def test_versions_without_a_schema_id_follow_the_time() -> None:
+    raw = window(
+        ("qlik.dbo.items", 5, metadata("i1", "items", "id")),
+        ("qlik.dbo.items", 4, data(None, id=1)),
+        ("qlik.dbo.items", 6, data(None, id=2)),
+        ("qlik.meta", 10, metadata("i2", "items", "id", "qty")),
+        ("qlik.dbo.items", 10, data(None, id=3, qty=1)),
+        ("qlik.dbo.items", None, data(None, id=4)),
+        ("qlik.dbo.items", 11, data("i1", id=5)),
+    )
+    found = surveyed(raw)
+    # The schema id decides, whenever the message was written.
+    assert sorted(offsets_of(raw, found)) == [
+        (("dbo.items", "id"), [1, 2, 5]),
+        (("dbo.items", "id"), [6]),
+        (("dbo.items", "id", "qty"), [4]),
+    ]
+    assert offsets(others(raw, found)) == [0, 3]
+
+
+def test_a_window_of_nothing() -> None:
+    found = surveyed(window())
+    assert (list(found.tables), dict(found.learnt), others(window(), found).num_rows) == ([], {}, 0)

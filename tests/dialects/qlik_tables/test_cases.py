@@ -1,0 +1,27 @@
+"""The golden cases of Qlik's change tables, through their kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from tests.dialects.golden import Case, assert_in_order, cases
+from tests.dialects.golden_rows import assert_rows_as_expected, rows_became
+
+ALL = cases("qlik_tables")
+
+
+def found(case: Case) -> dict[int, dict[str, Any]]:
+    return rows_became(case, QLIK_TABLES, lambda table: table)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+def test_a_case_becomes_what_the_specification_says(case: Case) -> None:
+    assert_rows_as_expected(case, found(case))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL if case.order])
+def test_the_order_is_the_sources(case: Case) -> None:
+    assert_in_order(case, found(case))

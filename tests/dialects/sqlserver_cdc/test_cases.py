@@ -1,0 +1,27 @@
+"""The golden cases of SQL Server's CDC tables, through their kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from tests.dialects.golden import Case, assert_in_order, cases
+from tests.dialects.golden_rows import assert_rows_as_expected, rows_became
+
+ALL = cases("sqlserver_cdc")
+
+
+def found(case: Case) -> dict[int, dict[str, Any]]:
+    return rows_became(case, SQLSERVER_CDC, lambda table: table.removesuffix("_CT"))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL])
+def test_a_case_becomes_what_the_specification_says(case: Case) -> None:
+    assert_rows_as_expected(case, found(case))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name) for case in ALL if case.order])
+def test_the_order_is_the_sources(case: Case) -> None:
+    assert_in_order(case, found(case))

@@ -1,0 +1,67 @@
+"""Ids and records are those that ledgers hold already.
+
+`stored_rows.jsonl`: raw rows of a simulated source, each with where it stands and with the `change_id` that
+version 0.1.0 stored for it with Spark 4.0.4 (null for the row before an update), as the Parquet files of that
+lake have them; `stored_tables.json`: its change tables. Never write these from a run of the kernels.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.qlik_tables.kernel import QLIK_TABLES
+from changeledger.dialects.sqlserver_cdc.kernel import SQLSERVER_CDC
+from changeledger.dialects.tables.pairs import joined
+from changeledger.dialects.tables.plan import TablePlan
+from changeledger.kernels.arrow import arrow_type
+from changeledger.model.contract import Contract
+from tests.dialects.golden_rows import value
+
+KERNELS = {one.name: one for one in (SQLSERVER_CDC, QLIK_TABLES)}
+HERE = Path(__file__).parent
+TABLES = json.loads((HERE / "stored_tables.json").read_text("utf-8"))
+STORED = [json.loads(line) for line in (HERE / "stored_rows.jsonl").read_text("utf-8").split("\n") if line]
+
+
+def rows(table: dict[str, Any]) -> tuple[list[dict[str, Any]], pa.RecordBatch]:
+    stored = [one for one in STORED if all(one[n] == table[n] for n in ("dialect", "instance"))]
+    types: dict[str, str] = table["types"]
+    arrays = [
+        pa.array([value(one["row"].get(name), kind) for one in stored], arrow_type(kind))
+        for name, kind in types.items()
+    ]
+    return stored, pa.RecordBatch.from_arrays(arrays, list(types))
+
+
+@pytest.mark.parametrize("table", [pytest.param(one, id=one["instance"]) for one in TABLES])
+def test_ids_and_records_are_those_that_are_stored(table: dict[str, Any]) -> None:
+    contract = Contract.model_validate(table["contract"])
+    written = Contract.model_validate(table["shape"]).model_copy(update={"mask_order": "big"})
+    feed = Feed.model_validate(
+        {
+            "feed": "sales", "dialect": table["dialect"], "database": "sales", "connection": "none",
+            "source": {}, "tables": [{"table": contract.table}],
+        }
+    )  # fmt: skip
+    plan = TablePlan(feed, written, contract, "window")
+    stored, read = rows(table)
+    kernels = KERNELS[table["dialect"]]
+    record = kernels.record(read, table["instance"], feed)
+    found = joined(kernels.decode(read.append_column("record", record), plan), plan)
+    assert [one["row"].hex().upper() for one in record.to_pylist()] == [one["place"] for one in stored]
+    assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
+    expected = ["paired" if one["change_id"] is None else "change" for one in stored]
+    assert found.column("disposition").to_pylist() == expected
+
+
+def test_there_are_ids_of_every_operation_and_of_pairs() -> None:
+    for dialect in ("sqlserver_cdc", "qlik_tables"):
+        mine = [one for one in STORED if one["dialect"] == dialect]
+        assert {one["change_id"] is None for one in mine} == {True, False}
+        assert len(mine) > 30

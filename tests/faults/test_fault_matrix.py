@@ -1,0 +1,159 @@
+"""The fault matrix without what it breaks: which cells are chosen, what is kept of them, the page."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from changeledger.model.window import STAGES
+from tests.faults.matrix import cells
+from tests.faults.matrix.cells import FAULTS, RETRIES, Cell, Effect
+from tests.faults.matrix.effects import same
+from tests.faults.matrix.judge import differences
+from tests.faults.matrix.outcomes import Outcome, Outcomes
+from tests.faults.matrix.page import page
+
+# As an undisturbed run of the three windows had them, each stage shortened.
+_LABELS = {
+    "extract": ["c insert leases", "l NAMESPACE", "c insert windows", "l overwrite raw", "c insert reads"],
+    "normalize": ["c insert leases", "c update windows", "l BRANCH t", "l append t", "c insert stages"],
+    "reconcile": ["c insert leases", "l BRANCH h", "l MERGE h", "l MERGE t", "c insert stages"],
+    "audit": ["c insert leases", "l CREATE NAMESPACE", "c insert audits"],
+    "publish": [
+        "c insert leases", "c insert releases", "l set t release", "l set h release",
+        "l append releases main", "l set t main", "l set h main", "c update releases", "l drop t run",
+    ],
+}  # fmt: skip
+_FIRST = "l CREATE TABLE raw"
+
+
+def known() -> cells.Known:
+    found = {}
+    for window in (1, 2, 3):
+        for stage, labels in _LABELS.items():
+            told = [*labels, _FIRST] if (window, stage) == (1, "extract") else labels
+            kinds = {"l": "lake", "c": "control"}
+            found[window, stage] = [Effect(n, kinds[s[0]], s[2:]) for n, s in enumerate(told, start=1)]
+    return found
+
+
+def outcome(cell: Cell, what: str = "survived", code: str = "a", **more: str) -> Outcome:
+    return Outcome(
+        cell, "insert leases", what, more.get("detail", ""), 1.5, code, "2026-01-02T03:04:05+00:00"
+    )
+
+
+def test_every_fault_and_every_way_to_go_on_is_chosen() -> None:
+    chosen = cells.chosen(known())
+    assert {c.fault for c in chosen} == {f.name for f in FAULTS}
+    assert {c.retry for c in chosen} == set(RETRIES)
+    assert len({c.id for c in chosen}) == len(chosen)
+
+
+def test_the_job_is_killed_before_between_and_behind_all_effects() -> None:
+    """Before each effect and behind the last; of the first window what later ones have not."""
+    killed = {(c.window, c.stage, c.at) for c in cells.chosen(known()) if c.fault == "killed"}
+    wanted = {(2, s, at) for s in STAGES for at in range(1, len(_LABELS[s]) + 2)}
+    assert killed == {*wanted, (1, "extract", 6)}
+
+
+def test_a_fault_sits_only_where_it_can_be() -> None:
+    effects = known()
+    for cell in cells.chosen(effects):
+        fault = cells.BY_NAME[cell.fault]
+        assert cell.stage in fault.stages
+        if fault.places in {"lake", "control"}:
+            assert effects[cell.window, cell.stage][cell.at - 1].kind == fault.places, cell.id
+        assert bool(cell.at) == (fault.places in {"any", "lake", "control"}), cell.id
+    by_hand = {c.at for c in cells.chosen(effects) if c.fault == "by_hand"}
+    assert by_hand
+    assert all(2 < at <= 8 for at in by_hand), "behind the commit point, before its completion"
+
+
+def test_the_same_seed_is_the_same_cell() -> None:
+    assert [*islice(cells.by_seed(known()), 50)] == [*islice(cells.by_seed(known()), 50)]
+    (later,) = islice(cells.by_seed(known(), first=7), 1)
+    assert later in [*islice(cells.by_seed(known()), 20)]
+    assert len({c.fault for c in islice(cells.by_seed(known()), 200)}) > 10
+
+
+def test_the_quick_cells_are_at_their_places() -> None:
+    effects = known()
+    told = [(c.stage, effects[2, c.stage][c.at - 1].label) for c in cells.quick(effects) if c.at]
+    assert told == [
+        ("extract", "overwrite raw"), ("reconcile", "insert stages"), ("publish", "set t release"),
+        ("publish", "set h main"), ("publish", "insert releases"),
+        ("publish", "insert releases"),
+    ]  # fmt: skip
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    one, other, third, *_ = chosen = cells.chosen(known())
+    outcomes = Outcomes(file)
+    assert next(outcomes.left(chosen, "a")) == one
+    outcomes.add(outcome(one))
+    outcomes.add(outcome(other, "defect"))
+    with file.open("a") as cut_off:
+        cut_off.write('{"cell": {"fault": "kil')
+    again = Outcomes(file)
+    assert next(again.left(chosen, "a")) == third
+    assert next(again.left(chosen, "b")) == other, "a defect is tried again on another state of the product"
+    assert [o.cell for o in again.all()] == [one, other]
+
+
+def test_the_last_outcome_of_a_cell_counts(tmp_path: Path) -> None:
+    cell = cells.chosen(known())[0]
+    outcomes = Outcomes(tmp_path / "outcomes.jsonl")
+    for what in ("defect", "survived"):
+        outcomes.add(outcome(cell, what))
+    assert [o.outcome for o in outcomes.all()] == ["survived"]
+
+
+def test_the_page_has_what_was_found_and_no_more() -> None:
+    effects = known()
+    empty = page(effects, [], 120)
+    assert "0 of 120 chosen cells" in empty
+    assert "Defects that stand" not in empty
+    told = [
+        outcome(Cell("killed", 2, "publish", 2, "task")),
+        outcome(Cell("killed", 2, "publish", 3, "next"), "defect", detail="dbo_customers: 2 rows | missing"),
+        outcome(Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="GapError: x. Remedy: y"),
+        outcome(Cell("killed", 1, "audit", 1, "run", 5)),
+    ]
+    text = page(effects, told, 120)
+    assert "3 of 120 chosen cells and 1 random ones were run" in text
+    assert "2 survived, 1 stopped, 1 defect" in text
+    assert "| SIGKILL of the job between two effects |  | ✓ | ✗ |" in text
+    assert "`killed-w2-publish-03-next` (`insert leases`): dbo_customers: 2 rows \\| missing" in text
+    assert "GapError: x. Remedy: y" in text
+
+
+@pytest.mark.parametrize(
+    ("statement", "label"),
+    [
+        (
+            "ALTER TABLE lake.shop.t CREATE OR REPLACE BRANCH `run_2020T0Z_2024T0Z_7` AS OF VERSION 77",
+            "ALTER TABLE t CREATE OR REPLACE BRANCH run",
+        ),
+        ("MERGE INTO lake.shop.t.branch_run_2020_7 t USING v s ON a WHEN", "MERGE INTO t.run t"),
+        ("DELETE FROM lake.shop.t.branch_run_2020_7 WHERE id IN (1)", "DELETE FROM t.run"),
+    ],
+)
+def test_an_effect_has_the_same_name_in_every_run(statement: str, label: str) -> None:
+    assert same(statement) == label
+
+
+def test_rows_are_compared_with_their_number() -> None:
+    whole = {"t": ["a", "b"], "dispositions": ['{"disposition":"control"}'], "problems": [], "raw": ["1"]}
+    assert differences(whole, whole) == []
+    twice = {**whole, "t": ["a", "b", "b"]}
+    (found,) = differences(whole, twice)
+    assert found.startswith("t: 0 rows missing, 1 more")
+    assert differences(whole, {**whole, "raw": []}) == ["raw: 1 rows missing, 0 more, for example 1"]
+    again = {**whole, "dispositions": ['{"disposition":"control"}'] * 2 + ['{"disposition":"duplicate"}']}
+    assert differences(whole, again)
+    assert differences(whole, again, read_again=True) == []
+    assert differences(whole, {**twice, "problems": ["p"]}, read_again=True)[0] == "p"

@@ -1,0 +1,39 @@
+"""With `redact_values` no key and no value of a source's row is in logs, errors and pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from changeledger.audit import gate
+from changeledger.control.outcomes import DRIFTED
+from changeledger.pages.redaction import redacted_row
+from changeledger.reports.proof import FeedProofs, Spoilt
+from tests.reports.test_proof_page import CHANGED, NEW, REPAIRS, pages, row
+
+
+def test_an_offending_row_keeps_what_says_where_it_is() -> None:
+    record = {"source": "topic", "partition": 0, "offset": 12, "row": None}
+    shown = {
+        "key": {"id": "Ann"}, "change_id": "c1", "operation": "update", "flags": None, "record": record,
+        "before": '{"name": "Ann"}', "known": "Ann", "detail": '{"Ann": 1', "of a later version": 1,
+    }  # fmt: skip
+    found = redacted_row(shown)
+    assert found["record"] == record
+    assert (found["change_id"], found["operation"], found["flags"]) == ("c1", "update", None)
+    assert {found[name] for name in ("key", "before", "known", "detail", "of a later version")} == {"***"}
+    assert "Ann" not in gate.shown(found)
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_the_page_of_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: bool) -> None:
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", str(hidden).lower())
+    wrong = row("one", "dbo.t", DRIFTED, differs=1, missing=1)
+    feed = FeedProofs("one", DRIFTED, [wrong], [Spoilt(wrong, [CHANGED, NEW], REPAIRS)])
+    for page in pages(tmp_path, feed):
+        assert ("Ann" in page) is not hidden
+        assert ('"id":7' in page or "&#34;id&#34;:7" in page) is not hidden
+        # What differs, and where its record is.
+        assert "name" in page
+        assert "topic[0] 12" in page

@@ -1,0 +1,213 @@
+"""Intervals of history, for random sequences of changes against a plain reference."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.model import change
+from tests.key_moves import CONTRACT
+from tests.reconcile.tables import Lake, LedgerRow, intervals, rows_of
+
+AT = datetime(2026, 8, 7, 16)
+OPERATIONS = ("insert", "insert", "update", "update", "update", "delete", "snapshot", "truncate")
+
+
+class Step(NamedTuple):
+    """One change of one key, or a truncate of all: the position is its place in the sequence.
+
+    `gaps` names cells not known.
+    """
+
+    key: int
+    operation: str
+    a: int | None
+    b: str | None
+    gaps: frozenset[str]
+    seconds: int
+
+
+@st.composite
+def step(draw: st.DrawFn) -> Step:
+    gaps = draw(st.sets(st.sampled_from(["a", "b"])))
+    return Step(
+        draw(st.integers(1, 4)),
+        draw(st.sampled_from(OPERATIONS)),
+        None if "a" in gaps else draw(st.one_of(st.none(), st.integers(0, 9))),
+        None if "b" in gaps else draw(st.one_of(st.none(), st.sampled_from("xyz"))),
+        frozenset(gaps),
+        # Commit times may go back while positions go on.
+        draw(st.integers(0, 30)),
+    )
+
+
+CHANGES = st.lists(step(), min_size=1, max_size=40)
+
+
+def rows_for(changes: list[Step]) -> list[LedgerRow]:
+    rows = []
+    for at, one in enumerate(changes):
+        side = "before" if one.operation == "delete" else "after"
+        of_a_row = {
+            "key": (one.key,),
+            side: (one.key, one.a, one.b),
+            f"{side}_gaps": dict.fromkeys(sorted(one.gaps), change.UNAVAILABLE) or None,
+        }
+        row: LedgerRow = {
+            "change_id": f"c{at}", "operation": one.operation,
+            **(of_a_row if one.operation != "truncate" else {}),
+            "sort_key": at.to_bytes(4, "big"), "commit_lsn": bytes(10),
+            "committed_at": AT + timedelta(seconds=one.seconds), "record": ("t", 0, at, None),
+        }  # fmt: skip
+        rows.append(row)
+    return rows
+
+
+def cells_of(one: Step) -> dict[str, Any]:
+    """Those that the change has."""
+    cells = {"a": one.a, "b": one.b}
+    return {name: cells[name] for name in cells.keys() - one.gaps if one.operation != "truncate"}
+
+
+def reference(changes: list[Step]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    """By change and key: cells, gaps that remain, from, to and whether the row is gone. From the rule."""
+    found: dict[tuple[str, int], tuple[Any, ...]] = {}
+    for key in {c.key for c in changes if c.operation != "truncate"}:
+        own: list[tuple[int, Step]] = []
+        seen: dict[str, Any] = {}
+        for at, one in enumerate(changes):
+            alive = bool(own) and own[-1][1].operation not in {"delete", "truncate"}
+            if not (alive if one.operation == "truncate" else one.key == key):
+                continue
+            cells = cells_of(one)
+            if one.operation == "snapshot" and alive and {**seen, **cells} == seen:
+                continue
+            seen = cells if not alive else {**seen, **cells}
+            own.append((at, one))
+        known: dict[str, Any] = {}
+        begins: list[datetime] = []
+        for _, one in own:
+            now = AT + timedelta(seconds=one.seconds)
+            begins.append(max([now, *begins[-1:]]))
+        for place, (at, one) in enumerate(own):
+            known |= cells_of(one)
+            gone = one.operation in {"delete", "truncate"}
+            ends = begins[place + 1] if place + 1 < len(own) else None
+            gaps = {n for n in ("a", "b") if n not in known}
+            found[f"c{at}", key] = (known.get("a"), known.get("b"), gaps, begins[place], ends, gone)
+            if gone:
+                known = {}
+    return found
+
+
+def shown(rows: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[Any, ...]]:
+    found = {
+        (row["_change_id"], row["id"]): (
+            row["a"], row["b"], set(row["_gaps"] or ()), row["_valid_from"], row["_valid_to"],
+            row["_is_deleted"],
+        )
+        for row in rows
+    }  # fmt: skip
+    assert len(found) == len(rows)
+    return found
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=CHANGES, seed=st.integers())
+def test_intervals_do_not_depend_on_the_order_of_arrival(changes: list[Step], seed: int) -> None:
+    rows = rows_for(changes)
+    Random(seed).shuffle(rows)
+    assert shown(intervals(rows, CONTRACT)) == reference(changes)
+
+
+@settings(max_examples=60, deadline=None)
+@given(changes=CHANGES, seed=st.integers(), windows=st.integers(1, 4))
+def test_any_windows_are_as_all_at_once(changes: list[Step], seed: int, windows: int) -> None:
+    """Late changes, truncates and rows of snapshots among them."""
+    parts: list[list[LedgerRow]] = [[] for _ in range(windows)]
+    for row in rows_for(changes):
+        Random(f"{seed}{row['change_id']}").choice(parts).append(row)
+    lake = Lake(CONTRACT)
+    for number, rows in enumerate(parts):
+        lake.carry(rows, number)
+    wanted = reference(changes)
+    assert shown(lake.shown("history")) == wanted
+    alive = {key: value[:2] for (_, key), value in wanted.items() if value[4] is None and not value[5]}
+    assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == alive
+    at_once = Lake(CONTRACT)
+    at_once.carry(rows_for(changes), 0)
+    for name in ("history", "current", "breaks"):
+        assert lake.shown(name) == at_once.shown(name)
+
+
+def test_a_snapshot_behind_a_late_truncate_brings_its_row_back() -> None:
+    """Its row had shown what was known, so history has no trace of it: the key is built again."""
+    changes = [
+        Step(1, "insert", 1, "x", frozenset(), 1),
+        Step(0, "truncate", None, None, frozenset(), 2),
+        Step(1, "snapshot", 1, "x", frozenset(), 3),
+    ]
+    first, emptied, again = rows_for(changes)
+    lake = Lake(CONTRACT)
+    for number, rows in enumerate(([first], [again], [emptied])):
+        lake.carry(rows, number)
+    assert shown(lake.shown("history")) == reference(changes)
+    assert list(lake.current) == [(1,)]
+
+
+def test_what_a_truncate_ends() -> None:
+    """Of four keys: gone before, alive, come back, and first seen after the truncate."""
+    sequence = [
+        Step(1, "insert", 1, "x", frozenset(), 1), Step(1, "delete", 1, "x", frozenset(), 2),
+        Step(2, "insert", 2, "y", frozenset(), 3), Step(3, "insert", 3, "z", frozenset(), 4),
+        Step(0, "truncate", None, None, frozenset(), 5),
+        Step(3, "insert", 4, "z", frozenset(), 6), Step(4, "insert", 5, "x", frozenset(), 7),
+    ]  # fmt: skip
+    rows, lake = rows_for(sequence), Lake(CONTRACT)
+    lake.carry(rows[:4] + rows[5:], 0)
+    lake.carry(rows[4:5], 1)
+    found = shown(lake.shown("history"))
+    assert found == reference(sequence)
+    assert {key for name, key in found if name == "c4"} == {2, 3}
+    assert sorted(key for (key,) in lake.current) == [3, 4]
+
+
+def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
+    later = AT + timedelta(hours=1)
+    common = {"commit_lsn": bytes(10), "record": ("t", 0, 1, None)}
+    inserted = {
+        "change_id": "i", "operation": "insert", "key": (1,), "after": (1, 5, "x"), "sort_key": b"\1",
+        "committed_at": AT, **common,
+    }  # fmt: skip
+    moved = {
+        "change_id": "u", "operation": "update", "key": (2,), "previous_key": (1,), "before": (1, 5, "x"),
+        "after": (2, 5, "x"), "sort_key": b"\2", "committed_at": later, **common,
+    }  # fmt: skip
+    found = sorted(intervals([inserted, moved], CONTRACT), key=lambda r: (r["id"], r["_sort_key"]))
+    assert [
+        (r["id"], r["_change_id"], r["_valid_from"], r["_valid_to"], r["_is_deleted"], r["_previous_key"])
+        for r in found
+    ] == [
+        (1, "i", AT, later, False, None),
+        (1, "u", later, None, True, None),
+        (2, "u", later, None, False, {"id": 1}),
+    ]
+
+
+def test_an_interval_that_ends_later_keeps_its_commit_time() -> None:
+    """Its commit time lies before that of the change before it, so its interval begins later."""
+    changes = [
+        Step(1, "insert", 1, "x", frozenset(), 9),
+        Step(1, "update", 2, "x", frozenset(), 3),
+        Step(1, "update", 3, "x", frozenset(), 12),
+    ]
+    lake = Lake(CONTRACT)
+    for number, row in enumerate(rows_for(changes)):
+        lake.carry([row], number)
+    times = {row["_change_id"]: (row["_committed_at"], row["_valid_from"]) for row in rows_of(lake.history)}
+    seconds = {name: tuple((time - AT).seconds for time in both) for name, both in times.items()}
+    assert seconds == {"c0": (9, 9), "c1": (3, 9), "c2": (12, 12)}

@@ -1,0 +1,170 @@
+"""Rows that exchange, shift and pass on their keys: history and current are the table's own, whatever the
+order in which a tool writes the rows of a statement. The truth is a plain model's (`tests.key_moves`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.model import change
+from changeledger.reconcile import history
+from changeledger.reconcile.effects import exploded, keys_of
+from changeledger.reconcile.key_moves import ORDER_UNKNOWN
+from tests.key_moves import AT, CONTRACT, PLAIN, SCENARIOS, SILENT, Life, Manner, Told, invented, joined, told
+from tests.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
+
+# Where all is known from the beginning, nothing else is needed to tell a swap from a chain.
+COMPLETE = (PLAIN, Manner(equal=True), SILENT, Manner(equal=True, knows_transaction=False))
+
+# A chain through a key that was never used, where before images say nothing: right, and marked all the same.
+UNCERTAIN = frozenset({ORDER_UNKNOWN})
+
+
+def lives(rows: Sequence[dict[str, Any]]) -> Counter[Life]:
+    return Counter(
+        (row["id"], row["a"], row["b"], row["_valid_from"], row["_valid_to"])
+        for row in rows
+        if not row["_is_deleted"]
+    )
+
+
+def alive(rows: Sequence[dict[str, Any]]) -> dict[int, tuple[Any, Any]]:
+    opened = [row for row in rows if row["_valid_to"] is None and not row["_is_deleted"]]
+    found = {row["id"]: (row["a"], row["b"]) for row in opened}
+    assert len(found) == len(opened)
+    return found
+
+
+def assert_true(rows: Sequence[dict[str, Any]], truth: Told, marked: frozenset[str] = frozenset()) -> None:
+    """Nothing but the truth, intervals that go forward, and no break but those of the kinds `marked`."""
+    assert lives(rows) == truth.lives
+    assert alive(rows) == truth.alive
+    assert {row["_break"]["kind"] for row in rows if row["_break"] is not None} <= marked
+    assert all(row["_next_sort_key"] is None or row["_next_sort_key"] > row["_sort_key"] for row in rows)
+    assert all(row["_valid_to"] is None or row["_valid_to"] >= row["_valid_from"] for row in rows)
+
+
+def test_a_swap_word_by_word() -> None:
+    """`UPDATE t SET id = CASE id WHEN 1 THEN 2 ELSE 1 END`, written as two updates: both rows are there."""
+    found = intervals(told(SCENARIOS["swap"], 0).rows, CONTRACT)
+    end = AT + timedelta(minutes=1)
+    of_swap = sorted(
+        (row["id"], row["_change_id"], row["_is_deleted"], row["a"], row["_valid_from"], row["_valid_to"])
+        for row in found
+        if row["id"] in {1, 2}
+    )
+    # Row 1 (a = 1) was inserted by 0.0, row 2 (a = 3) by 0.1; 0.4 takes 1 to 2, 0.5 takes 2 to 1.
+    assert of_swap == [
+        (1, "0.0", False, 1, AT, end), (1, "0.4", True, 1, end, end), (1, "0.5", False, 3, end, None),
+        (2, "0.1", False, 3, AT, end), (2, "0.4", False, 1, end, None), (2, "0.5", True, 3, end, end),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("manner", COMPLETE, ids=("plain", "equal", "silent", "no transaction"))
+def test_scenarios(scenario: str, manner: Manner) -> None:
+    truth = told(SCENARIOS[scenario], 0, manner)
+    found = intervals(truth.rows, CONTRACT)
+    assert_true(found, truth, UNCERTAIN if manner == SILENT else frozenset())
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_scenarios_of_which_only_the_end_was_seen(scenario: str) -> None:
+    """Nothing was known of the keys: the images alone say which row leaves a key."""
+    truth = told(SCENARIOS[scenario], 0, Manner(in_mid_stream=True))
+    assert_true(intervals(truth.rows, CONTRACT), truth)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32), in_mid_stream=st.booleans())
+def test_any_statements(seed: int, in_mid_stream: bool) -> None:
+    rng = Random(seed)
+    manners = (Manner(in_mid_stream=True),) if in_mid_stream else COMPLETE
+    truth = joined(told(invented(rng), number, rng.choice(manners)) for number in range(4))
+    found = intervals(rng.sample(truth.rows, len(truth.rows)), CONTRACT)
+    assert_true(found, truth, frozenset() if in_mid_stream else UNCERTAIN)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_by_buckets_as_at_once(seed: int) -> None:
+    """All of one key together: a change that moves a row is in the buckets of both keys."""
+    rng = Random(seed)
+    whole = joined(told(invented(rng), number, rng.choice(COMPLETE)) for number in range(3))
+    rows, none = exploded(ledger(whole.rows, CONTRACT)), ledger([], CONTRACT)
+    buckets = [Random(f"{seed}{key}").randrange(4) for key in keys_of(rows).to_pylist()]
+    at_once = history.rebuilt(rows, none, CONTRACT, "run")
+    parts = [
+        history.rebuilt(rows.filter(pa.array([one == number for one in buckets])), none, CONTRACT, "run")
+        for number in range(4)
+    ]
+    for name in ("closed", "opened", "breaks"):
+        found = [row for part in parts for row in rows_of(getattr(part, name))]
+        assert sorted(found, key=repr) == sorted(rows_of(getattr(at_once, name)), key=repr)
+
+
+def test_what_nothing_tells_apart_is_said() -> None:
+    """A key of which nothing was known, and a row that shows its keys alone: taken for a chain, marked."""
+    manner = SILENT._replace(in_mid_stream=True)
+    rows = [
+        *told(SCENARIOS["there and back again"], 0, manner).rows,
+        *told(SCENARIOS["swap"], 1, manner).rows,
+    ]
+    found = intervals(rows, CONTRACT)
+    assert {row["id"]: row["b"] for row in found if row["_valid_to"] is None and not row["_is_deleted"]} == {
+        1: rows[1]["after"][2],
+        101: rows[3]["after"][2],
+    }
+    broken = {(row["id"], row["_change_id"]): row["_break"] for row in found if row["_break"] is not None}
+    assert broken == {
+        (key, f"{key // 100}.5"): {
+            "kind": ORDER_UNKNOWN, "columns": None, "previous_change_id": f"{key // 100}.4",
+        }
+        for key in (5, 102)
+    }  # fmt: skip
+
+
+def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
+    rows = told(SCENARIOS["swap"], 0).rows
+    for row in rows[4:]:
+        row["after"], row["after_gaps"] = (*row["after"][:2], None), {"b": change.UNAVAILABLE}
+    found = [row for row in intervals(rows, CONTRACT) if row["_valid_to"] is None and row["id"] in {1, 2}]
+    assert [(row["b"], row["_gaps"]) for row in found] == [(None, {"b": change.UNAVAILABLE})] * 2
+
+
+def test_a_covered_row_must_be_as_it_was_left() -> None:
+    """The image chain is judged through a swap, too."""
+    rows = told(SCENARIOS["swap"], 0).rows
+    rows[1]["after"] = (*rows[1]["after"][:2], "other")
+    broken = [row for row in intervals(rows, CONTRACT) if row["_break"] is not None]
+    assert [(row["id"], row["_change_id"], row["_break"]["columns"]) for row in broken] == [(2, "0.5", ["b"])]
+
+
+def test_scenarios_in_any_windows() -> None:
+    """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
+    windows: list[list[LedgerRow]] = [[], [], []]
+    parts: list[Told] = []
+    for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
+        for scenario in SCENARIOS.values():
+            length = len(told(scenario, 0, manner).rows)
+            for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
+                one = told(scenario, len(parts), manner)
+                parts.append(one)
+                cuts = one.rows[:cut], one.rows[cut:]
+                windows[0] += cuts[backwards]
+                windows[1] += cuts[not backwards]
+                windows[2] += one.rows
+    truth, lake = joined(parts), Lake(CONTRACT)
+    for number, rows in enumerate(windows):
+        lake.carry(rows, number)
+    assert_true(lake.shown("history"), truth)
+    assert {key[0]: (row["a"], row["b"]) for key, row in lake.current.items()} == truth.alive
+    assert lake.shown("breaks") == []

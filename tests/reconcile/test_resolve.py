@@ -1,0 +1,224 @@
+"""Repetitions, and the halves of updates of a key, within a window and across windows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from changeledger.model.contract import Column, Contract
+from changeledger.reconcile.resolve import Resolved, resolve
+from tests.reconcile.tables import Lake, LedgerRow, ledger, rows_of
+
+CONTRACT = Contract(
+    table="dbo.t",
+    columns=(
+        Column(name="id", type="int", ordinal=1, nullable=False, key_position=1),
+        Column(name="a", type="int", ordinal=2),
+        Column(name="note", type="nvarchar(max)", ordinal=3),
+    ),
+)
+AT = datetime(2026, 8, 7, 16)
+Image = tuple[Any, ...]
+
+
+def row(name: str, operation: str, image: Image, place: int, at: int, **members: Any) -> LedgerRow:
+    side = "before" if operation == "delete" else "after"
+    return {
+        "change_id": name, "operation": operation, "key": image[:1], side: image, "commit_lsn": bytes(10),
+        "change_lsn": bytes([place]) * 10, "sort_key": bytes([place, at]), "record": ("t", 0, at, None),
+        "committed_at": AT + timedelta(minutes=place), **members,
+    }  # fmt: skip
+
+
+def resolved(rows: list[LedgerRow], near: list[LedgerRow] | None = None) -> Resolved:
+    return resolve(ledger(rows, CONTRACT), ledger(near or [], CONTRACT), CONTRACT, "w")
+
+
+def test_delete_and_insert_at_one_position_are_one_update() -> None:
+    rows = [
+        row("d1", "delete", (1, 5, None), 1, 1, before_gaps={"note": "unavailable"}),
+        row("i1", "insert", (2, 6, "n"), 1, 2),
+        # An update that mentions the key without changing it.
+        row("d2", "delete", (3, 5, "n"), 2, 3, flags=["clock_suspect"]),
+        row("i2", "insert", (3, 6, "n"), 2, 4, flags=["clock_suspect"]),
+        # An insert before the delete is no update.
+        row("i3", "insert", (4, 1, "n"), 3, 5),
+        row("d3", "delete", (4, 1, "n"), 3, 6),
+        # Two of a kind: which belongs to which is not known.
+        row("d4", "delete", (5, 1, "n"), 4, 7),
+        row("d5", "delete", (6, 1, "n"), 4, 8),
+        row("i4", "insert", (7, 1, "n"), 4, 9),
+        row("u", "update", (8, 1, "n"), 1, 9),
+        row("i5", "insert", (9, 1, "n"), 5, 9),
+    ]
+    found = {one["change_id"]: one for one in rows_of(resolved(rows).changes)}
+    moved, kept = found.pop("i1"), found.pop("i2")
+    assert sorted(found) == ["d3", "d4", "d5", "i3", "i4", "i5", "u"]
+    assert (moved["operation"], moved["key"]["id"], moved["previous_key"]["id"]) == ("update", 2, 1)
+    assert moved["before"] == {"id": 1, "a": 5, "note": None}
+    assert moved["after"] == {"id": 2, "a": 6, "note": "n"}
+    assert (moved["before_gaps"], moved["changed"]) == ({"note": "unavailable"}, ["id", "a"])
+    assert (moved["flags"], moved["paired_change_id"]) == (["key_changed"], "d1")
+    assert (moved["record"]["offset"], moved["paired_record"]["offset"], moved["run_id"]) == (2, 1, "w")
+    assert (kept["previous_key"], kept["flags"], kept["changed"]) == (None, ["clock_suspect"], ["a"])
+
+
+def test_a_flag_is_added_to_those_that_are_there() -> None:
+    both = ["clock_suspect", "key_changed"]
+    rows = [
+        row("d1", "delete", (1, 5, "n"), 1, 1),
+        row("i1", "insert", (2, 5, "n"), 1, 2, flags=["clock_suspect"]),
+        row("d2", "delete", (3, 5, "n"), 2, 1), row("i2", "insert", (4, 5, "n"), 2, 2, flags=both),
+        row("d3", "delete", (5, 5, "n"), 3, 1), row("i3", "insert", (5, 5, "n"), 3, 2),
+    ]  # fmt: skip
+    found = {one["change_id"]: one["flags"] for one in rows_of(resolved(rows).changes)}
+    assert found == {
+        "i1": ["clock_suspect", "key_changed"],
+        "i2": ["clock_suspect", "key_changed"],
+        "i3": None,
+    }
+
+
+def test_of_several_deliveries_the_first_one_stays() -> None:
+    again = row("a", "insert", (1, 1, "n"), 1, 1)
+    rows = [
+        {**again, "record": ("t", 1, 3, None)},
+        {**again, "record": ("t", 0, 7, None)},
+        {**again, "record": ("t", 0, 5, None)},
+        row("b", "update", (1, 1, "n"), 2, 9, paired_record=("t", 0, 8, None)),
+        {**row("b", "update", (1, 1, "n"), 2, 11, paired_record=("t", 0, 10, None)), "sort_key": b"\2\t"},
+    ]
+    found = resolved(rows)
+    assert [
+        (r["change_id"], r["record"]["partition"], r["record"]["offset"]) for r in rows_of(found.changes)
+    ] == [
+        ("a", 0, 5),
+        ("b", 0, 9),
+    ]
+    repeats = rows_of(found.duplicates)
+    # Each record of a repeated change, that of its before image among them.
+    assert sorted((r["detail"], r["record"]["partition"], r["record"]["offset"]) for r in repeats) == [
+        ("a", 0, 7), ("a", 1, 3), ("b", 0, 10), ("b", 0, 11),
+    ]  # fmt: skip
+    shared = {(r["run_id"], r["table"], r["disposition"], r["reason"]) for r in repeats}
+    assert shared == {("w", "dbo.t", "duplicate", "delivered_again")}
+
+
+def test_what_is_published_is_a_duplicate() -> None:
+    """Also the delete that was joined into a published update of a key."""
+    halves = [row("d", "delete", (1, 5, "n"), 1, 1), row("i", "insert", (2, 6, "n"), 1, 2)]
+    published = rows_of(resolved(halves).changes)
+    found = resolved([*halves, row("x", "insert", (3, 1, "n"), 2, 3)], published)
+    assert [one["change_id"] for one in rows_of(found.changes)] == ["x"]
+    assert sorted(one["detail"] for one in rows_of(found.duplicates)) == ["d", "i"]
+    assert len(found.replaced) == 0
+
+
+def test_a_half_that_is_published_is_replaced() -> None:
+    halves = [row("d", "delete", (1, 5, "n"), 1, 1), row("i", "insert", (2, 6, "n"), 1, 2)]
+    others = [row("x", "insert", (3, 1, "n"), 2, 3), row("y", "update", (4, 1, "n"), 1, 4)]
+    whole = rows_of(resolved(halves).changes)
+    for first, second in (halves, reversed(halves)):
+        found = resolved([second], [others[0], first, others[1]])
+        assert rows_of(found.changes) == whole
+        assert [one["change_id"] for one in rows_of(found.replaced)] == [first["change_id"]]
+        assert found.key_updates == 1
+
+
+def test_nothing_is_resolved_to_nothing() -> None:
+    found = resolved([])
+    assert (len(found.changes), len(found.duplicates), len(found.replaced)) == (0, 0, 0)
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> list[LedgerRow]:
+    """Changes at few positions, some of which have none; delivered up to three times."""
+    rows = []
+    for at in range(draw(st.integers(0, 12))):
+        operation = draw(st.sampled_from(("insert", "delete", "delete", "insert", "update", "snapshot")))
+        one = row(f"c{at}", operation, (draw(st.integers(1, 3)), at, "n"), draw(st.integers(1, 4)), at)
+        if draw(st.booleans()) and draw(st.booleans()):
+            one[draw(st.sampled_from(("commit_lsn", "change_lsn")))] = None
+        rows += [one] * draw(st.sampled_from((1, 1, 1, 2, 3)))
+    return draw(st.permutations(rows))
+
+
+def reference(rows: list[LedgerRow]) -> tuple[set[str], set[tuple[str, str]]]:
+    """From the rule: ids of the rows that stay as they are, and the pairs of ids that are one update."""
+    by_id = {one["change_id"]: one for one in rows}
+    places: dict[Any, list[LedgerRow]] = defaultdict(list)
+    for one in by_id.values():
+        if one["commit_lsn"] and one["change_lsn"]:
+            places[one["commit_lsn"], one["change_lsn"]].append(one)
+    joined = set()
+    for found in places.values():
+        pairs = [
+            (d["change_id"], i["change_id"])
+            for d in found if d["operation"] == "delete"
+            for i in found if i["operation"] == "insert" and d["sort_key"] < i["sort_key"]
+        ]  # fmt: skip
+        if len(pairs) == 1:
+            joined.add(pairs[0])
+    return by_id.keys() - {name for pair in joined for name in pair}, joined
+
+
+def outcome(changes: pa.Table) -> tuple[set[str], set[tuple[str, str]]]:
+    found = rows_of(changes)
+    pairs = {(one["paired_change_id"], one["change_id"]) for one in found if one["paired_change_id"]}
+    alone = [one["change_id"] for one in found if not one["paired_change_id"]]
+    assert len(set(alone)) == len(alone)
+    return set(alone), pairs
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=deliveries())
+def test_at_once_as_the_rule_says(rows: list[LedgerRow]) -> None:
+    delivered = [{**one, "record": ("t", 0, at, None)} for at, one in enumerate(rows)]
+    found = resolved(delivered)
+    assert outcome(found.changes) == reference(rows)
+    # Each record is in a change or is a duplicate, once.
+    records = [one[name]["offset"] for one in rows_of(found.changes) for name in ("record", "paired_record")
+               if one[name]]  # fmt: skip
+    records += [one["record"]["offset"] for one in rows_of(found.duplicates)]
+    assert sorted(records) == list(range(len(rows)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=deliveries(), seed=st.integers())
+def test_by_buckets_as_at_once(rows: list[LedgerRow], seed: int) -> None:
+    """What must be together: the rows of a position, else of an id (`resolve`)."""
+    delivered = [{**one, "record": ("t", 0, at, None)} for at, one in enumerate(rows)]
+    buckets: dict[int, list[LedgerRow]] = defaultdict(list)
+    for one in delivered:
+        place = (one["commit_lsn"], one["change_lsn"]) if one["change_lsn"] else one["change_id"]
+        buckets[Random(f"{seed}{place!r}").randrange(3)].append(one)
+    parts = [resolved(bucket) for bucket in buckets.values()]
+    whole = resolved(delivered)
+    for name in ("changes", "duplicates"):
+        found = [one for part in parts for one in rows_of(getattr(part, name))]
+        assert sorted(found, key=repr) == sorted(rows_of(getattr(whole, name)), key=repr)
+
+
+@settings(max_examples=40, deadline=None)
+@given(rows=deliveries(), seed=st.integers())
+def test_in_any_windows_as_at_once(rows: list[LedgerRow], seed: int) -> None:
+    """Where two rows at most share a position: a pair that is published stays, whatever comes behind it."""
+    by_id = {one["change_id"]: one["change_lsn"] for one in rows}
+    shared = Counter(by_id.values())
+    plain = [one for one in rows if shared[one["change_lsn"]] <= 2]
+    windows: list[list[LedgerRow]] = [[], [], []]
+    for at, one in enumerate(plain):
+        Random(f"{seed}{at}").choice(windows).append(one)
+    lake, at_once = Lake(CONTRACT), Lake(CONTRACT)
+    for number, part in enumerate(windows):
+        lake.carry(part, number)
+    at_once.carry(plain, 0)
+    assert outcome(lake.changes) == reference(plain)
+    for name in ("changes", "history", "current"):
+        assert lake.shown(name) == at_once.shown(name)

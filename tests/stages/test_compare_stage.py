@@ -1,0 +1,289 @@
+"""Comparing published ledgers: what is kept in the lake and the control store, and what people see."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from random import Random
+from typing import Literal
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.cli.compare import compare_and_report
+from changeledger.compare.verdicts import FAULTS
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ComparisonRow, ControlStore
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, FeedsDisagree
+from changeledger.model.table_names import TableNames
+from changeledger.stages import compare
+from changeledger.stages.common import stored
+from changeledger.stages.comparison import matching
+from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.storage import catalog
+from sourcelab import faults
+from sourcelab.log import Log, Transaction, simulate
+from sourcelab.tables import CUSTOMERS, ORDERS
+from tests.injected import effects
+from tests.ledgers import PLAIN, Manner, contract_of, ledger
+from tests.released import release
+
+TABLES = (CUSTOMERS, ORDERS)
+
+
+def feed_of(name: str, database: str) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": name, "dialect": "ces", "database": database, "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": t.full_name} for t in TABLES],
+        }
+    )  # fmt: skip
+
+
+def publish(spark: SparkSession, feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
+    control = ControlStore(Settings().control_url)
+    catalog.create_namespace(feed.namespace)
+    release(control, feed.feed, [contract_of(table) for table in TABLES])
+    for table in TABLES:
+        rows = ledger(spark, log, table, manner, feed.feed)
+        rows.writeTo(TableNames.of(feed.namespace, table.full_name).changes).using(
+            "iceberg"
+        ).createOrReplace()
+
+
+def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
+    log = simulate(11, 40)
+    feeds = {name: feed_of(name, "billing") for name in ("old_tool", "new_tool")}
+    database = Database(database="billing", reference="old_tool")
+    told, lost = faults.lose(log, 20)
+    publish(spark, feeds["old_tool"], log)
+    publish(spark, feeds["new_tool"], told)
+    with pytest.raises(FeedsDisagree, match=r"new_tool .* missing"):
+        compare_and_report(spark, database, feeds)
+    rows = ControlStore(Settings().control_url).comparisons("billing")
+    assert {row.table for row in rows} == {"dbo.customers", "sales.orders"}
+    touched = {c.table.full_name for _, c in lost.changes} & {row.table for row in rows}
+    assert {row.table for row in rows if row.outcome == "differ"} == touched != set()
+    # The last transaction may be there in part: it is the fence.
+    assert {row.to_lsn for row in rows} == {log.transactions[-1].commit_lsn.hex().upper()}
+    assert all(sum(agreeing for agreeing, _ in row.spans) == row.counts["equal"] for row in rows)
+    findings = spark.table(FINDINGS).where("database = 'billing'").collect()
+    assert {bytes(row["commit_lsn"]) for row in findings} == {log.transactions[20].commit_lsn}
+    assert {row["verdict"] for row in findings} == {"missing"}
+    assert all(row["key"] and row["record"] and row["other_record"] is None for row in findings)
+    folder = Settings().data_docs / "compare_billing"
+    page = (folder / "index.html").read_text("utf-8")
+    assert "new_tool does not agree" in page
+    assert log.transactions[20].commit_lsn.hex().upper() in page
+    assert "new_tool does not agree" in (folder / "comparison.md").read_text("utf-8")
+
+
+def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> None:
+    log = simulate(12, 40)
+    feeds = {name: feed_of(name, "stock") for name in ("one", "two")}
+    database = Database(database="stock")
+    first = replace(log, transactions=log.transactions[:20])
+    for feed in feeds.values():
+        publish(spark, feed, first)
+    assert {row.outcome for row in compare.run(spark, database, feeds)} == {"agree"}
+    assert compare.run(spark, database, feeds) == []
+    told, fault = faults.change_value(log, 30, Random(1))
+    ((transaction, spoilt),) = fault.changes
+    publish(spark, feeds["one"], log)
+    publish(spark, feeds["two"], told)
+    with pytest.raises(FeedsDisagree, match="1 differs"):
+        compare.run(spark, database, feeds)
+    (found,) = spark.table(FINDINGS).where("database = 'stock'").collect()
+    assert (found["table"], bytes(found["commit_lsn"])) == (spoilt.table.full_name, transaction.commit_lsn)
+    (cell,) = found["cells"]
+    assert cell["name"] == fault.column
+    assert cell["after"] != cell["after_other"]
+    begun = {row.from_lsn for row in ControlStore(Settings().control_url).comparisons("stock")}
+    assert first.transactions[-1].commit_lsn.hex().upper() in begun
+    # Corrected, and all of it compared again: what was found is gone.
+    publish(spark, feeds["two"], log)
+    assert {row.outcome for row in compare.run(spark, database, feeds, again=True)} == {"agree"}
+
+
+def test_repairs_are_not_compared(spark: SparkSession) -> None:
+    """They are of no tool's telling; and that they have no LSN does not leave the others without one."""
+    log = simulate(13, 30)
+    feeds = {name: feed_of(name, "mended") for name in ("right", "repaired")}
+    for feed in feeds.values():
+        publish(spark, feed, log)
+    changes = TableNames.of(feeds["repaired"].namespace, CUSTOMERS.full_name).changes
+    some = spark.table(changes).where("operation = 'update'").limit(3)
+    repairs = some.withColumns(
+        {
+            "flags": F.array(F.lit(change.REPAIRED)),
+            "commit_lsn": F.lit(None).cast("binary"),
+            "change_id": F.concat(F.lit("repair of "), "change_id"),
+        }
+    )
+    repairs.writeTo(changes).append()
+    assert spark.table(changes).where("commit_lsn IS NULL").count() == 3
+    rows = compare.run(spark, Database(database="mended"), feeds)
+    assert {(row.table, row.outcome, row.to_lsn) for row in rows} == {
+        (table.full_name, "agree", log.transactions[-1].commit_lsn.hex().upper()) for table in TABLES
+    }
+
+
+def test_one_feed_alone_has_nothing_to_be_compared_with() -> None:
+    with pytest.raises(ConfigError, match="nothing to compare"):
+        Database(database="billing").compared({"one": feed_of("one", "billing")})
+    with pytest.raises(ConfigError, match="no feed 'three'"):
+        Database(database="billing", reference="three").compared(
+            {name: feed_of(name, "billing") for name in ("one", "two")}
+        )
+
+
+def published_pair(
+    spark: SparkSession, database: str, logs: dict[str, Log], manners: dict[str, Manner]
+) -> dict[str, Feed]:
+    """Two feeds; the first is the reference."""
+    feeds = {f"{database}_{name}": feed_of(f"{database}_{name}", database) for name in logs}
+    for name, log in logs.items():
+        publish(spark, feeds[f"{database}_{name}"], log, manners.get(name, PLAIN))
+    return feeds
+
+
+def compared(spark: SparkSession, database: str, feeds: dict[str, Feed]) -> dict[str, list[ComparisonRow]]:
+    """All comparisons so far, by table; a failure is what the rows say."""
+    with suppress(FeedsDisagree):
+        compare.run(spark, Database(database=database, reference=next(iter(feeds))), feeds)
+    rows: dict[str, list[ComparisonRow]] = {}
+    for row in ControlStore(Settings().control_url).comparisons(database):
+        rows.setdefault(row.table, []).append(row)
+    return rows
+
+
+def faulty(rows: dict[str, list[ComparisonRow]]) -> dict[str, dict[str, int]]:
+    """The counts of faults that are not zero, by table."""
+    counts = {table: {v: sum(row.counts[v] for row in of) for v in FAULTS} for table, of in rows.items()}
+    return {t: found for t, of in counts.items() if (found := {v: n for v, n in of.items() if n})}
+
+
+def touches(transaction: Transaction) -> bool:
+    return any(c.table in TABLES for c in transaction.changes)
+
+
+def plain(log: Log, number: int) -> int:
+    """The first transaction from `number` on that touches the tables, and no key of them twice."""
+    for at, transaction in enumerate(log.transactions[number:], start=number):
+        keys = [
+            (c.table.name, c.table.key_of(row))
+            for c in transaction.changes
+            if c.table in TABLES
+            for row in (c.after or c.before,)
+            if row is not None
+        ]
+        if keys and len(set(keys)) == len(keys):
+            return at
+    raise AssertionError("there is none")
+
+
+@pytest.mark.parametrize(
+    ("database", "unclear", "lost_by", "verdict"),
+    [
+        ("unclear_missing", "other", "other", "missing"),
+        ("unclear_extra", "other", "reference", "extra"),
+        ("unclear_reference", "reference", "other", "missing"),
+    ],
+)
+def test_positions_that_are_change_lsns_are_found_out(
+    spark: SparkSession, database: str, unclear: str, lost_by: str, verdict: str
+) -> None:
+    """By hand: a lost transaction is missing, or extra, with each of its effects, and nothing else is."""
+    log = simulate(15, 40)
+    left, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": log, lost_by: left}
+    feeds = published_pair(spark, database, logs, {unclear: Manner(position="change")})
+    rows = compared(spark, database, feeds)
+    expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
+    assert faulty(rows) == {t: {verdict: n} for t, n in expected.items() if n}
+    last = [t for t in log.transactions if touches(t)][-1]
+    assert {row.to_lsn for (row,) in rows.values()} == {last.commit_lsn.hex().upper()}, "a commit LSN"
+    feed, of = f"{database}_{unclear}", f"{database}_{'other' if unclear == 'reference' else 'reference'}"
+    for (row,) in rows.values():
+        found = row.positions
+        assert found is not None
+        assert (found["feed"], found["lsn"], found["of"]) == (feed, "change", of)
+        assert found["equal"] == found["positions"] > 50
+
+
+def test_positions_that_are_commit_lsns_are_said_to_be(spark: SparkSession) -> None:
+    log = simulate(15, 15)
+    feeds = published_pair(spark, "usual", {"one": log, "two": log}, {})
+    compare_and_report(spark, Database(database="usual"), feeds)
+    folder = Settings().data_docs / "compare_usual"
+    for name in ("index.html", "comparison.md"):
+        assert "the positions of usual_two are commit LSNs of usual_one" in (folder / name).read_text("utf-8")
+
+
+def test_a_transaction_that_was_open_at_the_fence_is_not_extra(spark: SparkSession) -> None:
+    """Its change has a lower LSN than commits that both have, and the reference has not come to it yet."""
+    log = simulate(16, 40)
+    numbers = [n for n, t in enumerate(log.transactions) if touches(t)]
+    at = next(n for n in numbers if n >= 20 and log.transactions[n].changes[0].table in TABLES)
+    opened = log.transactions[at]
+    before, fence = (log.transactions[n] for n in numbers[numbers.index(at) - 2 : numbers.index(at)])
+    lsn = (int.from_bytes(before.commit_lsn) + 1).to_bytes(10)
+    (first, *rest) = opened.changes
+    early = replace(opened, changes=(replace(first, change_lsn=lsn), *rest))
+    later = replace(log, transactions=(*log.transactions[:at], early, *log.transactions[at + 1 :]))
+    logs = {"one": replace(later, transactions=later.transactions[:at]), "two": later}
+    feeds = published_pair(spark, "opened", logs, {"two": Manner(position="change")})
+    rows = compared(spark, "opened", feeds)
+    assert faulty(rows) == {}
+    assert {row.to_lsn for (row,) in rows.values()} == {fence.commit_lsn.hex().upper()}
+    # When the reference has come to it, it is compared, and all that follows.
+    publish(spark, feeds["opened_one"], later)
+    rows = compared(spark, "opened", feeds)
+    assert faulty(rows) == {}
+    assert {of[1].from_lsn for of in rows.values()} == {fence.commit_lsn.hex().upper()}
+    end = [t for t in later.transactions if touches(t)][-1]
+    everything = [(t, c) for t in later.transactions if t is not end for c in t.changes]
+    counted = {table: sum(row.counts["equal"] for row in of) for table, of in rows.items()}
+    assert counted == {t.full_name: len(effects(everything, t)) for t in TABLES}
+
+
+def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -> None:
+    log = simulate(17, 40)
+    left, lost = faults.lose(log, plain(log, 20))
+    logs = {"reference": log, "other": left}
+    feeds = published_pair(spark, "foreign", logs, {"other": Manner(position="other")})
+    rows = compared(spark, "foreign", feeds)
+    expected = {t.full_name: len(effects(lost.changes, t)) for t in TABLES}
+    assert faulty(rows) == {t: {"missing": n} for t, n in expected.items() if n}
+    for (row,) in rows.values():
+        assert row.positions is not None
+        assert (row.positions["lsn"], row.positions["equal"]) == ("unknown", 0)
+        assert (row.from_lsn, row.to_lsn) == (None, None)
+
+
+@pytest.mark.parametrize("position", ["commit", "change", "other"])
+def test_spread_over_workers_the_same_is_found(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]
+) -> None:
+    log = simulate(18, 40)
+    told, _ = faults.change_value(log, plain(log, 25), Random(2))
+    left, _ = faults.lose(told, plain(log, 20))
+    logs = {"reference": log, "other": left}
+    found = []
+    for at, most in enumerate((stored.MOST_ROWS, 0)):
+        monkeypatch.setattr(stored, "MOST_ROWS", most)
+        monkeypatch.setattr(matching, "MOST_ROWS", most)
+        database = f"spread_{position}_{at}"
+        feeds = published_pair(spark, database, logs, {"other": Manner(position=position)})
+        rows = compared(spark, database, feeds)
+        findings = spark.table(FINDINGS).where(F.col("database") == database)
+        left_out = {"comparison_id", "database", "reference", "feed", "change_id", "other_change_id"}
+        kept = findings.select(*(c for c in findings.columns if c not in left_out)).collect()
+        of_rows = {t: (row.counts, row.columns, row.spans, row.outcome) for t, (row,) in rows.items()}
+        found.append((of_rows, sorted(map(str, kept))))
+    assert found[0] == found[1]
+    assert found[0][1]

@@ -1,0 +1,144 @@
+"""Late snapshot rows, key updates and truncates through the real reconcile stage, on real tables.
+
+`tests/reconcile` has the same rules for the kernels alone, in many more sequences.
+"""
+
+from __future__ import annotations
+
+from random import Random, SystemRandom
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.stages.common import carried
+from tests.carried import LedgerRow, carry, feed_of, rows_of
+from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Told, joined, told
+from tests.reconcile import test_history
+from tests.reconcile.test_history import Step
+from tests.reconcile.test_key_moves import assert_true
+from tests.reconcile.test_snapshot_rows import rows_for
+
+
+def published(spark: SparkSession, feed: Feed) -> list[list[Row]]:
+    """Current and history, with the runs that wrote their rows."""
+    names = (f"lake.{feed.feed}.{name}" for name in ("dbo_t", "dbo_t_history"))
+    return [sorted(spark.table(name).collect(), key=repr) for name in names]
+
+
+def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
+    """In a later window: the ledger has it, history and current are as they were."""
+    feed = feed_of("repeated_rows", CONTRACT)
+    rows = [row for key in range(3) for row in rows_for(key, [("snapshot", key, "x")] * 2)]
+    carry(spark, feed, CONTRACT, rows[::2], 0)
+    before = published(spark, feed)
+    carry(spark, feed, CONTRACT, rows[1::2], 1)
+    assert published(spark, feed) == before
+    assert len(before[0]) == 3
+    assert spark.table(f"lake.{feed.feed}.dbo_t_changes").count() == 6
+
+
+def test_whatever_comes_late(spark: SparkSession) -> None:
+    """In any windows the tables are those of all at once: a change that comes behind a row that showed what
+    was known then makes it news, and one that showed something else may become none."""
+    seed = SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    rng = Random(seed)
+    windows: list[list[LedgerRow]] = [[], [], []]
+    operations = ("snapshot", "snapshot", "update", "insert", "delete")
+    for key in range(400):
+        steps = [(rng.choice(operations), rng.choice((1, 2)), rng.choice("xx?")) for _ in range(5)]
+        steps = [("delete", None, "?") if step[0] == "delete" else step for step in steps]
+        for row in rows_for(key, steps):
+            rng.choice(windows).append(row)
+    at_once, in_parts = feed_of("snapshots_at_once", CONTRACT), feed_of("snapshots_in_parts", CONTRACT)
+    carry(spark, at_once, CONTRACT, [row for rows in windows for row in rows], 0)
+    for number, rows in enumerate(windows):
+        carry(spark, in_parts, CONTRACT, rows, number)
+    for name in ("dbo_t_changes", "dbo_t_history", "dbo_t"):
+        assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
+
+
+def test_what_a_truncate_ends(spark: SparkSession) -> None:
+    """Of four keys: gone before, alive, come back, and first seen after the truncate, which comes late."""
+    sequence = [
+        Step(1, "insert", 1, "x", frozenset(), 1), Step(1, "delete", 1, "x", frozenset(), 2),
+        Step(2, "insert", 2, "y", frozenset(), 3), Step(3, "insert", 3, "z", frozenset(), 4),
+        Step(0, "truncate", None, None, frozenset(), 5),
+        Step(3, "insert", 4, "z", frozenset(), 6), Step(4, "insert", 5, "x", frozenset(), 7),
+    ]  # fmt: skip
+    feed, rows = feed_of("late_truncate", CONTRACT), test_history.rows_for(sequence)
+    carry(spark, feed, CONTRACT, rows[:4] + rows[5:], 0)
+    carry(spark, feed, CONTRACT, rows[4:5], 1)
+    found = test_history.shown(rows_of(spark, feed, "dbo_t_history"))
+    assert found == test_history.reference(sequence)
+    assert {key for name, key in found if name == "c4"} == {2, 3}
+    assert [row["id"] for row in rows_of(spark, feed, "dbo_t")] == [3, 4]
+
+
+@pytest.mark.parametrize("carrier", ["here", "spread"])
+def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, carrier: str
+) -> None:
+    """Its row had shown what was known, so history has no trace of it: the key is built again."""
+    changes = [
+        Step(1, "insert", 1, "x", frozenset(), 1),
+        Step(0, "truncate", None, None, frozenset(), 2),
+        Step(1, "snapshot", 1, "x", frozenset(), 3),
+    ]
+    if carrier == "spread":
+        monkeypatch.setattr(carried, "MOST_ROWS", -1)
+    feed, (first, emptied, again) = feed_of(f"late_{carrier}", CONTRACT), test_history.rows_for(changes)
+    for number, row in enumerate((first, again, emptied)):
+        carry(spark, feed, CONTRACT, [row], number)
+    found = test_history.shown(rows_of(spark, feed, "dbo_t_history"))
+    assert found == test_history.reference(changes)
+    assert [row["id"] for row in rows_of(spark, feed, "dbo_t")] == [1]
+
+
+def test_truncates_among_changes_in_any_windows(spark: SparkSession) -> None:
+    seed = SystemRandom().randrange(10**6)
+    print(f"seed {seed}")
+    rng = Random(seed)
+    changes, feed = [invented_step(rng) for _ in range(400)], feed_of("late_steps", CONTRACT)
+    windows: list[list[LedgerRow]] = [[], [], [], []]
+    for row in test_history.rows_for(changes):
+        rng.choice(windows).append(row)
+    for number, rows in enumerate(windows):
+        carry(spark, feed, CONTRACT, rows, number)
+    found, wanted = (
+        test_history.shown(rows_of(spark, feed, "dbo_t_history")),
+        test_history.reference(changes),
+    )
+    assert found == wanted
+
+
+def invented_step(rng: Random) -> Step:
+    gaps = frozenset(name for name in "ab" if rng.random() < 0.3)
+    a = None if "a" in gaps else rng.choice((None, 1, 2))
+    b = None if "b" in gaps else rng.choice((None, "x", "y"))
+    operation = "truncate" if rng.random() < 0.02 else rng.choice(test_history.OPERATIONS[:-1])
+    return Step(rng.randint(1, 50), operation, a, b, gaps, rng.randint(0, 30))
+
+
+def test_scenarios_in_any_windows(spark: SparkSession) -> None:
+    """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
+    windows: list[list[LedgerRow]] = [[], [], []]
+    parts: list[Told] = []
+    for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
+        for scenario in SCENARIOS.values():
+            length = len(told(scenario, 0, manner).rows)
+            for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
+                one = told(scenario, len(parts), manner)
+                parts.append(one)
+                cuts = one.rows[:cut], one.rows[cut:]
+                windows[0] += cuts[backwards]
+                windows[1] += cuts[not backwards]
+                windows[2] += one.rows
+    truth, feed = joined(parts), feed_of("key_moves", CONTRACT)
+    for number, rows in enumerate(windows):
+        carry(spark, feed, CONTRACT, rows, number)
+    assert_true(rows_of(spark, feed, "dbo_t_history"), truth)
+    current = {row["id"]: (row["a"], row["b"]) for row in rows_of(spark, feed, "dbo_t")}
+    assert current == truth.alive
+    assert rows_of(spark, feed, "breaks") == []

@@ -1,0 +1,76 @@
+"""Rows that a topic tells again: each must be what its key was just before."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from changeledger.config.database import KEPT, NEEDED, Database
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.control.outcomes import last_proofs
+from changeledger.model import change
+from changeledger.model.errors import ConfigError, PublishedDrifts
+from changeledger.model.table_names import TableNames
+from changeledger.model.window import Window
+from changeledger.stages import verify
+from changeledger.stages.verification import proofs
+from changeledger.storage import catalog, lake, refs
+from tests.ledgers import published_of
+from tests.released import release
+from tests.told_again_rows import AT, CONTRACT, rows
+
+
+def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
+    columns = change.ledger_columns(CONTRACT)
+    return spark.createDataFrame(
+        [tuple(row.get(name) for name, _ in columns) for row in rows(run)],
+        ", ".join(f"{change.quoted(n)} {kind}" for n, kind in columns),
+    )
+
+
+def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
+    """A release as the five stages would leave it."""
+    control, names = ControlStore(Settings().control_url), TableNames.of(feed.namespace, CONTRACT.table)
+    catalog.create_namespace(feed.namespace)
+    made = published_of(spark, rows(window.id), CONTRACT, window.id)
+    snapshots = {
+        name: lake.put(table, name)
+        for name, table in zip(names, (made.current, made.history, ledger(spark, window.id)), strict=True)
+    }
+    counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}
+    released = release(control, feed.feed, [CONTRACT], window, snapshots, counts, {"t": {"0": 1}})
+    for name, snapshot in snapshots.items():
+        refs.set_tag(name, f"release_{released}", snapshot)
+    control.complete_release(feed.feed, released)
+
+
+def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession) -> None:
+    feed = Feed.model_validate(
+        {
+            "feed": "stream", "dialect": "ces", "database": "told", "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": CONTRACT.table}],
+        }
+    )  # fmt: skip
+    feeds, database = {feed.feed: feed}, Database(database="told")
+    assert not verify.waits(database, feeds, NEEDED)
+    with pytest.raises(ConfigError, match="no feed 'other'"):
+        verify.run(spark, database, feeds, only="other")
+    publish(spark, feed, Window(start=AT, end=AT + timedelta(hours=1)))
+    assert verify.waits(database, feeds, KEPT)
+    with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
+        verify.run(spark, database, feeds)
+    (row,) = last_proofs(ControlStore(Settings().control_url), "told")["stream"]
+    assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
+    drift = {r["key"]: r for r in spark.table(proofs.DRIFT).where("feed = 'stream'").collect()}
+    assert {key: (r["verdict"], r["operation"], r["record"]["offset"]) for key, r in drift.items()} == {
+        '{"id":2}': ("differs", "insert", 1),
+        '{"id":3}': ("missing", "delete", 3),
+    }
+    # The rows are published: nothing is left to mend, or to look at.
+    assert spark.table(proofs.REPAIRS).where("feed = 'stream'").isEmpty()
+    assert verify.run(spark, database, feeds) == []
+    assert not verify.waits(database, feeds, NEEDED)

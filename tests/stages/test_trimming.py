@@ -1,0 +1,72 @@
+"""Maintenance removes what newer comparisons and proofs have taken the place of, and nothing else."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from changeledger.compare import findings
+from changeledger.control import ComparisonRow, ControlStore, ProofRow
+from changeledger.stages.common.context import NAMESPACE
+from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.stages.maintenance.trimming import trim_results
+from changeledger.stages.verification.proofs import DRIFT, REPAIRS
+from changeledger.storage import catalog, lake
+from changeledger.verify import drift
+from sourcelab.tables import ORDERS
+from tests.carried import feed_of
+from tests.ledgers import contract_of
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+FEED = feed_of("trimmed", contract_of(ORDERS))
+
+
+def compared(name: str, feed: str, days: int) -> ComparisonRow:
+    return ComparisonRow(
+        id=name, database=FEED.database, table="sales.orders", reference="a", feed=feed, outcome="differ",
+        counts={}, columns={}, spans=[], at=NOW - timedelta(days=days),
+    )  # fmt: skip
+
+
+def proved(name: str, feed: str, days: int) -> ProofRow:
+    at = NOW - timedelta(days=days)
+    return ProofRow(
+        id=name, against="source", snapshot_id="s", database=FEED.database, table="sales.orders", feed=feed,
+        release=1, outcome="drift", since=at, until=at, counts={}, at=at,
+    )  # fmt: skip
+
+
+def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
+    control = ControlStore(f"sqlite:///{tmp_path}/control.db")
+    catalog.create_namespace(NAMESPACE)
+    places = (
+        (FINDINGS, "comparison_id", findings.FINDING_COLUMNS),
+        (DRIFT, "proof_id", drift.DRIFT_COLUMNS),
+        (REPAIRS, "proof_id", drift.REPAIR_COLUMNS),
+    )
+    names = {"first": 90, "second": 60, "last": 40}
+    for feed in (FEED.feed, "another"):
+        for name, days in names.items():
+            control.save_comparison(compared(f"{feed}.{name}", feed, days))
+            control.save_proof(proved(f"{feed}.{name}", feed, days))
+    for table, column, columns in places:
+        lake.create(spark, table, columns, [column])
+        for feed in (FEED.feed, "another"):
+            for name in names:
+                cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
+                row = spark.range(1).selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns))
+                lake.replace_partition(row, table, column, f"{feed}.{name}")
+
+    trim_results(spark, FEED, control, NOW - timedelta(days=50))
+
+    left = {f"{FEED.feed}.last", *(f"another.{name}" for name in names)}
+    assert {row.id for row in control.comparisons(FEED.database)} == left
+    assert {row.id for row in control.proofs(FEED.database)} == left
+    for table, column, _ in places:
+        found = {row[column] for row in spark.table(table).collect()}
+        assert found & {f"{f}.{n}" for f in (FEED.feed, "another") for n in names} == left, table
+
+    trim_results(spark, FEED, control, NOW)
+    assert {row.id for row in control.proofs(FEED.database)} == left, "the last ones, however old"

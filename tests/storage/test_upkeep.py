@@ -1,0 +1,125 @@
+"""What maintenance keeps of windows: those that somebody may go on with, and that others were released."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from changeledger.audit import suites
+from changeledger.audit.findings import Finding
+from changeledger.audit.rules import Rule
+from changeledger.config.feed import Feed
+from changeledger.control import Built, ControlStore, ErasureRow, Verdict
+from changeledger.model.window import Request, SourceRead, Window
+from changeledger.stages.maintain import is_over, waited_for
+from tests.released import release
+
+FEED = Feed.model_validate(
+    {
+        "feed": "kept", "dialect": "ces", "database": "shop", "connection": "c",
+        "source": {"topics": ["t"]}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+NOON, HOUR = datetime(2026, 8, 7, 12, tzinfo=UTC), timedelta(hours=1)
+FAILED = Verdict("dbo.t", "order", False, 3, {"stops": True})
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> ControlStore:
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+def built(control: ControlStore, hour: int, **request: object) -> Window:
+    """Built on what is released now, judged, and not released."""
+    over = Window(start=NOON + hour * HOUR, end=NOON + (hour + 1) * HOUR, request=Request(**request))
+    control.open_window(FEED.feed, over, None, {"t": hour})
+    control.begin_stage(FEED.feed, over, "normalize")
+    made = Built(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
+    control.finish_stage(FEED.feed, over, "normalize", made)
+    control.save_audit(FEED.feed, over, [FAILED], made)
+    return over
+
+
+def waiting(control: ControlStore, feed: Feed = FEED) -> list[str]:
+    return [window.window_id for window in waited_for(feed, control)]
+
+
+def test_a_window_is_waited_for_until_its_time_is_released(control: ControlStore) -> None:
+    failed = built(control, 1)
+    assert waiting(control) == [failed.id], "it could be published"
+    release(control, FEED.feed, (), Window(start=NOON, end=NOON + HOUR))
+    assert waiting(control) == [failed.id], "main has moved, and its records are not released yet"
+    release(control, FEED.feed, (), Window(start=NOON + HOUR, end=NOON + 3 * HOUR))
+    assert waiting(control) == []
+
+
+def test_a_run_that_reads_again_waits_for_nothing_once_main_has_moved(control: ControlStore) -> None:
+    again = built(control, 1, mode="window", tables=("dbo.t",), run="manual__1")
+    assert waiting(control) == [again.id]
+    release(control, FEED.feed, (), Window(start=NOON, end=NOON + HOUR))
+    assert waiting(control) == []
+
+
+def test_a_window_is_given_up_after_some_time(control: ControlStore) -> None:
+    built(control, 1)
+    assert waiting(control, FEED.model_copy(update={"docs_retention": timedelta(microseconds=1)})) == []
+
+
+def test_a_window_is_over_once_the_feed_has_what_it_had_to_bring(control: ControlStore) -> None:
+    """What is not over keeps raw rows, pages and verdicts, however old it is."""
+    built(control, 1)
+    (failed,) = control.open_windows(FEED.feed)
+    assert not is_over(failed, None)
+    assert not is_over(failed, NOON + HOUR)
+    assert is_over(failed, NOON + 2 * HOUR)
+
+
+def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
+    one, two = built(control, 1), built(control, 2)
+    for over in (one, two):
+        control.save_reads(FEED.feed, over, [SourceRead("t[0]", 1, 1)])
+    old = control.windows_before(FEED.feed, datetime.now(UTC))
+    assert [window.window_id for window in old] == [one.id, two.id]
+    assert control.windows_before(FEED.feed, old[0].opened_at) == []
+    assert control.branches_of(FEED.feed, [one.id, two.id]) == {f"{w.branch}_1" for w in (one, two)}
+    assert control.violated_windows(FEED.feed) == [one.id, two.id]
+    control.forget_built(FEED.feed, [one.id])
+    assert control.branches_of(FEED.feed, [one.id, two.id]) == {f"{two.branch}_1"}
+    assert (len(control.audits(FEED.feed, one)), len(control.reads(FEED.feed, one))) == (1, 1)
+    control.forget_details(FEED.feed, [one.id, two.id])
+    assert (control.branches_of(FEED.feed, [two.id]), control.reads(FEED.feed, two)) == (set(), [])
+    assert control.violated_windows(FEED.feed) == []
+    assert control.window(FEED.feed, one) is not None, "that it was opened is kept"
+
+
+def test_an_erased_release_and_its_note(control: ControlStore) -> None:
+    number = release(control, FEED.feed, (), snapshots={"lake.kept.dbo_t": 1})
+    control.move_release(number, {"lake.kept.dbo_t": 2})
+    newest = control.latest_release(FEED.feed)
+    assert newest is not None
+    assert newest.tables == {"lake.kept.dbo_t": 2}
+    note = {
+        "feed": FEED.feed,
+        "table": "dbo.t",
+        "key_hash": "ab",
+        "by": "me",
+        "counts": {"lake.kept.dbo_t": 3},
+    }
+    control.save_erasure(ErasureRow(**note, at=NOON))
+    (row,) = control.erasures(FEED.feed)
+    assert {name: getattr(row, name) for name in note} == note
+    assert row.at == NOON
+
+
+def test_pages_of_a_run_are_small(tmp_path: Path) -> None:
+    """Great Expectations puts two moving pictures of 3.4 MB beside them, which none of them shows."""
+    rule = Rule("order", "key", "Nothing is out of order.", Finding(0, 7))
+    outcomes = suites.validate({"dbo.t": [rule]}, "run", tmp_path / "run")
+    assert outcomes["dbo.t", "order"].success
+    files = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
+    assert sum(file.stat().st_size for file in files) < 1_000_000
+    texts = [file.read_text("utf-8") for file in files if file.suffix in {".html", ".css", ".js"}]
+    assert texts
+    assert not any(".gif" in text for text in texts)

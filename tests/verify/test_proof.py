@@ -1,0 +1,270 @@
+"""Rows of a source against what a feed has published: drift is found exactly, changes in flight are none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.compare.columns import Columns
+from changeledger.kernels.arrow import row_type
+from changeledger.reconcile.current import current
+from changeledger.stages.common.stored import Stored
+from changeledger.stages.verification.tables import Proof, concluded
+from changeledger.storage.caching import asked_once
+from changeledger.verify import drift, judging
+from changeledger.verify.fence import Fence
+from changeledger.verify.sums import Sums
+from changeledger.verify.versions import CURRENT, HISTORY, SOURCE
+from sourcelab.log import Log, simulate
+from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
+from sourcelab.values import other_value
+from tests.ledger_rows import PLAIN, Manner, contract_of
+from tests.ledger_rows import rows as ledger_rows
+from tests.reconcile import tables
+
+# Of no commit: positions alone say what was meanwhile.
+LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
+
+
+def fence(log: Log, first: int, last: int) -> Fence:
+    """From behind the transaction `first` to behind `last`."""
+    return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
+
+
+def held(table: pa.Table) -> Stored:
+    return Stored(None, len(table), table)  # type: ignore[arg-type]
+
+
+def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner: Manner = PLAIN) -> Proof:
+    contract = contract_of(table)
+    made = tables.all_at_once(tables.ledger(ledger_rows(log, table, manner), contract), contract)
+    kinds = row_type(contract.columns)
+    parts = {
+        SOURCE: pa.table(
+            [pa.array([row[f.name] for row in rows.values()], f.type) for f in kinds],
+            schema=pa.schema(list(kinds)),
+        ),
+        CURRENT: current(made.opened, contract).alive,
+        HISTORY: pa.concat_tables([made.closed, made.opened]),
+    }
+    columns = Columns.of(contract, contract)
+    return Proof({part: held(rows) for part, rows in parts.items()}, columns, within, asked_once)
+
+
+def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
+    """Verdicts of single rows; `(verdict, columns)` of the drifts; the first pass."""
+    first = one.summed()
+    found = one.judged(first)
+    drifts = sorted(
+        (row["verdict"], tuple(one.columns.names[n] for n in row["numbers"] or ()))
+        for row in found.wrong.collected().to_pylist()
+    )
+    verdicts = (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)
+    return Counter({v: found.counts[v] for v in verdicts if found.counts[v]}), drifts, first
+
+
+def state(log: Log, table: Table, last: int) -> dict[Key, Row]:
+    return Log(log.tables, log.transactions[: last + 1]).final_rows(table)
+
+
+@pytest.mark.parametrize("table", [CUSTOMERS, ORDERS, PARTS], ids=lambda t: t.name)
+def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
+    log = simulate(21, 40)
+    rows = log.final_rows(table)
+    found, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
+    assert (found, drifts) == (Counter(), [])
+    assert (first.rows, first.equal, first.apart) == (len(rows), len(rows), 0)
+    assert first.differing == []
+    assert 0 < first.buckets <= len(rows)
+
+
+def spoilt(
+    rng: Random, table: Table, rows: Mapping[Key, Row], kinds: Sequence[str]
+) -> tuple[dict[Key, Row], list[tuple[str, tuple[str, ...]]]]:
+    """The rows as somebody changed them behind the log's back, one key for each kind, and the drifts."""
+    made = dict(rows)
+    chosen = rng.sample(sorted(rows), len(kinds))
+    drifts: list[tuple[str, tuple[str, ...]]] = []
+    for key, kind in zip(chosen, kinds, strict=True):
+        if kind == "lost":
+            # To the source it is gone: what is published is too much.
+            del made[key]
+            drifts.append(("surplus", ()))
+        elif kind == "changed":
+            column = rng.choice([c for c in table.free_columns if c.base != "char"])
+            made[key] = rows[key] | {column.name: other_value(rng, column, rows[key][column.name])}
+            drifts.append(("differs", (column.name,)))
+        else:
+            fresh = rows[key] | {table.key[-1]: 12_345 if table is not PARTS else "F" * 8}
+            made[table.key_of(fresh)] = fresh
+            drifts.append(("missing", ()))
+    return made, sorted(drifts)
+
+
+_ALL = ["changed", "lost", "new", "changed"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "kinds"), [(1, ["changed"]), (2, ["lost"]), (3, ["new"]), (1, _ALL), (2, _ALL), (3, _ALL)]
+)
+def test_what_was_changed_behind_the_log_is_found_and_nothing_else(seed: int, kinds: list[str]) -> None:
+    log, rng = simulate(seed, 40), Random(seed)
+    for table in (CUSTOMERS, ORDERS):
+        rows, expected = spoilt(rng, table, log.final_rows(table), kinds)
+        _, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
+        assert drifts == expected
+        assert len(first.differing) <= len(kinds)
+
+
+@pytest.mark.parametrize("seed", [4, 5, 6])
+def test_changes_in_flight_are_no_drift(seed: int) -> None:
+    """Every key is read at a moment of its own between the two ends; the feed is further than that."""
+    log, rng = simulate(seed, 60), Random(seed)
+    first, last = 20, 45
+    for table in (CUSTOMERS, ORDERS, PARTS):
+        states = [state(log, table, at) for at in range(first, last + 1)]
+        keys = {key for one in states for key in one}
+        read = {key: rng.choice(states).get(key) for key in sorted(keys)}
+        rows = {key: row for key, row in read.items() if row is not None}
+        found, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
+        assert drifts == []
+        assert found["in_flight"] > 0
+
+
+@pytest.mark.parametrize("seed", [7, 8])
+def test_drift_beside_changes_in_flight(seed: int) -> None:
+    """A key is wrong where it was in no state of its own meanwhile, also if it was before or after."""
+    log, rng = simulate(seed, 60), Random(seed)
+    first, last = 25, 35
+    for table in (CUSTOMERS, ORDERS):
+        states = [state(log, table, at) for at in range(len(log.transactions))]
+        keys = sorted({key for one in states for key in one})
+        rows, expected = {}, Counter[str]()
+        for key in keys:
+            everywhere = [one.get(key) for one in states]
+            row = rng.choice(everywhere)
+            meanwhile = everywhere[first : last + 1]
+            if row is not None:
+                rows[key] = row
+            if row not in meanwhile:
+                kind = "surplus" if row is None else "differs"
+                expected["missing" if not any(meanwhile) else kind] += 1
+        _, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
+        assert Counter(verdict for verdict, _ in drifts) == expected
+        assert len(expected) > 1
+
+
+def test_by_the_clock_where_the_source_tells_no_position() -> None:
+    log = simulate(9, 60)
+    manner = PLAIN._replace(knows_lsn=False)
+    since, until = log.transactions[20].commit_time, log.transactions[45].commit_time
+    behind = max(at for at, t in enumerate(log.transactions) if t.commit_time <= since)
+    for at in (behind, 45):
+        rows = state(log, CUSTOMERS, at)
+        found, drifts, _ = judged(proof(log, CUSTOMERS, rows, Fence(since, until), manner))
+        assert drifts == []
+        assert found["in_flight"] > 0
+    # What was before is no state of a key that was changed since then.
+    _, drifts, _ = judged(proof(log, CUSTOMERS, state(log, CUSTOMERS, 2), Fence(since, until), manner))
+    assert drifts
+
+
+def test_cells_that_no_tool_has_told_are_unknown_and_no_drift() -> None:
+    log = simulate(10, 40)
+    manner = PLAIN._replace(untold=frozenset({"notes"}))
+    rows = log.final_rows(CUSTOMERS)
+    one = proof(log, CUSTOMERS, rows, fence(log, 40, 40), manner)
+    found, drifts, first = judged(one)
+    assert (found, drifts, first.apart) == (Counter(equal=len(rows)), [], len(rows))
+    assert one.judged(first).counts["unknown"] == len(rows)
+    key = min(rows)
+    changed = {**rows, key: rows[key] | {"credit": rows[key]["credit"] + 1}}
+    _, drifts, _ = judged(proof(log, CUSTOMERS, changed, fence(log, 40, 40), manner))
+    assert drifts == [("differs", ("credit",))]
+
+
+def test_another_text_of_the_same_value_is_no_drift() -> None:
+    """The case of a GUID, padding of a char, the offset of a moment."""
+    log = simulate(11, 30)
+
+    def other_text(table: Table, row: Row) -> dict[str, Any]:
+        made = dict(row)
+        for column in table.columns:
+            value = row[column.name]
+            if value is None:
+                continue
+            if column.base == "uniqueidentifier":
+                made[column.name] = value.lower()
+            elif column.base == "char":
+                made[column.name] = value.rstrip()
+            elif column.base == "datetimeoffset":
+                made[column.name] = value.replace("+00:00", "-00:00").replace("T", " ")
+        return made
+
+    for table in (ORDERS, PARTS):
+        rows = {key: other_text(table, row) for key, row in log.final_rows(table).items()}
+        found, drifts, first = judged(proof(log, table, rows, fence(log, 30, 30)))
+        assert (found, drifts, first.differing) == (Counter(), [], [])
+
+
+def test_no_row_is_a_table_too() -> None:
+    log = simulate(12, 10)
+    _, drifts, first = judged(proof(log, CUSTOMERS, {}, fence(log, 10, 10)))
+    assert len(drifts) == len(log.final_rows(CUSTOMERS)) > 0
+    assert {verdict for verdict, _ in drifts} == {"surplus"}
+    assert first.rows == 0
+
+
+def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() -> None:
+    log = simulate(13, 30)
+    rows = log.final_rows(CUSTOMERS)
+    changed, lost, model = sorted(rows)[:3]
+    fresh = rows[model] | {"id": 12_345, "notes": None}
+    there = {key: row for key, row in rows.items() if key != lost} | {
+        changed: rows[changed] | {"credit": rows[changed]["credit"] + 1},
+        (12_345,): fresh,
+    }
+    one = proof(log, CUSTOMERS, there, fence(log, 30, 30))
+    ledger = held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
+    named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
+    kernel = drift.Conclude(named, one.fence.since)
+    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, asked_once)
+    told = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
+    repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
+    mending = {verdict: repairs[row["key"]] for verdict, row in told.items()}
+    assert {verdict: row["key"] for verdict, row in told.items()} == {
+        "differs": f'{{"id":{changed[0]}}}', "surplus": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',
+    }  # fmt: skip
+    old, new = rows[changed]["credit"], rows[changed]["credit"] + 1
+    (cell,) = told["differs"]["cells"]
+    assert (cell["name"], Decimal(cell["source"]), Decimal(cell["published"])) == ("credit", new, old)
+    for verdict, key in (("differs", changed), ("surplus", lost)):
+        of_key = [
+            (number, transaction)
+            for number, (transaction, change) in enumerate(
+                (t, c) for t in log.transactions for c in sorted(t.changes, key=lambda c: c.change_lsn)
+                if c.table is CUSTOMERS
+            )
+            if change.after is not None and CUSTOMERS.key_of(change.after) == key
+        ]  # fmt: skip
+        number, transaction = of_key[-1]
+        assert told[verdict]["change_id"] == f"feed-{number}-0"
+        assert bytes(told[verdict]["commit_lsn"]) == transaction.commit_lsn
+        assert told[verdict]["record"]["offset"] == number
+    assert told["missing"]["change_id"] is None
+    assert {v: row["operation"] for v, row in mending.items()} == {
+        "differs": "update", "surplus": "delete", "missing": "insert",
+    }  # fmt: skip
+    assert {v: (row["before"] is None, row["after"] is None) for v, row in mending.items()} == {
+        "differs": (False, False), "surplus": (False, True), "missing": (True, False),
+    }  # fmt: skip
+    after = dict(mending["missing"]["after"])
+    assert (after["id"], after["name"], after["notes"]) == ("12345", fresh["name"], None)
+    assert set(after) == set(CUSTOMERS.names)

@@ -1,0 +1,51 @@
+"""Rows that a topic sends again: each must be what its key was just before."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from changeledger.kernels.rows import Here, as_batch
+from changeledger.verify import resnapshot
+from tests.reconcile import tables
+from tests.told_again_rows import CONTRACT, rows
+
+
+def judged(runs: list[str]) -> dict[str, pa.Table]:
+    ledger = tables.ledger(rows(), CONTRACT)
+    made = tables.all_at_once(ledger, CONTRACT)
+    history = pa.concat_tables([made.closed, made.opened])
+    parts = [
+        resnapshot.SentAgain(CONTRACT, runs)(as_batch(ledger)),
+        resnapshot.AsVersions(CONTRACT)(as_batch(history)),
+    ]
+    return resnapshot.Judge(CONTRACT)({resnapshot.ROWS: pa.Table.from_batches(parts)})
+
+
+def test_against_the_version_before() -> None:
+    found = judged(["run"])
+    counts = dict(
+        zip(*(found[resnapshot.COUNTS].column(n).to_pylist() for n in ("verdict", "rows")), strict=True)
+    )
+    # 4 is new to the feed: nothing is before it. What was not known before cannot differ.
+    assert counts == {"equal": 3, "missing": 1, "differs": 1}
+    wrong = {row["key"]: row for row in found[resnapshot.WRONG].to_pylist()}
+    assert {key: (row["verdict"], row["last_change_id"]) for key, row in wrong.items()} == {
+        '{"id":2}': ("differs", "c1"), '{"id":3}': ("missing", "c3"),
+    }  # fmt: skip
+    assert wrong['{"id":3}']["cells"] is None
+    assert [tuple(cell.values()) for cell in wrong['{"id":2}']["cells"]] == [
+        ("a", "2", "1"),
+        ("b", "NULL", "x"),
+    ]
+    none = judged(["another run"])[resnapshot.COUNTS]
+    assert set(none.column("rows").to_pylist()) == {0}
+
+
+def test_rows_that_are_cut_otherwise_are_the_same() -> None:
+    ledger = Here(tables.ledger(rows(), CONTRACT))
+    whole = ledger.through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT)).collected()
+    halves = [
+        Here(part).through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT)).collected()
+        for part in (ledger.table.slice(0, 5), ledger.table.slice(5))
+    ]
+    assert pa.concat_tables(halves).equals(whole)
