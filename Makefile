@@ -49,6 +49,6 @@ setup-run:
 setup-test:
 	@scripts/bootstrap spark kafka debezium
 
-# After a deliberate change of jars/ivy.xml: write jars/jars.sha256 anew, to be read in the diff.
+# After a deliberate change of jars/ivy.xml: write jars/jars.sha256 again, to be read in the diff.
 lock-jars:
 	@scripts/bootstrap --lock-jars spark

@@ -161,7 +161,7 @@ def in_avro(parts: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], str]:
     found = []
     for part in wrapped(parts):
         key = b'{"schema":{"type":"int32","optional":false},"payload":1}'
-        sent = converter.told(Message("bench.dbo.t", key, value, (), 0) for value in _values(part))
+        sent = converter.encoded(Message("bench.dbo.t", key, value, (), 0) for value in _values(part))
         found.append(_with_values(part, [one.value for one in sent]))
     schema_id = str(int.from_bytes(_values(found[0])[0][1:5], "big"))
     return found, registry.schemas[schema_id]

@@ -118,16 +118,16 @@ def cpu(work: Work, parts: list[pa.RecordBatch], size: int) -> float:
     return min(found) / size * 1_000_000
 
 
-def measure(kernels: TableKernel, told: TablePlan, parts: list[pa.RecordBatch]) -> None:
-    size, shape = sum(part.num_rows for part in parts), told.writer_schema
+def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) -> None:
+    size, shape = sum(part.num_rows for part in parts), plan.writer_schema
     print(f"{kernels.name}: {size} rows, batches of {BATCH}")
-    print(f"  record              {cpu(lambda one: kernels.record(one, 't', told.feed), parts, size):6.2f}")
-    raw = [one.append_column("record", kernels.record(one, "t", told.feed)) for one in parts]
-    print(f"  decode              {cpu(lambda one: kernels.decode(one, told), raw, size):6.2f}")
-    table = pa.Table.from_batches([kernels.decode(one, told) for one in raw])
+    print(f"  record              {cpu(lambda one: kernels.record(one, 't', plan.feed), parts, size):6.2f}")
+    raw = [one.append_column("record", kernels.record(one, "t", plan.feed)) for one in parts]
+    print(f"  decode              {cpu(lambda one: kernels.decode(one, plan), raw, size):6.2f}")
+    table = pa.Table.from_batches([kernels.decode(one, plan) for one in raw])
     halves = table.filter(pc.is_valid(table["pair_key"])).combine_chunks().to_batches()
-    print(f"  images joined, ids  {cpu(lambda one: joined(one, told), halves, size):6.2f}")
-    whole, rules = [joined(one, told) for one in halves], kernels.mask_rules(shape)
+    print(f"  images joined, ids  {cpu(lambda one: joined(one, plan), halves, size):6.2f}")
+    whole, rules = [joined(one, plan) for one in halves], kernels.mask_rules(shape)
 
     def evidence(one: pa.RecordBatch) -> object:
         return mask_evidence.counted(mask_evidence.facts(one, shape, rules), shape, rules)
@@ -136,9 +136,9 @@ def measure(kernels: TableKernel, told: TablePlan, parts: list[pa.RecordBatch]) 
     if "--profile" in sys.argv:
         with cProfile.Profile() as profile:
             for one in raw:
-                kernels.decode(one, told)
+                kernels.decode(one, plan)
             for one in halves:
-                joined(one, told)
+                joined(one, plan)
         pstats.Stats(profile).sort_stats("tottime").print_stats(30)
 
 

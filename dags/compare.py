@@ -1,4 +1,4 @@
-"""Airflow DAGs that compare the feeds of a database: one for every database that several feeds tell."""
+"""Airflow DAGs that compare the feeds of a database: one for every database that several feeds capture."""
 
 from changeledger.config.database import readable_databases
 from changeledger.config.files import readable_feeds

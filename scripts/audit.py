@@ -71,13 +71,13 @@ def python_holes(service: str) -> list[Finding]:
     ]  # fmt: skip
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        told = json.loads(ran.stdout)
+        answer = json.loads(ran.stdout)
     except ValueError:
         last = (ran.stderr.strip().splitlines() or ["it said nothing"])[-1]
         raise NotAudited(f"pip-audit: {last}") from None
     return [
         Finding(d["name"], d["version"], (v["id"], *v["aliases"]), ", ".join(v["fix_versions"]))
-        for d in told["dependencies"]
+        for d in answer["dependencies"]
         for v in d.get("vulns", [])
     ]
 

@@ -149,7 +149,7 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Set up .venv, and .jars for the configurations named.")
     parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
-    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 anew")
+    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 again")
     arguments = parser.parse_args()
     if unknown := set(arguments.configurations) - set(CONFIGURATIONS):
         parser.error(f"no such configuration: {', '.join(sorted(unknown))}")

@@ -139,7 +139,7 @@ def ensure(configurations: list[str], ivy_jar: Path, java: str) -> None:
 
 
 def lock(ivy_jar: Path, java: str) -> None:
-    """Write `jars/jars.sha256` anew, after a deliberate change of `jars/ivy.xml`."""
+    """Write `jars/jars.sha256` again, after a deliberate change of `jars/ivy.xml`."""
     known = modules(PROJECT / "jars" / "ivy.xml")
     with staging_folder() as staging:
         download(list(known.values()), staging, ivy_jar, java)

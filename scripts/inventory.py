@@ -99,9 +99,13 @@ def _properties(jar: Path) -> Iterator[tuple[str, str, str]]:
         for entry in archive.namelist():
             if entry.startswith("META-INF/maven/") and entry.endswith("/pom.properties"):
                 lines = archive.read(entry).decode("utf-8", "replace").splitlines()
-                told = dict(line.split("=", 1) for line in lines if "=" in line)
-                if {"groupId", "artifactId", "version"} <= told.keys():
-                    yield told["groupId"].strip(), told["artifactId"].strip(), told["version"].strip()
+                properties = dict(line.split("=", 1) for line in lines if "=" in line)
+                if {"groupId", "artifactId", "version"} <= properties.keys():
+                    yield (
+                        properties["groupId"].strip(),
+                        properties["artifactId"].strip(),
+                        properties["version"].strip(),
+                    )
 
 
 def components() -> list[Component]:

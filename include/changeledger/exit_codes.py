@@ -1,4 +1,4 @@
-"""How a job's process tells Airflow's task how to go on."""
+"""The exit codes of a job: how Airflow's task goes on."""
 
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 

@@ -23,7 +23,7 @@ from changeledger.model.window import Window
 from sourcelab.children import Child, ChildFailed, require_running
 
 _POLICY = '''\
-"""Cluster policy of the demo: somebody waits in front of it, so that a failure is told at once."""
+"""Cluster policy of the demo: somebody waits in front of it, so that a failure is shown at once."""
 
 
 def task_policy(task):
@@ -171,8 +171,8 @@ class AirflowHome:
 
     def passwords(self) -> dict[str, str]:
         """By user, as Airflow has made them up."""
-        told = (self.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8")
-        return dict(json.loads(told))
+        written = (self.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8")
+        return dict(json.loads(written))
 
     def test_dag(self, dag: str, window: Window) -> DagTest:
         conf = json.dumps(

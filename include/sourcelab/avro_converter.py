@@ -39,15 +39,15 @@ class AvroConverter:
         self._register = register
         self._ids: dict[tuple[str, str], tuple[int, Any]] = {}
 
-    def told(self, messages: Iterable[Message]) -> Iterator[Message]:
+    def encoded(self, messages: Iterable[Message]) -> Iterator[Message]:
         for message in messages:
             key = self._framed(f"{message.topic}-key", message.key)
             value = message.value and self._framed(f"{message.topic}-value", message.value)
             yield message._replace(key=key, value=value)
 
     def _framed(self, subject: str, raw: bytes) -> bytes:
-        told = json.loads(raw)
-        block = told["schema"]
+        message = json.loads(raw)
+        block = message["schema"]
         known = self._ids.get((subject, json.dumps(block)))
         if known is None:
             schema = _schema(block, set())
@@ -56,33 +56,33 @@ class AvroConverter:
             self._ids[subject, json.dumps(block)] = known
         number, parsed = known
         body = BytesIO()
-        fastavro.schemaless_writer(body, parsed, _value(block, told["payload"]))
+        fastavro.schemaless_writer(body, parsed, _value(block, message["payload"]))
         return b"\0" + number.to_bytes(4, "big") + body.getvalue()
 
 
 def _schema(block: _Schema, named: set[str]) -> Any:
-    told: Any = _required(block, named)
+    schema: Any = _required(block, named)
     if not block.get("optional"):
-        return told
+        return schema
     # A default is of the first branch.
-    return [told, "null"] if "default" in block else ["null", told]
+    return [schema, "null"] if "default" in block else ["null", schema]
 
 
 def _required(block: _Schema, named: set[str]) -> Any:
     kind, name = block["type"], block.get("name")
-    told: _Schema = {} if name is None else {"connect.name": name}
+    properties: _Schema = {} if name is None else {"connect.name": name}
     if "version" in block:
-        told["connect.version"] = block["version"]
+        properties["connect.version"] = block["version"]
     if "parameters" in block:
-        told["connect.parameters"] = block["parameters"]
+        properties["connect.parameters"] = block["parameters"]
     if kind != "struct":
         if kind in {"int8", "int16"}:
-            told["connect.type"] = kind
+            properties["connect.type"] = kind
         if name == _DECIMAL:
             of = block["parameters"]
-            told |= {"logicalType": "decimal", "scale": int(of["scale"])}
-            told["precision"] = int(of.get("connect.decimal.precision", 64))
-        return {"type": _KINDS[kind], **told} if told else _KINDS[kind]
+            properties |= {"logicalType": "decimal", "scale": int(of["scale"])}
+            properties["precision"] = int(of.get("connect.decimal.precision", 64))
+        return {"type": _KINDS[kind], **properties} if properties else _KINDS[kind]
     assert name is not None, "Connect names its structs"
     if name in named:
         return name
@@ -94,7 +94,7 @@ def _required(block: _Schema, named: set[str]) -> Any:
         if one.get("optional"):
             field["default"] = one.get("default")
         fields.append(field)
-    record = {"type": "record", "name": short, "fields": fields, **told}
+    record = {"type": "record", "name": short, "fields": fields, **properties}
     return record | ({"namespace": namespace} if namespace else {})
 
 

@@ -1,4 +1,4 @@
-"""The tables themselves, as the simulated SQL Server has them beside what its capture tells of them."""
+"""The tables themselves, as the simulated SQL Server has them beside what its capture writes of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tells a log as the messages of SQL Server 2025's change event streaming: CloudEvents in JSON, one topic."""
+"""Writes a log as the messages of SQL Server 2025's change event streaming: CloudEvents in JSON, one topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sourcelab.log import Change, Log, Transaction
 from sourcelab.messages import Message
 from sourcelab.tables import DATABASE, Column, Row, Table
 
-# Three generations of the product write three envelopes: see `_segments` and `_Teller._source`.
+# Three generations of the product write three envelopes: see `_segments` and `_Writer._source`.
 Generation = Literal["preview", "captured", "2026"]
 
 _STREAM = uuid.UUID("9c8d4ad2-bf54-4f10-a96f-038af496997f")
@@ -38,15 +38,15 @@ def messages(  # noqa: PLR0913 - the settings of a stream group, all by name
 
     `split_at`: the characters of `data` that one message holds; longer ones are split. `all_columns` and
     `old_values` are the options of `sp_add_object_to_event_stream_group`. `zone`: what the server's clock
-    shows; `committime` is told in it, with a `Z` all the same. There is no snapshot in this format.
+    shows; `committime` is written in it, with a `Z` all the same. There is no snapshot in this format.
     """
-    teller = _Teller(generation, split_at, all_columns, old_values, ZoneInfo(zone), topic)
+    writer = _Writer(generation, split_at, all_columns, old_values, ZoneInfo(zone), topic)
     for transaction in log.transactions[from_tx:to_tx]:
         for sequence, change in enumerate(transaction.changes, start=1):
-            yield from teller.told(transaction, change, sequence)
+            yield from writer.messages_of(transaction, change, sequence)
 
 
-class _Teller:
+class _Writer:
     def __init__(  # noqa: PLR0913, PLR0917 - made in one place, from the settings above
         self,
         generation: Generation,
@@ -63,7 +63,7 @@ class _Teller:
         self._clock = clock
         self._topic = topic
 
-    def told(self, transaction: Transaction, change: Change, sequence: int) -> Iterator[Message]:
+    def messages_of(self, transaction: Transaction, change: Change, sequence: int) -> Iterator[Message]:
         """A key update is DEL and INS at one position."""
         table = change.table
         if change.operation == "update":

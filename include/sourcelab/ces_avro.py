@@ -21,9 +21,9 @@ _TEXTS = (
 )  # fmt: skip
 
 
-def messages(told: Iterable[Message], split_at: int | None = None) -> Iterator[Message]:
-    """`told` are unsplit events; `split_at` is the number of bytes of `data` that one message holds."""
-    for message in told:
+def messages(events: Iterable[Message], split_at: int | None = None) -> Iterator[Message]:
+    """`events` are unsplit events; `split_at` is the number of bytes of `data` that one message holds."""
+    for message in events:
         envelope = json.loads(message.value or b"{}")
         event = json.loads(envelope["data"])
         data = _written(_event("finalevent" in event["eventsource"]["transaction"]), event)

@@ -79,7 +79,7 @@ class Child:
 
     @property
     def failure(self) -> str:
-        """What to tell: the code and the last lines of the log."""
+        """What to show: the code and the last lines of the log."""
         assert self._process is not None
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
         return "\n    ".join([f"{self.name} ended with code {self._process.returncode}; {self.log}:", *lines])

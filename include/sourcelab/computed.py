@@ -16,14 +16,14 @@ def with_computed(log: Log, name: str) -> Log:
     place = max(c.ordinal for c in old.columns) + 1
     table = replace(old, columns=(*old.columns, Column(NAME, "varchar(40)", place, True, computed=True)))
 
-    def told(change: Change) -> Change:
+    def captured(change: Change) -> Change:
         if change.table is not old:
             return change
         before, after = (row and _computed(old, row) for row in (change.before, change.after))
         return replace(change, table=table, before=before, after=after)
 
     tables = tuple(table if t is old else t for t in log.tables)
-    transactions = (replace(tx, changes=tuple(map(told, tx.changes))) for tx in log.transactions)
+    transactions = (replace(tx, changes=tuple(map(captured, tx.changes))) for tx in log.transactions)
     return Log(tables, tuple(transactions))
 
 

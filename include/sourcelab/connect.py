@@ -84,7 +84,7 @@ class SparkConnectServer(Service):
         with self.log.open("ab") as log:
             log_from = log.tell()
             self.launch(command, log, Owner(self.home))
-        self.wait_until(lambda: "Spark Connect server started at" in self.told(log_from), log_from)
+        self.wait_until(lambda: "Spark Connect server started at" in self.logged(log_from), log_from)
 
     def _properties(self) -> str:
         local = local_conf(self.settings)

@@ -1,4 +1,4 @@
-"""Tells a log as the Kafka messages of Debezium's SQL Server connector (3.1, JSON converter)."""
+"""Writes a log as the Kafka messages of Debezium's SQL Server connector (3.1, JSON converter)."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
 ) -> Iterator[Message]:
     """The messages of the transactions `[from_tx, to_tx)`.
 
-    `schemas` adds the schema block; `snapshot` tells the first transaction as the initial snapshot
+    `schemas` adds the schema block; `snapshot` writes the first transaction as the initial snapshot
     instead of as inserts.
     """
-    teller = _Teller(log, prefix, schemas, tombstones)
+    writer = _Writer(log, prefix, schemas, tombstones)
     for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
         if snapshot and at == 0:
-            yield from teller.snapshot(transaction)
+            yield from writer.snapshot(transaction)
         else:
             for change in transaction.changes:
-                yield from teller.streamed(transaction, change)
+                yield from writer.streamed(transaction, change)
         if heartbeats and at % _HEARTBEAT_EVERY == 0:
-            yield teller.heartbeat(transaction)
+            yield writer.heartbeat(transaction)
 
 
-class _Teller:
+class _Writer:
     def __init__(self, log: Log, prefix: str, schemas: bool, tombstones: bool) -> None:
         self._prefix = prefix
         self._schemas = schemas

@@ -100,7 +100,7 @@ def _load(progress: Progress, sources: Sources, log: Log) -> None:
 
 
 def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], sources: Sources) -> None:
-    """Hold what the feeds have published against the source's tables; the report tells what came of it."""
+    """Compare what the feeds have published with the source's tables; the report has the outcome."""
     # Seconds to import.
     from changeledger.cli.verify import verify_and_report  # noqa: PLC0415
     from changeledger.storage.session import spark_session  # noqa: PLC0415
@@ -121,19 +121,19 @@ def _run_dags(progress: Progress, runs: Sequence[DagTest]) -> list[DagTest]:
         for run in runs:
             stack.enter_context(run)
             progress.say(f"{run.name}: started, log {run.log}")
-        told: set[str] = set()
+        shown: set[str] = set()
         while any(run.running for run in runs):
-            _tell_stages(progress, runs, told)
+            _show_stages(progress, runs, shown)
             time.sleep(_LOOK_EVERY_SECONDS)
-        _tell_stages(progress, runs, told)
+        _show_stages(progress, runs, shown)
     return [run for run in runs if run.failed]
 
 
-def _tell_stages(progress: Progress, runs: Sequence[DagTest], told: set[str]) -> None:
+def _show_stages(progress: Progress, runs: Sequence[DagTest], shown: set[str]) -> None:
     for run in runs:
         for line in run.done:
-            if line not in told:
-                told.add(line)
+            if line not in shown:
+                shown.add(line)
                 progress.say(line)
 
 

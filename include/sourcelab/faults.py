@@ -1,4 +1,4 @@
-"""Faults of one feed: a log as a capture tool with a fault would tell it, and which changes it spoils."""
+"""Faults of one feed: a log as a capture tool with a fault would write it, and which changes are wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Fault(NamedTuple):
 
 
 def lose(log: Log, number: int) -> tuple[Log, Fault]:
-    """A transaction that the feed never tells."""
+    """A transaction that the feed never has."""
     gone = log.transactions[number]
     left = tuple(t for t in log.transactions if t is not gone)
     return replace(log, transactions=left), Fault("lost", [(gone, c) for c in gone.changes])
@@ -37,17 +37,17 @@ def change_value(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
     transaction = log.transactions[number]
     change = rng.choice([c for c in transaction.changes if c.after is not None])
     assert change.after is not None, "chosen so"
-    # A large value would not be told by every tool.
+    # A large value is not written by every tool.
     columns = [c for c in change.table.free_columns if c.base in {"int", "decimal", "date", "bigint"}]
     column = rng.choice(columns)
-    spoilt = {**change.after, column.name: other_value(rng, column, change.after[column.name])}
-    told = replace(change, after=spoilt)
+    wrong = {**change.after, column.name: other_value(rng, column, change.after[column.name])}
+    faulty = replace(change, after=wrong)
     fault = Fault("changed", [(transaction, change)], column.name)
-    return _with(log, number, [told if c is change else c for c in transaction.changes]), fault
+    return _with(log, number, [faulty if c is change else c for c in transaction.changes]), fault
 
 
 def double(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
-    """A change that is told twice, at two places of its transaction."""
+    """A change that is written twice, at two places of its transaction."""
     transaction = log.transactions[number]
     change = rng.choice([c for c in transaction.changes if c.operation in {"insert", "update"}])
     last = max(c.change_lsn for c in transaction.changes)
@@ -59,8 +59,8 @@ def double(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
 def swap(log: Log, number: int) -> tuple[Log, Fault]:
     """Two transactions, each with what the other did."""
     one, other = log.transactions[number : number + 2]
-    told = _with(_with(log, number, other.changes), number + 1, one.changes)
-    return told, Fault("swapped", [(t, c) for t in (one, other) for c in t.changes])
+    faulty = _with(_with(log, number, other.changes), number + 1, one.changes)
+    return faulty, Fault("swapped", [(t, c) for t in (one, other) for c in t.changes])
 
 
 def lose_segments(
@@ -72,9 +72,9 @@ def lose_segments(
     """
     of_event: dict[tuple[str, str], list[Message]] = {}
     for message in messages:
-        told = json.loads(message.value or b"{}")
+        event = json.loads(message.value or b"{}")
         # Both halves of a key update have one `logicalid`.
-        of_event.setdefault((told["logicalid"], told["operation"]), []).append(message)
+        of_event.setdefault((event["logicalid"], event["operation"]), []).append(message)
     torn = rng.sample([its for its in of_event.values() if len(its) > 1], count)
     lost = [rng.choice(its) for its in torn]
     return [m for m in messages if m not in lost], [m for its in torn for m in its if m not in lost]

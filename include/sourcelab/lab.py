@@ -1,4 +1,4 @@
-"""What the demo and `make up` share: a folder of their own, the sources, and one log told to both."""
+"""What the demo and `make up` share: a folder of their own, the sources, and one log for both."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def open_lake(remote: str) -> None:
 
 
 class Sources:
-    """The systems that tell the same log: two kinds of change tables, three kinds of messages."""
+    """The systems that write the same log: two kinds of change tables, three kinds of messages."""
 
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
@@ -96,7 +96,7 @@ class Sources:
         }
 
     def load(self, log: Log, to_tx: int) -> int:
-        """Tell all the transactions before `to_tx`; returns the number of messages."""
+        """Write all the transactions before `to_tx`; returns the number of messages."""
         base_tables.load(self.postgres.url, log, to_tx)
         sqlserver_cdc.load(self.postgres.url, log, to_tx)
         qlik_tables.load(self.postgres.url, log, to_tx)
@@ -109,12 +109,12 @@ class Sources:
         return self._produce(log, from_tx, to_tx)
 
     def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
-        told = chain(
+        messages = chain(
             debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
             ces.messages(log, split_at=_SEGMENT, from_tx=from_tx, to_tx=to_tx),
             qlik_messages.messages(log, envelope=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
         )
-        return produce(self.kafka.bootstrap, told)
+        return produce(self.kafka.bootstrap, messages)
 
 
 # Characters of an event's data in one message: the events of the widest table take several.

@@ -24,7 +24,7 @@ _LIVELINESS = dict(zip((t.full_name for t in TABLES), (4, 4, 3, 1), strict=True)
 class Change:
     """What one statement did to one row. Rows are whole, and must not be changed.
 
-    A key update is one change here; the tellers write it as delete and insert of one position.
+    A key update is one change here; the dialects write it as delete and insert of one position.
     `serial` counts the changes of the whole log; `changed` is empty but for updates.
     """
 
@@ -78,7 +78,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Log:
-    """The first transaction inserts the rows that were there from the beginning: a teller may tell them
+    """The first transaction inserts the rows that were there from the beginning: a dialect may write them
     as a snapshot."""
 
     tables: tuple[Table, ...]
@@ -276,7 +276,7 @@ class Simulator:
         while True:
             self._identity += 1
             kinds = [c for c in table.columns if c.name in table.key]
-            # Consecutive numbers, above 2^53 where they are wide enough to be spoilt by a double.
+            # Consecutive numbers, above 2^53 where they are wide enough for a double to corrupt them.
             number = {"int": self._identity, "bigint": 2**53 + self._identity}
             key = tuple(number.get(c.base) or value(rng, c) for c in kinds)
             if key not in rows.rows:

@@ -22,7 +22,7 @@ class Message(NamedTuple):
     timestamp_ms: int
 
 
-def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int:
+def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) -> int:
     """Write the messages, making topics on the way; returns how many there were.
 
     One key stays in one partition, in order, as with Java's default partitioner.
@@ -46,7 +46,7 @@ def produce(bootstrap: str, told: Iterable[Message], partitions: int = 2) -> int
 
     count = 0
     topics: set[str] = set()
-    for message in told:
+    for message in messages:
         if message.topic not in topics:
             _make_topic(admin, message.topic, partitions)
             topics.add(message.topic)

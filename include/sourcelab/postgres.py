@@ -1,4 +1,4 @@
-"""How rows of the simulated source are written into PostgreSQL, by the tellers of change tables."""
+"""How rows of the simulated source are written into PostgreSQL, by the writers of change tables."""
 
 from __future__ import annotations
 

@@ -158,14 +158,14 @@ class Service(ABC):
             if self._process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
                 continue
-            told = self.told(log_from)
-            if _PORT_TAKEN.search(told):
+            text = self.logged(log_from)
+            if _PORT_TAKEN.search(text):
                 raise PortTaken
             what = "ended" if self._process.poll() is not None else f"took over {_PATIENCE_SECONDS:.0f} s"
-            last = "\n    ".join(told.splitlines()[-5:])
+            last = "\n    ".join(text.splitlines()[-5:])
             raise ServiceError(f"{self.name} {what} while starting:\n    {last}", f"read {self.log}")
 
-    def told(self, log_from: int) -> str:
+    def logged(self, log_from: int) -> str:
         """What this attempt has logged so far."""
         with self.log.open("rb") as log:
             log.seek(log_from)

@@ -1,4 +1,4 @@
-"""Tells a log as the Kafka messages of Qlik Replicate (Kafka target, JSON)."""
+"""Writes a log as the Kafka messages of Qlik Replicate (Kafka target, JSON)."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def messages(  # noqa: PLR0913 - the settings of the task, all by name
 ) -> Iterator[Message]:
     """The messages of the transactions `[from_tx, to_tx)`, one topic a table: `<prefix>.<schema>.<table>`.
 
-    The task tells the tables' metadata when it begins, so only from transaction 0: on `metadata_topic`, or
-    on the topic of the data. `envelope` wraps each message; `snapshot` tells the first transaction as the
+    The task writes the tables' metadata when it begins, so only from transaction 0: on `metadata_topic`, or
+    on the topic of the data. `envelope` wraps each message; `snapshot` writes the first transaction as the
     full load instead of as inserts.
     """
-    teller = _Teller(prefix, envelope, metadata_topic)
+    writer = _Writer(prefix, envelope, metadata_topic)
     if from_tx == 0:
         for table in log.tables:
-            yield teller.metadata(table, log.transactions[0].begin_time)
+            yield writer.metadata(table, log.transactions[0].begin_time)
     for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
         if snapshot and at == 0:
-            yield from teller.full_load(transaction)
+            yield from writer.full_load(transaction)
         else:
-            yield from teller.changes(transaction)
+            yield from writer.changes(transaction)
 
 
 def schema_id(table: Table) -> str:
@@ -62,12 +62,12 @@ def mask(table: Table, columns: Iterable[str]) -> str:
 def change_mask(change: Change) -> str:
     """An insert sets every column, a delete the key, an update what it changed; large objects never."""
     table = change.table
-    told = {"insert": table.names, "delete": table.key}.get(change.operation, change.changed)
+    names = {"insert": table.names, "delete": table.key}.get(change.operation, change.changed)
     lobs = {c.name for c in table.columns if is_lob(c)}
-    return mask(table, (name for name in told if name not in lobs))
+    return mask(table, (name for name in names if name not in lobs))
 
 
-class _Teller:
+class _Writer:
     def __init__(self, prefix: str, envelope: bool, metadata_topic: str | None) -> None:
         self._prefix = prefix
         self._envelope = envelope
@@ -98,7 +98,7 @@ class _Teller:
         return Message(topic, key, self._wrapped("MD", payload), (), _milliseconds(since))
 
     def full_load(self, transaction: Transaction) -> Iterator[Message]:
-        """Rows without order and without time: only the operation is told."""
+        """Rows without order and without time: they have only the operation."""
         for change in transaction.changes:
             headers = dict.fromkeys(_CHANGE_HEADERS) | {"operation": "REFRESH"}
             assert change.after is not None
@@ -154,7 +154,7 @@ _CHANGE_HEADERS = (
 
 
 def _key_only(change: Change) -> Row:
-    """A delete tells the key; what fills the other columns has no meaning."""
+    """A delete has the key; what fills the other columns has no meaning."""
     assert change.before is not None
     return {n: v if n in change.table.key else None for n, v in change.before.items()}
 

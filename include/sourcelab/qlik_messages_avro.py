@@ -1,6 +1,6 @@
 """Turns Qlik's JSON messages in its envelope into the same messages in Avro.
 
-Metadata brings its own schema and tells that of the data (`dataSchema`); data names it by `messageSchemaId`.
+Metadata brings its own schema and that of the data (`dataSchema`); data names it by `messageSchemaId`.
 Exact numbers and dates are Avro's logical types, masks are bytes.
 """
 
@@ -31,25 +31,25 @@ _KINDS = {
 }
 
 
-def messages(told: Iterable[Message]) -> Iterator[Message]:
-    """`told` begins with the metadata of each table."""
+def messages(plain: Iterable[Message]) -> Iterator[Message]:
+    """`plain` begins with the metadata of each table."""
     columns: dict[str, dict[str, Any]] = {}
-    for message in told:
+    for message in plain:
         envelope = json.loads(message.value or b"{}")
         inner = envelope["message"]
         if envelope["type"] == "MD":
             columns[inner["schemaId"]] = inner["tableStructure"]["tableColumns"]
             body = inner | {"dataSchema": json.dumps(_data(columns[inner["schemaId"]]))}
-            told_by = {"messageSchema": json.dumps(_METADATA), "message": _written(_METADATA, body)}
+            schema_fields = {"messageSchema": json.dumps(_METADATA), "message": _written(_METADATA, body)}
         else:
             schema_id = inner["headers"].pop("externalSchemaId")
             schema = _data(columns[schema_id])
-            told_by = {
+            schema_fields = {
                 "messageSchemaId": schema_id,
                 "message": _written(schema, _change(inner, columns[schema_id])),
             }
         empty = {"headers": None, "messageSchemaId": None, "messageSchema": None}
-        value = {"magic": b"atMSG", "type": envelope["type"], **empty, **told_by}
+        value = {"magic": b"atMSG", "type": envelope["type"], **empty, **schema_fields}
         yield message._replace(value=_written(_ENVELOPE, value))
 
 
@@ -99,7 +99,7 @@ _HEADERS = {
 
 
 def _data(columns: dict[str, Any]) -> _Schema:
-    row = _record("Data", {name: _optional(_kind(told)) for name, told in columns.items()})
+    row = _record("Data", {name: _optional(_kind(column)) for name, column in columns.items()})
     return _record(
         "DataRecord",
         {
@@ -112,11 +112,11 @@ def _data(columns: dict[str, Any]) -> _Schema:
     )
 
 
-def _kind(told: dict[str, Any]) -> Any:
-    if told["type"] == "NUMERIC":
-        sizes = {"precision": told["precision"], "scale": told["scale"]}
+def _kind(column: dict[str, Any]) -> Any:
+    if column["type"] == "NUMERIC":
+        sizes = {"precision": column["precision"], "scale": column["scale"]}
         return {"type": "bytes", "logicalType": "decimal", **sizes}
-    return _KINDS.get(told["type"], "string")
+    return _KINDS.get(column["type"], "string")
 
 
 def _change(message: dict[str, Any], columns: dict[str, Any]) -> dict[str, Any]:
@@ -130,14 +130,14 @@ def _row(row: dict[str, Any] | None, columns: dict[str, Any]) -> dict[str, Any] 
     return None if row is None else {name: _value(columns[name], value) for name, value in row.items()}
 
 
-def _value(told: dict[str, Any], value: Any) -> Any:
+def _value(column: dict[str, Any], value: Any) -> Any:
     if value is None:
         return None
-    if told["type"] == "NUMERIC":
+    if column["type"] == "NUMERIC":
         return Decimal(value)
-    if told["type"] == "DATE":
+    if column["type"] == "DATE":
         return date.fromisoformat(value)
-    return bytes.fromhex(value) if told["type"] in {"BYTES", "BLOB"} else value
+    return bytes.fromhex(value) if column["type"] in {"BYTES", "BLOB"} else value
 
 
 def _written(schema: _Schema, record: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Qlik Replicate's types: how a SQL Server column is told in the metadata, and how its value is written.
+"""Qlik Replicate's types: how the metadata describes a SQL Server column, and how its value is written.
 
 The mappings of the SQL Server source and of the JSON format of the Kafka target: exact numbers are text,
 binary is hex digits, times are ISO text.

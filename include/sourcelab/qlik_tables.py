@@ -1,4 +1,4 @@
-"""Tells a log as Qlik change tables, `<table>__ct`, in PostgreSQL: the target of the task.
+"""Writes a log as Qlik change tables, `<table>__ct`, in PostgreSQL: the target of the task.
 
 Header columns come first, as many as the task stores. What the page says of them: B and U of an update
 share a change_seq; a DELETE holds its key; a mask counts all columns, the header's too.
@@ -72,8 +72,8 @@ def append(url: str, log: Log, from_tx: int, to_tx: int, task: Task = _DEFAULT) 
         for table, row in change_rows(transaction, task):
             rows[table].append(row)
     with psycopg.connect(plain_url(url)) as session:
-        for table, told in rows.items():
-            copy_rows(session, table.schema, change_table(table), told)
+        for table, of_table in rows.items():
+            copy_rows(session, table.schema, change_table(table), of_table)
 
 
 def change_table(table: Table) -> str:
@@ -84,7 +84,7 @@ def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tup
     """The rows of a transaction, in the order of the log; columns as in the table."""
     for change in transaction.changes:
         for letter, row in _images(change):
-            told = {
+            header = {
                 "change_seq": change_seq(transaction, change),
                 "change_oper": letter,
                 "change_mask": _written(mask(change, letter, len(task.header)), task),
@@ -96,7 +96,7 @@ def change_rows(transaction: Transaction, task: Task = _DEFAULT) -> Iterator[tup
             }
             captured = change.table.captured(row)
             cells = (captured[name] for name in change.table.names)
-            yield change.table, (*(told[name] for name in task.header), *cells)
+            yield change.table, (*(header[name] for name in task.header), *cells)
 
 
 def change_seq(transaction: Transaction, change: Change) -> str:
@@ -129,7 +129,7 @@ def _images(change: Change) -> Iterator[tuple[str, Row]]:
         assert change.after is not None
         yield "I", change.after
     elif change.after is None:
-        # Whoever deletes by it needs the key, and is told no more.
+        # Whoever deletes by it needs the key, and gets no more.
         yield "D", dict.fromkeys(change.table.names) | {n: change.before[n] for n in change.table.key}
     else:
         unread = change.untouched_large if change.hides_large else {}

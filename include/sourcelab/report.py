@@ -184,8 +184,8 @@ def show(
     console: Console, report: Report, stages: Mapping[str, Sequence[TaskRun]], settings: Settings
 ) -> None:
     for feed in report.feeds:
-        told = f"{feed.records} records read, {feed.accounted} accounted for"
-        console.print(f"\n[bold]{feed.feed}: {told}[/]", highlight=False)
+        summary = f"{feed.records} records read, {feed.accounted} accounted for"
+        console.print(f"\n[bold]{feed.feed}: {summary}[/]", highlight=False)
         console.print(_records(feed))
         console.print(_published(feed, report.equal))
         held = feed.rules - len(feed.broken)

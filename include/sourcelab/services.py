@@ -37,11 +37,11 @@ def java() -> str:
     found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     if not found:
         raise ServiceError(f"there is no Java ({f'JAVA_HOME is {home}' if home else 'none on PATH'})", remedy)
-    told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
+    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None or int(version[1]) < _JAVA:
         raise ServiceError(
-            f"{found} is not Java {_JAVA} or newer: {told.splitlines()[0] if told else 'it says no version'}",
+            f"{found} is not Java {_JAVA} or newer: {said.splitlines()[0] if told else 'it says no version'}",
             remedy,
         )
     return found
@@ -88,7 +88,7 @@ class KafkaBroker(Service):
             if formatted.returncode:
                 raise ServiceError(f"Kafka cannot format {self.home}/data", f"read {self.log}")
             self.launch([*run, "kafka.Kafka", str(settings)], log, Owner(self.home))
-        self.wait_until(lambda: "Kafka Server started" in self.told(log_from), log_from)
+        self.wait_until(lambda: "Kafka Server started" in self.logged(log_from), log_from)
 
     def _settings(self, controller: int) -> str:
         """Created topics on demand would hide a wrong topic name; one node can hold one replica only."""
@@ -207,7 +207,7 @@ class Postgres(Service):
                 settings |= self._guard(self.tls, owner, data)
             options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
             self.launch([str(binaries / "postgres"), "-D", str(data), *options], log, owner)
-        self.wait_until(lambda: "ready to accept connections" in self.told(log_from), log_from)
+        self.wait_until(lambda: "ready to accept connections" in self.logged(log_from), log_from)
         self.create_database(self.database)
 
     def create_database(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Tells a log as SQL Server's change tables, `cdc.<capture_instance>_CT` and what describes them.
+"""Writes a log as SQL Server's change tables, `cdc.<capture_instance>_CT` and what describes them.
 
 They are made in PostgreSQL under SQL Server's own names. Binary LSNs keep their order as `bytea`.
 """
@@ -42,7 +42,7 @@ CREATE TABLE cdc.ddl_history (source_object_id int, object_id int, required_colu
     ddl_command text, ddl_lsn bytea, ddl_time timestamp);
 """
 
-# max_length (bytes), precision and scale of the types without arguments, as sys.columns tells them.
+# max_length (bytes), precision and scale of the types without arguments, as sys.columns has them.
 _SIZES = {
     "bit": (1, 1, 0),
     "tinyint": (1, 3, 0),
@@ -87,8 +87,8 @@ def append_rows(url: str, log: Log, from_tx: int, to_tx: int) -> None:
         for table, row in change_rows(transaction):
             rows[f"{table.capture_instance}_CT"].append(row)
     with psycopg.connect(plain_url(url)) as session:
-        for name, told in rows.items():
-            copy_rows(session, "cdc", name, told)
+        for name, of_table in rows.items():
+            copy_rows(session, "cdc", name, of_table)
 
 
 def columns(table: Table) -> tuple[str, ...]:
@@ -178,7 +178,7 @@ def _describe(session: psycopg.Connection, table: Table, at: int, log: Log, zone
 
 
 def _size(column: Column) -> tuple[int, int, int]:
-    """max_length, precision and scale, as sys.columns tells them."""
+    """max_length, precision and scale, as sys.columns has them."""
     if column.base in _CLOCKS:
         (digits,) = column.arguments
         full, width = _CLOCKS[column.base]

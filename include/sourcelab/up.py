@@ -152,7 +152,7 @@ def welcome(
 
 
 def _go_on(sources: Sources, traffic: Traffic, parts: Sequence[Child]) -> None:
-    """Tell one more transaction at a time, as committed now. Raises ChildFailed when a part ends."""
+    """Write one more transaction at a time, as committed now. Raises ChildFailed when a part ends."""
     while True:
         time.sleep(_EVERY_SECONDS)
         require_running(parts)

@@ -41,7 +41,7 @@ REPAIRS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-def pages(tmp_path: Path, *feeds: Feed) -> tuple[str, str]:
+def pages(tmp_path: Path, *feeds: FeedProofs) -> tuple[str, str]:
     write(Report("shop", AT, feeds), tmp_path)
     html, text = ((tmp_path / name).read_text("utf-8") for name in ("index.html", "proof.md"))
     return html, text

@@ -165,7 +165,7 @@ def feed_rules(
         Rule(
             "shapes_fit_contracts",
             "reason",
-            "What the feed tells of its tables' columns fits the contracts that were published.",
+            "What the feed reports of its tables' columns fits the contracts that were published.",
             found[change.INCOMPATIBLE_SHAPE],
         ),
         Rule(

@@ -1,4 +1,4 @@
-"""How the feeds stand: how far they are released, what waits, what could not be read, what is in doubt."""
+"""How the feeds stand: how far they are released, what waits, what could not be read, what is flagged."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from changeledger.model.looks import SourceLook
 from changeledger.model.table_names import distinct_names
 from changeledger.storage import catalog, scans
 
-# The flags that are doubts about a change; the others say what it is.
-DOUBTS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+# The flags that warn about a change; the others say what it is.
+WARNINGS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class FeedStatus:
     # (table, kind, changes) of published breaks of the image chain.
     breaks: tuple[tuple[str, str, int], ...] = ()
     # By flag: published changes that carry it.
-    doubts: dict[str, int] = field(default_factory=dict)
+    warnings: dict[str, int] = field(default_factory=dict)
     # (reference, feed, outcome, at) of the last comparison of each pair that it is one of.
     compared: tuple[tuple[str, str, str, datetime], ...] = ()
     # (outcome, what is wrong in words, up to when the source was read) of the last proofs of its tables.
@@ -95,7 +95,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
         sources=looks,
-        late=tuple(look.told() for look in looks if look.is_late(now, feed.late_after, interval)),
+        late=tuple(look.text() for look in looks if look.is_late(now, feed.late_after, interval)),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
@@ -106,7 +106,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         pending=_pending(feed),
         quarantine=_quarantine(feed),
         breaks=_breaks(feed),
-        doubts=_doubts(feed),
+        warnings=_warnings(feed),
         compared=_compared(control, feed),
         verified=_verified(control, feed),
     )
@@ -144,9 +144,9 @@ def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | 
 
 def _wrong(row: ProofRow) -> str:
     # Seconds to import, and needed where something is wrong.
-    from changeledger.stages.verification.proofs import told  # noqa: PLC0415
+    from changeledger.stages.verification.proofs import summary  # noqa: PLC0415
 
-    return told(row.counts)
+    return summary(row.counts)
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
@@ -175,13 +175,13 @@ def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
     return tuple(sorted(_counted(rows)))
 
 
-def _doubts(feed: Feed) -> dict[str, int]:
+def _warnings(feed: Feed) -> dict[str, int]:
     found: Counter[str] = Counter()
     for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
         flags = _rows(names.changes, (("flags", "array<string>"),), "flags").column("flags")
         for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
             found[counted["values"]] += counted["counts"]
-    return {flag: found[flag] for flag in DOUBTS if found[flag]}
+    return {flag: found[flag] for flag in WARNINGS if found[flag]}
 
 
 def _rows(table: str, columns: Iterable[tuple[str, str]], *names: str) -> pa.Table:

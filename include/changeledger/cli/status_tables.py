@@ -31,10 +31,10 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines = [("released", _released(feed)), *_sources(feed)]
     if feed.holder is not None:
-        lines.append(("at work", feed.holder))
+        lines.append(("running", feed.holder))
     if feed.open_window is not None:
         lines.append(("dry run" if feed.is_dry_run else "not released", feed.open_window))
-    lines += [("violated", rule) for rule in feed.failed_rules]
+    lines += [("failed", rule) for rule in feed.failed_rules]
     lines += [("audit failed", f"{window}: {rule}") for window, rules in feed.failed_audits for rule in rules]
     lines += [
         ("tolerated", f"{table}: {rule} ({count}), for: {reason}")
@@ -49,7 +49,7 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         for table, reason, count in feed.quarantine
     ]
     lines += [("image chain", f"{count:,} x {kind} ({table})") for table, kind, count in feed.breaks]
-    lines += [("in doubt", f"{count:,} changes are {flag}") for flag, count in feed.doubts.items()]
+    lines += [("warning", f"{count:,} changes are {flag}") for flag, count in feed.warnings.items()]
     lines += [
         ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")
         for reference, other, outcome, at in feed.compared
@@ -85,8 +85,8 @@ def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
             count, since = sum(look.behind or 0 for look in waiting), [w.since for w in waiting if w.since]
             parts.append(f"{count:,} records behind the end, since {_utc(min(since))}")
         lines.append(("source", "; ".join(parts)))
-    lines += [("LATE", told) for told in feed.late]
-    return lines + [("source", look.told()) for look in feed.sources if look.is_odd]
+    lines += [("LATE", text) for text in feed.late]
+    return lines + [("source", look.text()) for look in feed.sources if look.is_odd]
 
 
 def _utc(time: datetime) -> str:

@@ -120,7 +120,7 @@ class Database(Strict):
         return self.verify.model_copy(update={"connection": found[0], "cdc_schema": found[1]})
 
     def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
-        """Do several feeds tell it?"""
+        """Do several feeds capture it?"""
         return len(self._chosen(feeds)[1]) > 1
 
     def is_verified(self, feeds: Mapping[str, Feed]) -> bool:
@@ -172,7 +172,7 @@ def _named_in(path: Path) -> str:
 
 
 def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
-    """Raises ConfigError where no feed tells a database of that name."""
+    """Raises ConfigError where no feed captures a database of that name."""
     known, errors = readable_databases(settings.databases, feeds)
     if name in errors:
         raise errors[name]

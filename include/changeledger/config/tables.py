@@ -37,7 +37,7 @@ class ColumnConfig(Strict):
 
 
 class TableConfig(Strict):
-    """One source table. Key and columns are given only where the feed does not tell them itself."""
+    """One source table. Key and columns are given only where the records of the feed do not have them."""
 
     table: str = Field(pattern=_TABLE)
     """`schema.table`, as the source writes it."""

@@ -20,9 +20,9 @@ class _Help(argparse.HelpFormatter):
 class _Parser(argparse.ArgumentParser):
     codes: ClassVar[dict[int, str]]
 
-    def __init__(self, **told: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
         lines = "".join(f"  {code:<4}{meaning}\n" for code, meaning in self.codes.items())
-        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **told)
+        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **settings)
 
 
 class CommandParser(_Parser):

@@ -71,8 +71,8 @@ def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
 def database_now(session: Session) -> datetime:
     """By the database's clock: those of the machines that share a store may differ."""
     if session.get_bind().dialect.name == "sqlite":
-        told = session.scalar(select(func.strftime("%Y-%m-%dT%H:%M:%f", "now")))
-        return datetime.fromisoformat(str(told)).replace(tzinfo=UTC)
+        moment = session.scalar(select(func.strftime("%Y-%m-%dT%H:%M:%f", "now")))
+        return datetime.fromisoformat(str(moment)).replace(tzinfo=UTC)
     return datetime.fromisoformat(str(session.scalar(select(func.now())))).astimezone(UTC)
 
 

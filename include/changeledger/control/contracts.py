@@ -30,13 +30,13 @@ class Contracts(Store):
             return {row.table: Contract.model_validate(row.body) for row in session.scalars(query)}
 
     def shapes(self, feed: str) -> dict[str, Contract]:
-        """The shapes that the feed's writers have told, by id."""
+        """The writer schemas of the feed, by id."""
         query = select(ShapeRow).where(ShapeRow.feed == feed).order_by(ShapeRow.created_at, ShapeRow.shape_id)
         with self._transaction() as session:
             return {row.shape_id: Contract.model_validate(row.body) for row in session.scalars(query)}
 
     def save_shape(self, feed: str, shape_id: str, shape: Contract, window_id: str) -> None:
-        """Keep what a writer tells of its columns; what it tells last counts."""
+        """Keep the columns of a writer; the last ones count."""
         body = shape.model_dump(mode="json")
         with self._writing(feed) as session:
             fresh = insert_if_absent(

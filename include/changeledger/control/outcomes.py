@@ -28,14 +28,14 @@ def worst_proof(outcomes: Iterable[str]) -> str:
 
 
 def last_proofs(control: Results, database: str) -> dict[str, list[ProofRow]]:
-    """The last ones of each feed. What a topic told again counts until the source has proved the table."""
+    """The last ones of each feed. A redelivering topic counts until the source has proved the table."""
     found = {}
     for feed, rows in control.last_proofs(database).items():
         proved = {row.table: row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
         found[feed] = [
             row
             for row in rows
-            # Of a topic that has told nothing again there is nothing to say.
+            # A topic that delivered nothing again has no outcome.
             if row.against == SOURCE
             or (row.counts["rows"] and (row.table not in proved or row.at > proved[row.table]))
         ]

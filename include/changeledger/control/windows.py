@@ -115,7 +115,7 @@ class Windows(Store):
             return list(session.scalars(query.order_by(WindowRow.opened_at)))
 
     def reached(self, feed: str) -> datetime | None:
-        """The latest end of a window that is done; those that read again tell nothing of it."""
+        """The latest end of a window that is done; those that read again do not count."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status != "open")
         with self._transaction() as session:
             done = session.scalars(query.order_by(WindowRow.end.desc()))

@@ -36,10 +36,10 @@ class MessageDialect:
 
 
 class ChangeTable(NamedTuple):
-    """A change table: whose rows it tells, and its columns as it has them now."""
+    """A change table: whose changes it has, and its columns as they are now."""
 
     table: str
-    # Its own name (`dbo_orders`, `orders__ct`); two capture instances may tell one table.
+    # Its own name (`dbo_orders`, `orders__ct`); two capture instances may capture one table.
     instance: str
     shape: Contract
 
@@ -73,7 +73,7 @@ class TableReader(Protocol):
         ...
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """By what the source knows the positions again, by table; without those that it can't tell of.
+        """By what the source knows the positions again, by table; without those that it does not know.
 
         A source that was restored from a backup, and has grown since, has others. Raises GapError where a
         position is not in the source any more though older ones are.

@@ -40,14 +40,14 @@ class Evidence(Strict):
         return Evidence(**counts, examples={**other.examples, **self.examples})
 
     @property
-    def telling(self) -> int:
+    def decisive(self) -> int:
         """Records that decide between the orders."""
         return self.big + self.little
 
     @property
     def obeying(self) -> int:
         """Records that obey the rules in some order."""
-        return self.telling + self.either + self.undecided
+        return self.decisive + self.either + self.undecided
 
     def of_only(self, order: ByteOrder) -> int:
         """Records that obey the rules in this order only."""
@@ -55,7 +55,7 @@ class Evidence(Strict):
 
     def against(self, order: ByteOrder) -> int:
         """Records that obey the rules in the other order only."""
-        return self.telling - self.of_only(order)
+        return self.decisive - self.of_only(order)
 
     def in_words(self) -> str:
         """The counts that are not 0, each with its example: `big 3 (delete with mask 0x0001)`."""
@@ -78,7 +78,7 @@ class Reading(NamedTuple):
     why: str
 
 
-# A faulty mask is a flagged change, not a new byte order. One in a hundred of the telling records is
+# A faulty mask is a flagged change, not a new byte order. One in a hundred of the decisive records is
 # forgiven: that a fault obeys every rule in exactly the other order is rarer by far, while a source that
 # writes both orders mixes them. Of few records one is forgiven once ten others outweigh it.
 _FORGIVEN_SHARE = 100
@@ -93,7 +93,7 @@ def settle(
     """How to read the masks of a window that says `found`, when the other windows said `stored`.
 
     `published`: the order that published data of the dialect prove. It is taken where records read
-    differently and none tells which order is right; where it is None, such a window stays closed.
+    differently and none shows which order is right; where it is None, such a window stays closed.
     """
     total = found + stored
     if _obeys_nothing(found, stored):
@@ -110,7 +110,7 @@ def _found_out(found: Evidence, total: Evidence, published: ByteOrder | None) ->
     if not found.undecided:
         return Reading("big", False, f"both byte orders read the same so far: {total.in_words()}")
     if published is None:
-        return _closed("the masks read differently in the two byte orders, and no record tells them", total)
+        return _closed("the two byte orders read the masks differently, and no record decides", total)
     return Reading(published, False, f"not proved, {published} as in published data: {total.in_words()}")
 
 
@@ -123,7 +123,7 @@ def _obeys_nothing(found: Evidence, stored: Evidence) -> bool:
 
 def _is_possible(order: ByteOrder, total: Evidence) -> bool:
     against = total.against(order)
-    forgiven = max(1, total.telling // _FORGIVEN_SHARE)
+    forgiven = max(1, total.decisive // _FORGIVEN_SHARE)
     return against == 0 or (against <= forgiven and total.of_only(order) >= _OUTWEIGH * against)
 
 
@@ -135,13 +135,13 @@ def _proved(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
 
 def _has_turned(order: ByteOrder, found: Evidence) -> bool:
     """Does the window speak against an order that all windows together prove? History may be long."""
-    return found.against(order) > max(1, found.telling // _FORGIVEN_SHARE)
+    return found.against(order) > max(1, found.decisive // _FORGIVEN_SHARE)
 
 
 def _stated(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
-    """A setting is judged by the window, for a source may have been set up anew; by all if it is silent."""
-    agrees = found.against(order) == 0 and (found.telling > 0 or not found.undecided)
-    judge = found if agrees or found.telling > 1 else total
+    """A setting is judged by the window, for a source may have been set up again; by all if it is silent."""
+    agrees = found.against(order) == 0 and (found.decisive > 0 or not found.undecided)
+    judge = found if agrees or found.decisive > 1 else total
     if not (agrees or _is_possible(order, judge)):
         return _closed(f"the feed states {order}, and its records contradict that", judge)
     return Reading(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")

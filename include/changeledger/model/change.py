@@ -17,7 +17,7 @@ DELETE: Final = "delete"
 SNAPSHOT: Final = "snapshot"
 TRUNCATE: Final = "truncate"
 
-# What became of a raw record. `change` and `paired` are told by the ledger itself (its `record` and
+# What became of a raw record. `change` and `paired` are counted in the ledger itself (its `record` and
 # `paired_record`); the others are rows of the feed's `dispositions` table.
 CHANGE: Final = "change"
 PAIRED: Final = "paired"
@@ -31,15 +31,15 @@ QUARANTINED: Final = "quarantined"
 UNAVAILABLE: Final = "unavailable"
 NOT_CAPTURED: Final = "not captured"
 
-# Doubts that travel with a change.
+# Warnings that travel with a change.
 ORDER_AMBIGUOUS: Final = "order_ambiguous"
 MASK_DISAGREES: Final = "mask_disagrees"
 POSITION_UNKNOWN: Final = "position_unknown"
 BEFORE_UNKNOWN: Final = "before_unknown"
 KEY_CHANGED: Final = "key_changed"
-# The source does not tell the commit time: another clock stands in.
+# The source does not have the commit time: another clock stands in.
 CLOCK_SUSPECT: Final = "clock_suspect"
-# No source has told it: a person had the run make right what a proof had found wrong.
+# From no source: a person had the run correct what a proof had found wrong.
 REPAIRED: Final = "repaired"
 
 # The reason of a quarantined before row whose after row is not in the window.
@@ -48,7 +48,7 @@ BEFORE_WITHOUT_AFTER: Final = "before_without_after"
 # The reason of a duplicate that repeats a whole change, or one half of an update.
 DELIVERED_AGAIN: Final = "delivered_again"
 
-# The reason of records whose writer tells columns that the table's contract rules out.
+# The reason of records whose writer has columns that the table's contract rules out.
 INCOMPATIBLE_SHAPE: Final = "incompatible_shape"
 
 # Where a raw record stands in its source: topic, partition and offset, or the change table and the
@@ -104,7 +104,7 @@ QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Records that wait, as they came: for the rest of a split message, or for the metadata that tells their
+# Records that wait, as they came: for the rest of a split message, or for the metadata that has their
 # columns. The table's state is that of the last run: a run takes all of them up again.
 PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("topic", "string"),

@@ -1,4 +1,4 @@
-"""When two names of columns are one: SQL Server may tell them apart by their case, Spark does not."""
+"""When two names of columns are one: SQL Server may distinguish them by their case, Spark does not."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def folded(name: str) -> str:
 
 
 def alike(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that Spark cannot tell apart."""
+    """Those of the names that Spark cannot distinguish."""
     times = Counter(map(folded, names))
     return tuple(name for name in names if times[folded(name)] > 1)

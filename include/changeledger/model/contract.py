@@ -62,14 +62,14 @@ class Contract(Strict):
 
     @property
     def names_alike(self) -> tuple[str, ...]:
-        """The columns that Spark cannot tell apart by their names."""
+        """The columns whose names Spark cannot distinguish."""
         return alike(self.names)
 
     def checked(self) -> Contract:
         """The contract, once it can be published. Raises ContractError where it cannot."""
         if not self.key:
             raise ContractError(
-                f"{self.table} has no key that the feed tells",
+                f"{self.table} has no key in the records of the feed",
                 f"state `key:` for {self.table} in the feed's YAML",
             )
         seen: set[str] = set()

@@ -2,7 +2,7 @@
 
 
 class ChangeledgerError(Exception):
-    """A run cannot go on. `remedy` tells the person on call what to do next.
+    """A run cannot go on. `remedy` says what the person on call does next.
 
     `retryable` is False where trying again without a change gives the same failure, so that the
     orchestrator fails at once.

@@ -50,7 +50,7 @@ class SourceLook:
         """Is there something to say though nothing waits?"""
         return self.why is not None and self.since is None
 
-    def told(self) -> str:
+    def text(self) -> str:
         waits = "" if self.behind is None else f"{self.behind:,} records behind the end, "
         since = "" if self.since is None else f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
         parts = (f"{waits}{since}".rstrip(", "), self.why)

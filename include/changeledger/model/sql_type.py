@@ -70,9 +70,9 @@ class SqlType(NamedTuple):
         match = _TYPE.match(text.lower())
         if match is not None:
             length = None if match[2] is None else -1 if match[2] == "max" else int(match[2])
-            told = cls(match[1], length, None if match[3] is None else int(match[3]))
-            if told._is_known and told._is_in_range:
-                return told
+            parsed = cls(match[1], length, None if match[3] is None else int(match[3]))
+            if parsed._is_known and parsed._is_in_range:
+                return parsed
         raise ContractError(
             f"{text!r} is not a SQL Server type",
             "write the column's type as SQL Server does, for example decimal(18,4) or nvarchar(50)",

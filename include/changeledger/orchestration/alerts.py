@@ -1,4 +1,4 @@
-"""What is told when a task has failed for good, and when a run is late: to the log, and to a webhook."""
+"""Alerts: when a task has failed for good, and when a run is late: to the log, and to a webhook."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
     def failed(context: Context) -> None:
         window = _window(feed, context)
         ti = context["ti"]
-        told: dict[str, Any] = {
+        event: dict[str, Any] = {
             "event": "failed",
             "feed": feed.feed,
             "window": None if window is None else window.id,
@@ -41,8 +41,8 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
             "link": getattr(ti, "log_url", None),
         }
         if window is not None:
-            told["rules"] = _settle(feed, window, ti.task_id)
-        tell(told)
+            event["rules"] = _settle(feed, window, ti.task_id)
+        alert(event)
 
     return failed
 
@@ -59,7 +59,7 @@ def on_job_failure(
         error, link = str(context.get("exception") or ""), getattr(context["ti"], "log_url", None)
         if page is not None:
             _note(page(Settings()), getattr(context["ti"], "start_date", None), error)
-        tell({"event": "failed", **whose, "stage": job, "error": error, "link": link})
+        alert({"event": "failed", **whose, "stage": job, "error": error, "link": link})
 
     return failed
 
@@ -76,7 +76,7 @@ def late(feed: str, context: Mapping[str, Any]) -> None:
     """Of a run that has not ended in time. Runs of a backfill wait for each other: that is no news."""
     run = context.get("dag_run") or {}
     if run.get("run_type") != "backfill":
-        tell({"event": "late", "feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")})
+        alert({"event": "late", "feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")})
 
 
 def late_sources(feed: Feed, window: Window) -> None:
@@ -91,11 +91,11 @@ def late_sources(feed: Feed, window: Window) -> None:
     late = [look for look in looks if look.is_late(look.at, feed.late_after)]
     if late:
         since = min(look.since for look in late if look.since)
-        waiting = [look.told() for look in late]
-        tell({"event": "late", "feed": feed.feed, "window": window.id, "since": since, "waiting": waiting})
+        waiting = [look.text() for look in late]
+        alert({"event": "late", "feed": feed.feed, "window": window.id, "since": since, "waiting": waiting})
 
 
-def tell(what: Mapping[str, Any]) -> None:
+def alert(what: Mapping[str, Any]) -> None:
     """To the log, and as JSON to CHANGELEDGER_ALERT_URL where it is set."""
     log.error("%s", " ".join(f"{name}={value}" for name, value in what.items() if value))
     url = Settings().alert_url
@@ -117,7 +117,7 @@ def _window(feed: Feed, context: Context) -> Window | None:
     try:
         return resolve_window(feed, context["params"], context["dag_run"])
     except (ChangeledgerError, KeyError, AttributeError):
-        # It was refused; or Airflow tells of a task that it has lost, without its run.
+        # It was refused; or Airflow reports a task that it has lost, without its run.
         return None
 
 

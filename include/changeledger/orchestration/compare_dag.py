@@ -1,4 +1,4 @@
-"""The DAG of a database that several feeds tell: do they agree?"""
+"""The DAG of a database that several feeds capture: do they agree?"""
 
 from __future__ import annotations
 

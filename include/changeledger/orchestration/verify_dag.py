@@ -16,8 +16,8 @@ _DOC = """\
 
 Once a day the tables of {feeds} are read from the source, while it goes on, and held against what each
 feed has published: hashes of many rows first, single rows where these differ. Changes that were made
-meanwhile are no faults. Connection: {connection}. Rows that a feed's topic tells again, by a snapshot
-taken anew, are held against what it had published before.
+meanwhile are no faults. Connection: {connection}. Rows that a feed's topic delivers again, by another
+snapshot, are compared with what it had published before.
 **[The page]({page})** has the last proof of each table.
 
 A difference is believed once a feed's windows have ended {settle} after the reading. Until then the outcome

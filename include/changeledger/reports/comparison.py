@@ -32,16 +32,16 @@ _TICKS = 4
 
 _CLASSES = {
     verdicts.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
-    verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not tell",
+    verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
     verdicts.TOLD_APART: "one update here, a delete and an insert there",
     verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
 }
 _VERDICTS = {
-    verdicts.EQUAL: "told alike by both",
-    verdicts.MISSING: "told by the reference, not by the feed",
-    verdicts.EXTRA: "told by the feed, not by the reference",
-    verdicts.DIFFERS: "told by both, with another operation or value",
-    verdicts.ORDER: "told by both, at another place of the log",
+    verdicts.EQUAL: "both have it alike",
+    verdicts.MISSING: "the reference has it, the feed has not",
+    verdicts.EXTRA: "the feed has it, the reference has not",
+    verdicts.DIFFERS: "both have it, with another operation or value",
+    verdicts.ORDER: "both have it, at another place of the log",
     verdicts.REPRESENTATION: "the same value, in another text",
     verdicts.LEGITIMATE: "a difference that follows from how the tools work",
 }
@@ -56,7 +56,7 @@ class Span(NamedTuple):
     title: str
 
 
-class Spoilt(NamedTuple):
+class Wrong(NamedTuple):
     """All findings of one verdict in one table. LSNs as hex."""
 
     table: str
@@ -79,7 +79,7 @@ class Pair:
     spans: Sequence[Span]
     since: datetime | None
     until: datetime | None
-    spoilt: Sequence[Spoilt]
+    wrong: Sequence[Wrong]
 
     @property
     def compared(self) -> int:
@@ -112,11 +112,11 @@ class Pair:
             for verdict in verdicts.FAULTS
             if (count := sum(row.counts[verdict] for row in self.rows))
         ]
-        first = min((one.since for one in self.spoilt), default=None)
+        first = min((one.since for one in self.wrong), default=None)
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
         tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
-        told = ", ".join(worst)
-        return f"{self.feed} does not agree: {told} of {self.compared:,} effects, in {tables}{since}."
+        text = ", ".join(worst)
+        return f"{self.feed} does not agree: {text} of {self.compared:,} effects, in {tables}{since}."
 
 
 @dataclass(frozen=True)
@@ -150,26 +150,26 @@ def gather(
 
 
 def _pair(
-    spark: SparkSession, feed: str, last: Sequence[ComparisonRow], told: Sequence[ComparisonRow]
+    spark: SparkSession, feed: str, last: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]
 ) -> Pair:
-    """`told`: all comparisons of the two; `last`: of each table the last one."""
-    spoilt = _spoilt(spark, [row.id for row in told])
-    times = [t for row in told for t in (row.from_time, row.to_time) if t is not None]
+    """`all_rows`: all comparisons of the two; `last`: of each table the last one."""
+    wrong = _wrong(spark, [row.id for row in all_rows])
+    times = [t for row in all_rows for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
         feed,
         worst_comparison(row.outcome for row in last),
         last,
-        _picture(told),
+        _picture(all_rows),
         min(times, default=None),
         max(times, default=None),
-        spoilt,
+        wrong,
     )
 
 
-def _picture(told: Sequence[ComparisonRow]) -> list[Span]:
+def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
     """Bars over the whole time that was compared, all tables together."""
     parts: dict[tuple[datetime, datetime], list[int]] = {}
-    for row in told:
+    for row in all_rows:
         if row.from_time is None or row.to_time is None:
             continue
         width = (row.to_time - row.from_time) / max(len(row.spans), 1)
@@ -194,7 +194,7 @@ def _picture(told: Sequence[ComparisonRow]) -> list[Span]:
     ]
 
 
-def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
+def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
     if not catalog.exists(FINDINGS):
         return []
     found = lake.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
@@ -214,7 +214,7 @@ def _spoilt(spark: SparkSession, comparisons: Sequence[str]) -> list[Spoilt]:
     )
     samples = page.samples(found, by, ["commit_lsn", "key"], _SAMPLES)
     return [
-        Spoilt(
+        Wrong(
             row["table"],
             row["verdict"],
             row["count"],

@@ -30,7 +30,7 @@ _VERDICTS = {
     judging.SURPLUS: "what is published has the row, the source has not",
     judging.DIFFERS: "both have the row, with another value",
 }
-_AGAINST = {SOURCE: "the source", TOPIC: "its topic, told again"}
+_AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}
 # What becomes of the keys; the first number is the sum of the others.
 _KEYS = {
     "keys": "keys that were compared: each is one of the next five",
@@ -42,12 +42,12 @@ _KEYS = {
 }
 _BESIDE = {
     "rows": "rows that were read; a key that is in flight or that only the published table has may have none",
-    "unknown": "cells that no change has told yet, in rows that are the same otherwise",
+    "unknown": "cells that no change has had yet, in rows that are the same otherwise",
 }
 
 
 @dataclass(frozen=True)
-class Spoilt:
+class Wrong:
     """The rows of one table of a feed that are wrong, and what would mend them; the first ones of many."""
 
     row: ProofRow
@@ -67,7 +67,7 @@ class FeedProofs:
     feed: str
     outcome: str
     rows: Sequence[ProofRow]
-    spoilt: Sequence[Spoilt]
+    wrong: Sequence[Wrong]
 
     @property
     def says(self) -> str:
@@ -79,7 +79,7 @@ class FeedProofs:
         if self.outcome == PROVEN:
             return f"{self.feed} is proven: {rows} of {tables} are what the source held at {at}."
         wrong = ", ".join(
-            f"{row.table} ({proofs.told(row.counts)})" for row in self.rows if row.outcome != PROVEN
+            f"{row.table} ({proofs.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )
         if self.outcome == WAITING:
             return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."
@@ -117,7 +117,7 @@ def gather(
             feed,
             worst_proof(row.outcome for row in rows),
             rows,
-            [Spoilt(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == DRIFTED],
+            [Wrong(row, drifts[row.id,], repairs[row.id,]) for row in rows if row.outcome == DRIFTED],
         )
         for feed, rows in last.items()
     ]
@@ -167,9 +167,9 @@ def _assignments(change: dict[str, Any]) -> str:
     before, after = change["before"] or {}, change["after"]
     if after is None:
         return "the row goes"
-    told = {name: value for name, value in after.items() if name not in before or before[name] != value}
+    changed = {name: value for name, value in after.items() if name not in before or before[name] != value}
     hidden = Settings().redact_values
     return ", ".join(
         f"{name} = {REDACTED if hidden else 'NULL' if value is None else value}"
-        for name, value in told.items()
+        for name, value in changed.items()
     )

@@ -43,8 +43,8 @@ def run(ctx: StageContext) -> None:
     log.info("%s: %d rules hold", feed.feed, sum(v.success for v in verdicts))
     for verdict in verdicts:
         if verdict.tolerated:
-            told = feed.feed, verdict.table, verdict.rule, verdict.violations, window.request.reason
-            log.warning("%s: %s: %s is violated (%d rows) and let pass: %s", *told)
+            values = feed.feed, verdict.table, verdict.rule, verdict.violations, window.request.reason
+            log.warning("%s: %s: %s has failed (%d rows) and is tolerated: %s", *values)
     if window.request.dry_run:
         ctx.control.release_lease(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)

@@ -1,6 +1,6 @@
 """Verify: what feeds have published against rows read of their source.
 
-What is equal is proved at once, whoever lags behind. A difference is believed only once a feed must have told
+What is equal is proved at once, whoever lags behind. A difference is believed only once a feed must have sent
 all that was read: until then the proof waits, and the next call goes on with what was read.
 """
 
@@ -25,7 +25,7 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification import resnapshot_check
-from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, Keeper, told
+from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, Keeper, summary
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake
@@ -83,7 +83,7 @@ def run(
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
-            "; ".join(f"{row.feed} {row.table}: {told(row.counts)}" for row in drifted),
+            "; ".join(f"{row.feed} {row.table}: {summary(row.counts)}" for row in drifted),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
             f"is, what it should be, and since which change; {REPAIRS} has the changes that would mend it, "
             "which a run of the feed's DAG with the mode `repair` applies",
@@ -267,7 +267,7 @@ class _Proving:
         )
 
     def _is_settled(self, one: _Table) -> bool:
-        """Must the feed have told, and published, all that was read of the source?"""
+        """Must the feed have sent, and published, all that was read of the source?"""
         needed = self.snapshot.until + self.source.settle
         return one.reached is not None and one.reached >= needed
 

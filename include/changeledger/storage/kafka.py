@@ -176,7 +176,7 @@ class Kafka:
                 found[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
             except KafkaException:
                 found[topic] = ""
-        return {topic: "" if set(told) <= set("A=") else told for topic, told in found.items()}
+        return {topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in found.items()}
 
     def fingerprints(self, behind: Offsets) -> Fingerprints:
         """A hash of the record before each offset; None where none is there (a mark of a transaction)."""
@@ -199,8 +199,8 @@ class Kafka:
 
     def _offsets(self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True) -> Offsets:
         found: Offsets = {}
-        for place, told in self._listed(topics, spec, committed=committed).items():
-            found.setdefault(place.topic, {})[str(place.partition)] = told.offset
+        for place, found_at in self._listed(topics, spec, committed=committed).items():
+            found.setdefault(place.topic, {})[str(place.partition)] = found_at.offset
         return found
 
     def _listed(

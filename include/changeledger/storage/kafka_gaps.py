@@ -20,11 +20,11 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
             elif low > offset:
                 holes.append(f"{topic}[{partition}]: offsets {offset} to {low - 1} were removed by retention")
             elif high < offset:
-                holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was made anew")
+                holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was recreated")
     if holes:
         raise GapError(
             f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
-            "take a new snapshot into the topics and start the feed anew (docs/operate.md, 'A gap')",
+            "take a new snapshot into the topics and start the feed again (docs/operate.md, 'A gap')",
         )
 
 
@@ -32,7 +32,7 @@ def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offse
     """Raises GapError where a window that somebody asked for reaches below what the topics still keep.
 
     `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
-    first that was there. A partition that holds nothing tells nothing.
+    first that was there. An empty partition shows nothing.
     """
     below = [
         f"{topic}[{partition}] begins at offset {low}"

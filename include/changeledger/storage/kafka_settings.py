@@ -31,7 +31,7 @@ _SHARED: Final = frozenset(
         "receive.message.max.bytes", "socket.timeout.ms",
     }
 )  # fmt: skip
-# librdkafka's alone: Java's client has no need to be told.
+# librdkafka's alone: Java's client does not need them.
 _QUIET: Final = frozenset({"receive.message.max.bytes", "socket.timeout.ms", "broker.address.family"})
 _TRANSLATED: Final = frozenset(
     {
@@ -49,13 +49,13 @@ _KNOWN: Final = _SHARED | _QUIET | _TRANSLATED
 
 def checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
     """librdkafka's settings, as text. Raises ConfigError for one that is not accepted."""
-    told = {str(name): _text(value) for name, value in settings.items()}
-    if "bootstrap.servers" not in told:
+    known = {str(name): _text(value) for name, value in settings.items()}
+    if "bootstrap.servers" not in known:
         raise ConfigError(
             f"the connection {conn_id!r} names no bootstrap.servers",
             'put {"bootstrap.servers": "host:port,..."} into its extra',
         )
-    for name in told:
+    for name in known:
         if name not in _KNOWN:
             like = get_close_matches(name, _KNOWN, 1)
             raise ConfigError(
@@ -63,11 +63,11 @@ def checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
                 f"clients in one meaning{f'; did you mean {like[0]!r}?' if like else ''}",
                 f"take it out of the connection's extra; accepted are {', '.join(sorted(_KNOWN))}",
             )
-    if {"sasl.mechanism", "sasl.mechanisms"} <= told.keys():
+    if {"sasl.mechanism", "sasl.mechanisms"} <= known.keys():
         raise ConfigError(
             f"the connection {conn_id!r} has sasl.mechanism and sasl.mechanisms", "leave one out"
         )
-    return told
+    return known
 
 
 def java_settings(conn_id: str, settings: Mapping[str, str]) -> dict[str, str]:
@@ -101,12 +101,12 @@ def _login(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _oauth(settings: Mapping[str, str]) -> dict[str, str]:
     """librdkafka's `oidc`: a client's credentials, exchanged for a token."""
-    told = {
+    options_of = {
         "clientId": settings.get("sasl.oauthbearer.client.id", ""),
         "clientSecret": settings.get("sasl.oauthbearer.client.secret", ""),
         "scope": settings.get("sasl.oauthbearer.scope", ""),
     }
-    options = " ".join(f"{name}={_quoted(value)}" for name, value in told.items() if value)
+    options = " ".join(f"{name}={_quoted(value)}" for name, value in options_of.items() if value)
     return {
         "sasl.mechanism": "OAUTHBEARER",
         "sasl.login.callback.handler.class": f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler",

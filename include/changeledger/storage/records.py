@@ -19,7 +19,7 @@ def message_record(message: Callable[[str], Column] = F.col) -> Column:
 
 
 def row_record(source: Column, row: Column) -> Column:
-    """Where a raw row of a table stands; `row` are the bytes that tell it from the others of `source`."""
+    """Where a raw row of a table stands; the bytes of `row` are different for each row of `source`."""
     return F.struct(
         source.alias("source"),
         F.lit(None).cast("int").alias("partition"),

@@ -44,12 +44,12 @@ class SchemaRegistry:
     @classmethod
     def of(cls, conn_id: str, connection: Connection) -> SchemaRegistry | None:
         """None where the connection names no registry. Raises ConfigError."""
-        told = {
+        settings = {
             name.removeprefix(PREFIX): value
             for name, value in connection.extra.items()
             if name.startswith(PREFIX)
         }
-        return cls(conn_id, told) if told.get("url") else None
+        return cls(conn_id, settings) if settings.get("url") else None
 
     def schema(self, schema_id: int) -> str | None:
         """The schema's text; None where the registry does not know the id.

@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     compare.add_argument("--again", action="store_true", help="all there is, not only what is new since")
     compare.set_defaults(run=_compare)
     verify = commands.add_parser(
-        "verify", help="hold what is published against rows read of the source, and write the page"
+        "verify", help="compare what is published with rows of the source, and write the page"
     )
     verify.add_argument("database", help="as the feeds' YAML names it")
     verify.add_argument("--feed", default="", help="only this one; all of the database when none is named")
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
         "--take",
         choices=TAKES,
         default=NEEDED,
-        help="read the source: where nothing waits any more to be proved (the default), anew, or not at all",
+        help="read the source: if no snapshot waits for its proof (the default), always, or not at all",
     )
     verify.set_defaults(run=_verify)
 

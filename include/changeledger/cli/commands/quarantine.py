@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def add(commands: Any) -> None:
     quarantine = commands.add_parser("quarantine", help="see records that could not be read, or replay them")
     actions = quarantine.add_subparsers(required=True, metavar="ACTION")
-    for name, run, told in (
+    for name, run, summary in (
         ("list", _quarantine_list, "how many records, by table and reason"),
         ("show", _quarantine_show, "the records as they came, with reason and detail"),
         ("replay", _quarantine_replay, "let the feed's next run read them again, after a fix"),
     ):
-        action = actions.add_parser(name, help=told)
+        action = actions.add_parser(name, help=summary)
         action.add_argument("feed", help="the feed's name")
         action.add_argument("--table", help="of this source table only, as the feed names it")
         action.add_argument("--reason", help="with this reason code only")

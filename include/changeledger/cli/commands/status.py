@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     status = commands.add_parser(
-        "status", help="how the feeds stand: released to when, late, pending, quarantine, doubts"
+        "status", help="how the feeds stand: released to when, late, pending, quarantine, warnings"
     )
     status.add_argument("feed", nargs="*", help="only these; all when none is named")
     status.add_argument("--json", action="store_true", help="one JSON object a feed")

@@ -21,9 +21,9 @@ def drawn(result: dict[str, Any]) -> RenderableType:
     """One result: a change as a table of its cells, anything else as a line that says why."""
     records = ", ".join(map(str, result.get("records") or [result["record"]]))
     if result["disposition"] != "change":
-        told = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
+        details = [plain(result[name]) for name in ("reason", "detail") if result.get(name)]
         return Panel(
-            Group(*told) if told else Text("nothing to add"),
+            Group(*details) if details else Text("nothing to add"),
             title=plain(f"record {records}: {result['disposition']}"),
             title_align="left",
             border_style="red" if result["disposition"] == "quarantined" else "dim",
@@ -42,20 +42,20 @@ def drawn(result: dict[str, Any]) -> RenderableType:
     )
 
 
-def quarantined(told: dict[str, Any]) -> RenderableType:
+def quarantined(row: dict[str, Any]) -> RenderableType:
     """A quarantined record: where it stood, why it could not be read, and what it was."""
-    record = told["record"]
+    record = row["record"]
     where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
     parts: list[RenderableType] = [
-        plain(told["detail"] or ""),
-        Text.assemble(plain(f"read by {told['run_id']}"), style="dim"),
+        plain(row["detail"] or ""),
+        Text.assemble(plain(f"read by {row['run_id']}"), style="dim"),
     ]
-    if told["raw_key"] is not None:
-        parts.append(plain(f"key    {told['raw_key']}"))
-    parts.append(plain(f"value  {told['raw_value']}"))
+    if row["raw_key"] is not None:
+        parts.append(plain(f"key    {row['raw_key']}"))
+    parts.append(plain(f"value  {row['raw_value']}"))
     return Panel(
         Group(*parts),
-        title=plain(f"{told['reason']}: {told['table'] or 'no table'}, {' '.join(where)}"),
+        title=plain(f"{row['reason']}: {row['table'] or 'no table'}, {' '.join(where)}"),
         title_align="left",
         border_style="red",
     )

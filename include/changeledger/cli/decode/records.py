@@ -1,4 +1,4 @@
-"""Raw records told as JSON lines, and contracts told in a file."""
+"""Raw records from JSON lines, and contracts from a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_TABLE = "table"
 
 
 class Message(NamedTuple):
-    """A Kafka message: the columns of a raw table of messages, without `timestamp` where none is told."""
+    """A Kafka message: the columns of a raw table of messages, without `timestamp` where there is none."""
 
     topic: str
     partition: int
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A line that tells no record, and why."""
+    """A line that is no record, and why."""
 
     why: str
 
@@ -56,10 +56,10 @@ def rows(lines: Iterable[str | bytes]) -> list[Row | Unreadable]:
 def _read(line: str | bytes, make: Any) -> Any:
     try:
         # Numbers keep their digits: none of them goes through a double.
-        told = json.loads(line, parse_float=str, parse_int=_whole)
-        if not isinstance(told, dict):
+        fields = json.loads(line, parse_float=str, parse_int=_whole)
+        if not isinstance(fields, dict):
             return Unreadable("the line is no JSON object")
-        return make(told)
+        return make(fields)
     except KeyError as error:
         return Unreadable(f"the line is no record: there is no {error}")
     except (ValueError, TypeError, RecursionError) as error:
@@ -76,41 +76,41 @@ def _whole(digits: str) -> _Digits:
     return _Digits(digits)
 
 
-def _message(told: Mapping[str, Any]) -> Message:
+def _message(fields: Mapping[str, Any]) -> Message:
     """A message in our words, or in those of `kcat -J`: `payload`, `ts`, and headers as one flat list."""
     words = {"payload": "value", "ts": "timestamp"}
-    told = {words.get(name, name): member for name, member in told.items()}
-    if not told.keys() & {"key", "value", "key_hex", "value_hex"}:
+    fields = {words.get(name, name): member for name, member in fields.items()}
+    if not fields.keys() & {"key", "value", "key_hex", "value_hex"}:
         raise ValueError("it has neither key nor value")
-    offset = told.get("offset")
+    offset = fields.get("offset")
     return Message(
-        _name(told.get("topic") or "topic"),
-        _number(told.get("partition") or 0, "partition", 32),
+        _name(fields.get("topic") or "topic"),
+        _number(fields.get("partition") or 0, "partition", 32),
         None if offset is None else _number(offset, "offset", 64),
-        None if told.get("timestamp") is None else str(told["timestamp"]),
-        _bytes(told, "key"),
-        _bytes(told, "value"),
-        _headers(told.get("headers")),
+        None if fields.get("timestamp") is None else str(fields["timestamp"]),
+        _bytes(fields, "key"),
+        _bytes(fields, "value"),
+        _headers(fields.get("headers")),
     )
 
 
-def _name(told: Any) -> str:
+def _name(value: Any) -> str:
     """A name as text. Raises ValueError where it has half of a surrogate pair, which is no character."""
-    str(told).encode("utf-8")
-    return str(told)
+    str(value).encode("utf-8")
+    return str(value)
 
 
-def _number(told: Any, what: str, bits: int) -> int:
-    if not 0 <= int(told) < 2 ** (bits - 1):
-        raise ValueError(f"{what} is {told}")
-    return int(told)
+def _number(value: Any, what: str, bits: int) -> int:
+    if not 0 <= int(value) < 2 ** (bits - 1):
+        raise ValueError(f"{what} is {value}")
+    return int(value)
 
 
-def _bytes(told: Mapping[str, Any], member: str) -> bytes | None:
-    encoded = told.get(f"{member}_hex")
+def _bytes(fields: Mapping[str, Any], member: str) -> bytes | None:
+    encoded = fields.get(f"{member}_hex")
     if encoded is not None:
         return bytes.fromhex(re.sub("^0[xX]", "", str(encoded)))
-    text = told.get(member)
+    text = fields.get(member)
     if text is None:
         return None
     if not isinstance(text, str) or isinstance(text, _Digits):
@@ -119,30 +119,30 @@ def _bytes(told: Mapping[str, Any], member: str) -> bytes | None:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _headers(told: Any) -> list[tuple[str, bytes | None]]:
+def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
     """Headers as an object; or, for Kafka allows a name twice, as a list of objects, of pairs, or flat."""
-    if told is None:
+    if headers is None:
         return []
-    if isinstance(told, dict):
-        pairs = list(told.items())
-    elif all(isinstance(one, dict) for one in told):
-        pairs = [(one["key"], one.get("value")) for one in told]
-    elif all(isinstance(one, list) for one in told):
-        pairs = [(key, value) for key, value in told]
+    if isinstance(headers, dict):
+        pairs = list(headers.items())
+    elif all(isinstance(one, dict) for one in headers):
+        pairs = [(one["key"], one.get("value")) for one in headers]
+    elif all(isinstance(one, list) for one in headers):
+        pairs = [(key, value) for key, value in headers]
     else:
-        pairs = list(zip(told[::2], told[1::2], strict=True))
+        pairs = list(zip(headers[::2], headers[1::2], strict=True))
     return [(_name(k), None if v is None else str(v).encode("utf-8", "surrogatepass")) for k, v in pairs]
 
 
-def _row(told: Mapping[str, Any]) -> Row:
-    cells = told.get("row")
+def _row(fields: Mapping[str, Any]) -> Row:
+    cells = fields.get("row")
     if not isinstance(cells, dict):
         raise TypeError("`row` is no object of columns")
     names = [name.lower() for name in cells]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"two columns are {twice[0]!r}, but for their case")
-    return Row(_name(told.get("table") or NO_TABLE), {_name(n): _cell(v) for n, v in cells.items()})
+    return Row(_name(fields.get("table") or NO_TABLE), {_name(n): _cell(v) for n, v in cells.items()})
 
 
 def _cell(value: Any) -> str | None:
@@ -201,8 +201,8 @@ def contracts(path: Path) -> dict[str, Contract]:
     """
     remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
     try:
-        told = yaml.safe_load(path.read_text("utf-8"))
-        stated = [_Stated.model_validate(one) for one in (told if isinstance(told, list) else [told])]
+        stored = yaml.safe_load(path.read_text("utf-8"))
+        stated = [_Stated.model_validate(one) for one in (stored if isinstance(stored, list) else [stored])]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"the contract file {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:

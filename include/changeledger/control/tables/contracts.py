@@ -27,7 +27,7 @@ class ContractRow(ControlTable):
 
 
 class ShapeRow(ControlTable):
-    """The columns of a table as one of its writers tells them, by the id that its records name.
+    """The columns of a table as one of its writers reports them, by the id that its records name.
 
     A capture instance, a metadata message or a registered schema; ids are never used again for another.
     """

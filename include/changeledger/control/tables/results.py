@@ -52,7 +52,7 @@ class SnapshotRow(ControlTable):
     # By the source's own clock, before the first table was read and after the last.
     since: Mapped[datetime]
     until: Mapped[datetime]
-    # The highest LSN that the source had captured then, 20 hex digits; NULL where it tells none.
+    # The highest LSN that the source had captured then, 20 hex digits; NULL where it has none.
     since_lsn: Mapped[str | None]
     until_lsn: Mapped[str | None]
     # By table: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract}.
@@ -63,7 +63,7 @@ class SnapshotRow(ControlTable):
 class ProofRow(ControlTable):
     """What came of holding one table of a feed against a snapshot of its source.
 
-    `against`: "source", whose rows were read, or "topic": the feed's own tells rows again.
+    `against`: "source", whose rows were read, or "topic": the feed's own, which delivered rows again.
     """
 
     __tablename__ = "proofs"

@@ -140,7 +140,7 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
             columns = zip(written.columns, one.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
-    return Problem("null_key", "a column of the key is NULL or not told")
+    return Problem("null_key", "a column of the key is NULL or missing")
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:

@@ -220,7 +220,7 @@ def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | N
         if found[name] is None and wal is None and not lsn.is_absent(text) and not is_snapshot:
             raise Problem("malformed_lsn", f"{name} is {text}")
     if not is_snapshot and found["commit_lsn"] is None and wal is None:
-        raise Problem("no_position", "neither commit_lsn nor lsn is told")
+        raise Problem("no_position", "it has neither commit_lsn nor lsn")
     return found["commit_lsn"], found["change_lsn"], wal
 
 

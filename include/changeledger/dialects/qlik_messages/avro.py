@@ -104,7 +104,7 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
     """A record as JSON. Raises Problem."""
     text = schemas.get(schema_id)
     if text is None:
-        why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has told it"
+        why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has it"
         raise Problem(UNKNOWN_SCHEMA, why)
     try:
         schema = avro.schema(text)

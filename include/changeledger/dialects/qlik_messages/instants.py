@@ -1,6 +1,6 @@
 """Times as Qlik's sources write them: ISO text, in UTC where it has no zone, or a number.
 
-A number is in the unit that its size tells. One below 10^9, an empty text and a date of 1970 are no time:
+The size of a number says its unit. One below 10^9, an empty text and a date of 1970 are no time:
 sources that do not know the time write one at the beginning of 1970. All are microseconds from 1970.
 """
 

@@ -67,7 +67,7 @@ def read(text: str) -> Metadata:
     made = [_column(name, _object(one, f"the column {name!r}")) for name, one in columns.items()]
     ordinals = [column.ordinal for column in made]
     if not made or len(set(ordinals)) < len(made):
-        raise ValueError(f"ordinals are missing or told twice: {sorted(ordinals)}")
+        raise ValueError(f"ordinals are missing or stand twice: {sorted(ordinals)}")
     schema_id = body.get("schemaId")
     made.sort(key=lambda column: column.ordinal)
     found = Contract(table=".".join(str(name) for name in names), columns=tuple(made))

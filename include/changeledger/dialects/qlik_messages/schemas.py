@@ -69,7 +69,7 @@ class WriterSchemas:
             return MALFORMED_METADATA, str(error)
         if schema_id is not None:
             if self._known.get(schema_id, written) != written:
-                return CONTRADICTS, f"{schema_id} of {written.table} was told before with other columns"
+                return CONTRADICTS, f"{schema_id} of {written.table} came before with other columns"
             self._remember(schema_id, written)
         self._remember(f"{_VERSION.format(written.table.lower())}{written_at:020}", written)
         return METADATA, None

@@ -3,7 +3,7 @@
 A position is a change_seq: 35 digits, monotone within a task and common to all of its change tables, yet
 kept for each table, because one table may be filled later than another. Rows without one (full load, or
 broken) have no place in that order: every window reads them, and the ledger knows again what it has.
-Nothing in a change table tells that rows before the first one were removed: that cannot be found out here.
+A change table does not show that rows before the first one were removed: that cannot be found out here.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class ChangeTables:
         self.tables: Sequence[ChangeTable] = [self._find(config) for config in feed.tables]
 
     def check(self, released: TablePositions) -> None:
-        """A table that ends before what was read was filled anew; an empty one may have been archived."""
-        for told in self.tables:
-            known, (top,) = released.get(told.table), self._highest(told)
+        """A table that ends before what was read was filled again; an empty one may have been archived."""
+        for of_table in self.tables:
+            known, (top,) = released.get(of_table.table), self._highest(of_table)
             if known is not None and top is not None and top < known:
                 raise GapError(
-                    f"{self._feed.feed}: {told.instance} ends at {top}, but {known} was read: its task was "
-                    "started again from an earlier time, or the table was restored",
-                    "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
+                    f"{self._feed.feed}: {of_table.instance} ends at {top}, but {known} was read: its task "
+                    "was started again from an earlier time, or the table was restored",
+                    "start the feed again from a snapshot (docs/operate.md, 'A gap')",
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none
@@ -93,22 +93,22 @@ class ChangeTables:
     def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
         """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
         found = []
-        for told in self.tables:
-            (top,) = self._highest(told)
-            position, end = read.get(told.table, ""), top or ""
-            found.append(SourceLook(told.instance, position, end, at, newest=_time_of(end)))
+        for of_table in self.tables:
+            (top,) = self._highest(of_table)
+            position, end = read.get(of_table.table, ""), top or ""
+            found.append(SourceLook(of_table.instance, position, end, at, newest=_time_of(end)))
         return found
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         first, last = {}, {}
-        for told in self.tables:
-            known = released.get(told.table)
-            _, before, end = self._highest(told, window.start, window.end)
+        for of_table in self.tables:
+            known = released.get(of_table.table)
+            _, before, end = self._highest(of_table, window.start, window.end)
             if known is not None:
-                first[told.table] = min(known, before or "")
-            reached = max(first.get(told.table, ""), end or "")
+                first[of_table.table] = min(known, before or "")
+            reached = max(first.get(of_table.table, ""), end or "")
             if reached:
-                last[told.table] = reached
+                last[of_table.table] = reached
         return first, last
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
@@ -156,9 +156,9 @@ class ChangeTables:
         )
         return ChangeTable(config.table, instance, shape_of(config, prefix, rows).checked())
 
-    def _highest(self, told: ChangeTable, *before: datetime) -> list[str | None]:
+    def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
-        found = self._found[told.instance]
+        found = self._found[of_table.instance]
         seq = found.seq
         early = [func.max(case((_is_before(found, at), seq))) for at in before]
         results = [one.label(f"highest_{n}") for n, one in enumerate([func.max(seq), *early])]

@@ -36,10 +36,10 @@ def type_text(row: Mapping[str, Any]) -> str | None:
     `row` is one of information_schema.columns. A numeric without a precision may hold any number: only
     the feed can say which it does hold.
     """
-    told = str(row["data_type"]).lower()
-    if told in _NAMES:
-        return _NAMES[told]
-    base = _SIZED.get(told, told)
+    declared = str(row["data_type"]).lower()
+    if declared in _NAMES:
+        return _NAMES[declared]
+    base = _SIZED.get(declared, declared)
     if base in {"decimal", "numeric"}:
         precision, scale = row["numeric_precision"], row["numeric_scale"]
         return None if precision is None or precision > 38 else f"{base}({precision},{scale or 0})"

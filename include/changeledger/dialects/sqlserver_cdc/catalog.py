@@ -1,4 +1,4 @@
-"""The SELECTs on SQL Server's CDC tables, built with SQLAlchemy Core, and what their metadata tells.
+"""The SELECTs on SQL Server's CDC tables, built with SQLAlchemy Core, and what their metadata says.
 
 They compile for mssql, and for postgresql and sqlite where a copy of the tables lies there; identifiers
 are quoted by the dialect. No sys.fn_* function is needed, so a login that may read the `cdc` schema and
@@ -219,7 +219,7 @@ class CdcCatalog:
         )
 
     def header(self, instance: CaptureInstance) -> Select[Any]:
-        """No rows of the change table, all of its columns: tells which header columns there are."""
+        """No rows of the change table, all of its columns: shows which header columns there are."""
         everything = table(f"{instance.name}_CT", schema=self._schema)
         return select(literal_star()).select_from(everything).where(literal(1) == literal(0))
 
@@ -249,7 +249,7 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
 def contract_of(
     config: TableConfig, instance: CaptureInstance, rows: Iterable[Mapping[str, Any]]
 ) -> Contract:
-    """The contract that `captured_columns` tells for one capture instance, under what the YAML states."""
+    """The contract that `captured_columns` has for one capture instance, under what the YAML states."""
     captured = sorted(
         (row for row in rows if row["object_id"] == instance.object_id), key=lambda row: row["column_ordinal"]
     )

@@ -137,7 +137,7 @@ def _decoded(
 def _pair_key(
     rows: RawRows, place: Bytes, cells: Sequence[pa.Array], is_half: Bools, plan: TablePlan
 ) -> pa.BinaryArray:
-    """What 3 and 4 of one update share; without seqval only their key tells a statement's rows apart."""
+    """What 3 and 4 of one update share; without seqval only their key distinguishes a statement's rows."""
     if not rows.has(SEQVAL) and plan.writer_schema.key:
         by_name = dict(zip(plan.writer_schema.names, cells, strict=True))
         hashes = np.full((1, rows.size), 42, np.uint64)

@@ -1,7 +1,7 @@
 """Which rows of SQL Server's change tables a window reads.
 
-A position is a commit LSN as 20 upper-case hex digits. A table that was captured anew after a change of
-its columns has two capture instances: the older one tells it up to the newer one's start_lsn, the newer
+A position is a commit LSN as 20 upper-case hex digits. A table that was captured again after a change of
+its columns has two capture instances: the older one has it up to the newer one's start_lsn, the newer
 one from there.
 """
 
@@ -32,7 +32,7 @@ _HEADER = (sql.START_LSN, sql.SEQVAL, sql.OPERATION, sql.UPDATE_MASK, sql.COMMAN
 
 
 class _Part(NamedTuple):
-    """One capture instance and the LSNs `(begin, end]` for which it tells its table."""
+    """One capture instance and the LSNs `(begin, end]` for which it captures its table."""
 
     instance: sql.CaptureInstance
     begin: bytes | None
@@ -64,7 +64,7 @@ class CaptureTables:
             raise GapError(
                 f"{self._feed.feed}: changes behind the last ones published were cleaned up: "
                 f"{'; '.join(lost)}",
-                "raise the retention of the cdc clean-up job, and start the feed anew from a snapshot "
+                "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
                 "(docs/operate.md, 'A gap')",
             )
         top = self._highest_lsn()
@@ -72,8 +72,8 @@ class CaptureTables:
         if top is not None and _text(top) < known:
             raise GapError(
                 f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
-                "or its capture was enabled anew",
-                "start the feed anew from a snapshot (docs/operate.md, 'A gap')",
+                "or its capture was enabled again",
+                "start the feed again from a snapshot (docs/operate.md, 'A gap')",
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
@@ -111,9 +111,9 @@ class CaptureTables:
                 "the capture job may be stopped (sys.sp_cdc_help_jobs)",
                 self._feed.feed, window.start, window.end,
             )  # fmt: skip
-        # A capture that begins behind the window has told nothing yet; its position would be no lost one.
-        told = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
-        if window.request.mode == "window" and not told:
+        # A capture that begins behind the window has nothing yet; its position would be no lost one.
+        captured = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
+        if window.request.mode == "window" and not captured:
             raise GapError(
                 f"{self._feed.feed}: the window ends before anything that the change tables still keep",
                 "choose a later end; what earlier runs have read is in the feed's raw tables",
@@ -121,7 +121,7 @@ class CaptureTables:
         first = {table: min(at, _text(before or bytes(WIDTH))) for table, at in released.items()}
         if last is None:
             return first, first
-        return first, first | {table: max(first.get(table, ""), _text(last)) for table in told}
+        return first, first | {table: max(first.get(table, ""), _text(last)) for table in captured}
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
         instance, begin, end = self._parts[table.instance]

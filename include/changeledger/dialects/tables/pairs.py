@@ -21,7 +21,7 @@ from changeledger.kernels.cells import UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
 
-_AMBIGUOUS = "several before or after rows stand at one position, and no key tells which belong together"
+_AMBIGUOUS = "several before or after rows stand at one position, and no key says which belong together"
 _ALONE = "the row of the new values is not in the complete window"
 _NONE = -1
 
@@ -116,7 +116,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     has_after = halves.first_after[halves.position] != _NONE
     alone = halves.is_before & ~has_after
     kinds = [halves.differs, halves.again, alone, halves.is_before]
-    # The first that holds: which words tell what became of the row; 4 for a change.
+    # The first that holds: which words say what became of the row; 4 for a change.
     fate = np.select(kinds, range(4), 4)
     words = pa.array(fate, pa.int8())
     outcome = {
@@ -186,11 +186,13 @@ def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
     shown = np.column_stack(
         [images.differs(old, new) for old, new in zip(found.before.cells, found.after.cells, strict=True)]
     )
-    told = ledger.named(found.changed, contract.names)
+    stated = ledger.named(found.changed, contract.names)
     gaps = [image.states for image in (found.before, found.after) if image.states is not None]
-    care = np.logical_and.reduce([states == 0 for states in gaps]) if gaps else np.ones(told.shape, np.bool_)
+    care = (
+        np.logical_and.reduce([states == 0 for states in gaps]) if gaps else np.ones(stated.shape, np.bool_)
+    )
     masked = valid(found.mask) & valid(found.changed) & paired
-    disagrees = masks.any_set((shown ^ told) & care)
+    disagrees = masks.any_set((shown ^ stated) & care)
     if found.after.states is not None:
         for at, column in enumerate(contract.columns):
             if column.sql_type.is_large:

@@ -1,6 +1,6 @@
 """The branch on which a run builds one of its tables.
 
-A column may come when rows are published already, and nobody has told what those rows hold in it: NULL would
+A column may come when rows are published already, and nobody knows what those rows hold in it: NULL would
 say that somebody has. The run that begins it marks it there as not captured, as it would have been had all
 windows been one.
 """
@@ -34,11 +34,11 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
     gaps = {f"{side}_gaps": side for side in ("before", "after")} if is_ledger else {"_gaps": None}
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
     lake.update(ctx.spark, table, ctx.branch, cells)
-    log.info("%s: nobody has told %s of the rows that are published", table, ", ".join(names))
+    log.info("%s: the rows that are published have no value of %s", table, ", ".join(names))
     return refs.snapshot_of(table, ctx.branch)
 
 
 def _with_gaps(gaps: str, names: Sequence[str], image: str | None) -> str:
-    told = ", ".join(literal(word) for name in names for word in (name, change.NOT_CAPTURED))
-    more = f"map_concat(coalesce({gaps}, map()), map({told}))"
+    pairs = ", ".join(literal(word) for name in names for word in (name, change.NOT_CAPTURED))
+    more = f"map_concat(coalesce({gaps}, map()), map({pairs}))"
     return more if image is None else f"CASE WHEN {image} IS NOT NULL THEN {more} END"

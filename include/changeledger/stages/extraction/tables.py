@@ -54,8 +54,8 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: Database) -> No
         feed.feed, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items()}
     )
     looks.look_at_tables(ctx, reader, stored.to_position)
-    for told in reader.tables:
-        ctx.control.save_shape(feed.feed, told.instance, told.shape, ctx.id)
+    for of_table in reader.tables:
+        ctx.control.save_shape(feed.feed, of_table.instance, of_table.shape, ctx.id)
 
 
 def _resolve(

@@ -18,10 +18,10 @@ class OneKey:
     values: Mapping[str, str]
 
     @classmethod
-    def of(cls, contract: Contract, told: Mapping[str, str]) -> OneKey:
+    def of(cls, contract: Contract, cells: Mapping[str, str]) -> OneKey:
         """Raises ConfigError where not each column of the key is named."""
         names = {c.name.lower(): c.name for c in contract.key}
-        values = {names.get(name.lower(), name): value for name, value in told.items()}
+        values = {names.get(name.lower(), name): value for name, value in cells.items()}
         if not names or set(values) != set(names.values()):
             raise ConfigError(
                 f"the key of {contract.table} is {', '.join(names.values()) or 'not known'}, and "

@@ -28,7 +28,7 @@ COUNTED: Final = (
 )  # fmt: skip
 
 
-def told(counts: Mapping[str, int]) -> str:
+def summary(counts: Mapping[str, int]) -> str:
     """The rows that are wrong, in words."""
     return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in judging.DRIFTS if counts[verdict])
 
@@ -88,5 +88,5 @@ class Keeper:
                 lake.replace_partition(found, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.save_proof(row)
-            wrong = told(row.counts) or "nothing wrong"
+            wrong = summary(row.counts) or "nothing wrong"
             log.info("%s: %s: %s, %s in %d rows", row.feed, row.table, row.outcome, wrong, row.counts["rows"])

@@ -1,4 +1,4 @@
-"""Rows that a feed's topic tells again, against what the feed had published of their keys until then."""
+"""Rows that a feed's topic delivers again, against what the feed had published of their keys until then."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed
     contracts = control.contracts(feed.feed)
     with at_hand() as keep:
         return [
-            _table(spark, keeper, _Told(feed, contracts[table], releases[-1], brought), keep)
+            _table(spark, keeper, _Redelivered(feed, contracts[table], releases[-1], brought), keep)
             for table, brought in runs.items()
             if brought
         ]
@@ -56,7 +56,7 @@ def _snapshot_rows(release: ReleaseRow, table: str) -> int:
     return int(changes.get(change.SNAPSHOT, 0))
 
 
-class _Told(NamedTuple):
+class _Redelivered(NamedTuple):
     """A table of a feed as a release has it, and the runs that have brought rows of a snapshot."""
 
     feed: Feed
@@ -65,9 +65,9 @@ class _Told(NamedTuple):
     runs: Sequence[str]
 
 
-def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> ProofRow:
-    feed, release, contract = told.feed, told.release, told.contract
-    rows = _rows(spark, told, keep)
+def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, keep: Keep) -> ProofRow:
+    feed, release, contract = redelivered.feed, redelivered.release, redelivered.contract
+    rows = _rows(spark, redelivered, keep)
     kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
     found = bucketed(parts, kernel, resnapshot.OUTPUTS)
     counts = dict.fromkeys(COUNTED, 0)
@@ -99,11 +99,14 @@ def _table(spark: SparkSession, keeper: Keeper, told: _Told, keep: Keep) -> Proo
     return made
 
 
-def _rows(spark: SparkSession, told: _Told, keep: Keep) -> Rows:
+def _rows(spark: SparkSession, redelivered: _Redelivered, keep: Keep) -> Rows:
     """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
-    contract = told.contract
-    names, tag = TableNames.of(told.feed.namespace, contract.table), release_tag(told.release.id)
-    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("run_id").isin(list(told.runs))
+    contract = redelivered.contract
+    names, tag = (
+        TableNames.of(redelivered.feed.namespace, contract.table),
+        release_tag(redelivered.release.id),
+    )
+    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("run_id").isin(list(redelivered.runs))
     ledger = lake.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
     columns = [*contract.names, *resnapshot.OF_HISTORY]
     history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))
@@ -113,7 +116,7 @@ def _rows(spark: SparkSession, told: _Told, keep: Keep) -> Rows:
     versions = found[names.history].rows(columns, keep)
     return together(
         [
-            again.through(resnapshot.SentAgain(contract, told.runs), schema),
+            again.through(resnapshot.SentAgain(contract, redelivered.runs), schema),
             versions.through(resnapshot.AsVersions(contract), schema),
         ]
     )

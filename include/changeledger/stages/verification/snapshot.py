@@ -90,8 +90,8 @@ class _Reading(NamedTuple):
         if is_old:
             lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
-        told = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
-        return contract.table, told
+        stored = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
+        return contract.table, stored
 
     def _cuts(self, source: Any, contract: Contract, count: int) -> list[Any]:
         rows = self.source.partition_rows
@@ -101,8 +101,8 @@ class _Reading(NamedTuple):
         return [row["cut"] for row in sorted(cuts, key=lambda row: row["place"])]
 
 
-def _utc(told: datetime | str) -> datetime:
-    return datetime.fromisoformat(str(told)).replace(tzinfo=UTC)
+def _utc(moment: datetime | str) -> datetime:
+    return datetime.fromisoformat(str(moment)).replace(tzinfo=UTC)
 
 
 def _present(contract: Contract, there: list[str]) -> Contract:
