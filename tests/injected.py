@@ -16,10 +16,10 @@ from sourcelab.tables import Table
 VERDICT = {"lost": "missing", "changed": "differs", "doubled": "extra", "swapped": "order"}
 
 
-def effects(told_changes: Iterable[tuple[Transaction, Change]], table: Table) -> list[tuple[bytes, int]]:
+def effects(changes_of: Iterable[tuple[Transaction, Change]], table: Table) -> list[tuple[bytes, int]]:
     """Place and change of each effect: one for each key, but for a delete that an insert follows."""
-    told: dict[tuple[bytes, Any], list[tuple[str, int]]] = {}
-    for transaction, change in told_changes:
+    reported: dict[tuple[bytes, Any], list[tuple[str, int]]] = {}
+    for transaction, change in changes_of:
         if change.table is not table:
             continue
         steps = []
@@ -29,12 +29,12 @@ def effects(told_changes: Iterable[tuple[Transaction, Change]], table: Table) ->
         if change.after is not None:
             steps.append((change.after, "u" if change.operation == "update" else "i"))
         for row, step in steps:
-            at = told.setdefault((transaction.commit_lsn, table.key_of(row)), [])
+            at = reported.setdefault((transaction.commit_lsn, table.key_of(row)), [])
             if step == "i" and at and at[-1][0] == "d":
                 at[-1] = "u", change.serial
             else:
                 at.append((step, change.serial))
-    return sorted((place, serial) for (place, _), steps in told.items() for _, serial in steps)
+    return sorted((place, serial) for (place, _), steps in reported.items() for _, serial in steps)
 
 
 def with_faults(
@@ -67,17 +67,17 @@ _INJECT: dict[str, Callable[[Log, int, Random], tuple[Log, Fault]]] = {
 
 def _fits(log: Log, number: int, kind: str) -> bool:
     """Can the transaction have such a fault, and is it plain then what must be found?"""
-    told = log.transactions[number].changes
+    reported = log.transactions[number].changes
     if kind == "changed":
-        # Every row that it leaves has a column whose value every tool tells.
-        kept = [c.table.free_columns for c in told if c.after is not None]
+        # Every row that it leaves has a column whose value every tool writes.
+        kept = [c.table.free_columns for c in reported if c.after is not None]
         valued = {"int", "decimal", "date", "bigint"}
         return bool(kept) and all(any(c.base in valued for c in columns) for columns in kept)
     if kind == "doubled":
         keys = Counter(
-            (c.table.name, c.table.key_of(row)) for c in told for row in (c.before or c.after,) if row
+            (c.table.name, c.table.key_of(row)) for c in reported for row in (c.before or c.after,) if row
         )
-        return max(keys.values()) == 1 and any(c.operation in {"insert", "update"} for c in told)
+        return max(keys.values()) == 1 and any(c.operation in {"insert", "update"} for c in reported)
     if kind == "swapped":
         following = log.transactions[number + 1 : number + 2]
         return all(not faults.keys_of(log.transactions[number]) & faults.keys_of(t) for t in following)

@@ -65,19 +65,19 @@ SCENARIOS: dict[str, Sequence[Transaction]] = {
 
 class Manner(NamedTuple):
     # What is not known of before images.
-    untold: frozenset[str] = frozenset()
+    unsent: frozenset[str] = frozenset()
     # Rows do not differ but in their keys.
     equal: bool = False
-    # The rows that were there from the beginning are not told.
+    # The rows that were there from the beginning are not written.
     in_mid_stream: bool = False
     knows_transaction: bool = True
 
 
 PLAIN = Manner()
-SILENT = Manner(untold=frozenset(CELLS))
+SILENT = Manner(unsent=frozenset(CELLS))
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """A ledger's rows in order, and what is true: the lives of rows, and those alive in the end."""
 
     rows: list[dict[str, Any]]
@@ -85,9 +85,9 @@ class Told(NamedTuple):
     alive: dict[int, tuple[Any, Any]]
 
 
-def told(scenario: Sequence[Transaction], number: int, manner: Manner = PLAIN) -> Told:
+def reported(scenario: Sequence[Transaction], number: int, manner: Manner = PLAIN) -> Reported:
     """The scenario with keys, ids and positions of its own."""
-    return _Table(number, manner).told([[[(None, 1), (None, 2), (None, 3), (None, 4)]], *scenario])
+    return _Table(number, manner).reported([[[(None, 1), (None, 2), (None, 3), (None, 4)]], *scenario])
 
 
 class _Table:
@@ -98,7 +98,7 @@ class _Table:
         self.ledger: list[dict[str, Any]] = []
         self.values = count(1)
 
-    def told(self, transactions: Sequence[Transaction]) -> Told:
+    def reported(self, transactions: Sequence[Transaction]) -> Reported:
         for at, statements in enumerate(transactions):
             for statement in statements:
                 self._statement(statement, at)
@@ -109,7 +109,7 @@ class _Table:
         seen = {row[name][0] for row in rows for name in ("key", "previous_key") if row.get(name)}
         alive = {self._key(key): cells for key, (cells, since) in self.rows.items() if since != begun}
         lives = Counter(x for x in self.lives.elements() if x[0] in seen and x[3] != begun)
-        return Told(rows, lives, alive)
+        return Reported(rows, lives, alive)
 
     def _statement(self, statement: Statement, transaction: int) -> None:
         now = AT + timedelta(minutes=transaction)
@@ -135,7 +135,7 @@ class _Table:
         position = self.number.to_bytes(4) + transaction.to_bytes(2) + at.to_bytes(4)
         operation = change.INSERT if old is None else change.DELETE if new is None else change.UPDATE
         # A delete shows its key alone, as Qlik's do.
-        untold = frozenset(CELLS) if operation == change.DELETE else self.manner.untold
+        unsent = frozenset(CELLS) if operation == change.DELETE else self.manner.unsent
         key = new if new is not None else old
         assert key is not None
         row: dict[str, Any] = {
@@ -146,9 +146,9 @@ class _Table:
         if self.manner.knows_transaction:
             row["transaction_id"] = f"{self.number}.{transaction}"
         if old is not None:
-            known = (None if name in untold else cell for name, cell in zip(CELLS, before, strict=True))
+            known = (None if name in unsent else cell for name, cell in zip(CELLS, before, strict=True))
             row["before"] = (self._key(old), *known)
-            row["before_gaps"] = dict.fromkeys(sorted(untold), change.UNAVAILABLE) or None
+            row["before_gaps"] = dict.fromkeys(sorted(unsent), change.UNAVAILABLE) or None
         if new is not None:
             row["after"] = (self._key(new), *after)
         if old is not None and new is not None and old != new:
@@ -195,7 +195,7 @@ def _statement(rng: Random, alive: set[int]) -> Statement:
     return sorted(moves, key=lambda move: move[0] or move[1] or 0, reverse=order == "descending")
 
 
-def joined(parts: Iterable[Told]) -> Told:
+def joined(parts: Iterable[Reported]) -> Reported:
     rows: list[dict[str, Any]] = []
     lives: Counter[Life] = Counter()
     alive: dict[int, tuple[Any, Any]] = {}
@@ -203,4 +203,4 @@ def joined(parts: Iterable[Told]) -> Told:
         rows += part.rows
         lives += part.lives
         alive |= part.alive
-    return Told(rows, lives, alive)
+    return Reported(rows, lives, alive)

@@ -13,15 +13,15 @@ from sourcelab.tables import Row, Table
 
 
 class Manner(NamedTuple):
-    """How a capture tool tells changes."""
+    """How a capture tool writes changes."""
 
     # An update of a key is a delete and an insert.
     parts_key_updates: bool = False
     # The image of a delete holds its key alone.
     key_only_deletes: bool = False
-    # Columns that are never told, and those that before images lack.
-    untold: frozenset[str] = frozenset()
-    untold_before: frozenset[str] = frozenset()
+    # Columns that are never written, and those that before images lack.
+    unsent: frozenset[str] = frozenset()
+    unsent_before: frozenset[str] = frozenset()
     # Without them an update has no before image, and a delete its key alone.
     before_images: bool = True
     knows_lsn: bool = True
@@ -100,9 +100,9 @@ def _row(
         "key": table.key_of(row),
         "previous_key": table.key_of(before) if moved and before is not None else None,
         "before": _image(table, before, unknown),
-        "after": _image(table, after, manner.untold),
+        "after": _image(table, after, manner.unsent),
         "before_gaps": _gaps(before, unknown),
-        "after_gaps": _gaps(after, manner.untold),
+        "after_gaps": _gaps(after, manner.unsent),
         "changed": list(one.changed) if operation == "update" else None,
         "commit_lsn": lsn,
         "change_lsn": one.change_lsn if manner.position == "commit" else None,
@@ -115,11 +115,11 @@ def _row(
 
 
 def unknown_before(table: Table, operation: str, manner: Manner) -> frozenset[str]:
-    """The columns that the before image of such a change does not tell."""
+    """The columns that the before image of such a change does not write."""
     key_only = manner.key_only_deletes or not manner.before_images
     if operation == "delete" and key_only:
         return frozenset(table.names) - set(table.key)
-    return manner.untold | manner.untold_before
+    return manner.unsent | manner.unsent_before
 
 
 def _image(table: Table, row: Row | None, unknown: frozenset[str]) -> tuple[Any, ...] | None:
@@ -134,13 +134,13 @@ def apart(log: Log, number: int) -> Log:
     """The log with LSNs, keys and serials of its own, so that it can be one of several in one."""
     shift = number * 10**6
 
-    def lsn(told: bytes) -> bytes:
-        return bytes([number]) + told[1:]
+    def lsn(reported: bytes) -> bytes:
+        return bytes([number]) + reported[1:]
 
-    def row(table: Table, told: Row | None) -> Row | None:
+    def row(table: Table, reported: Row | None) -> Row | None:
         # GUIDs are everywhere others.
         moved = [c.name for c in table.columns if c.name in table.key and c.base in {"int", "bigint"}]
-        return None if told is None else {**told, **{name: told[name] + shift for name in moved}}
+        return None if reported is None else {**reported, **{name: reported[name] + shift for name in moved}}
 
     def change_apart(one: Change) -> Change:
         images = {"before": row(one.table, one.before), "after": row(one.table, one.after)}

@@ -1,4 +1,4 @@
-"""Writes a log as the messages of SQL Server 2025's change event streaming: CloudEvents in JSON, one topic."""
+"""Writes a log as messages of SQL Server 2025's change event streaming: CloudEvents in JSON, one topic."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def java() -> str:
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None or int(version[1]) < _JAVA:
         raise ServiceError(
-            f"{found} is not Java {_JAVA} or newer: {said.splitlines()[0] if told else 'it says no version'}",
+            f"{found} is not Java {_JAVA} or newer: {said.splitlines()[0] if said else 'it says no version'}",
             remedy,
         )
     return found

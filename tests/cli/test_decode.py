@@ -26,13 +26,13 @@ LSN = "0x0000002A000003B00005"
 
 def decode(
     dialect: str,
-    told: Sequence[dict[str, Any] | str],
+    reported: Sequence[dict[str, Any] | str],
     *,
     contract: Path | None = None,
     tables: Sequence[dict[str, Any]] = (),
 ) -> list[dict[str, Any]]:
     """As the command does; `tables` are those of a feed file."""
-    lines = [line if isinstance(line, str) else json.dumps(line) for line in told]
+    lines = [line if isinstance(line, str) else json.dumps(line) for line in reported]
     read = records.messages(lines) if reader.is_on_kafka(dialect) else records.rows(lines)
     stated = records.contracts(contract) if contract else {}
     feed = reader.feed_of(dialect, read)
@@ -80,13 +80,13 @@ def test_a_contract_gives_types_key_and_the_tables_name(tmp_path: Path) -> None:
 
 
 def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
-    """A contract file; a column is told as `name type` or `name type ordinal`."""
-    told = []
+    """A contract file; a column is stated as `name type` or `name type ordinal`."""
+    reported = []
     for column in columns:
         name, kind, *ordinal = column.split()
-        told.append({"name": name, "type": kind, **({"ordinal": int(ordinal[0])} if ordinal else {})})
+        reported.append({"name": name, "type": kind, **({"ordinal": int(ordinal[0])} if ordinal else {})})
     file = path / "contract.json"
-    file.write_text(json.dumps({"table": table, "key": [key], "columns": told}))
+    file.write_text(json.dumps({"table": table, "key": [key], "columns": reported}))
     return file
 
 
@@ -107,8 +107,8 @@ def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | 
         rows = [cdc_row(3, **before), cdc_row(4, **after)]
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "10", **after)]
-    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(dialect, rows, tables=[told])
+    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
+    (found,) = decode(dialect, rows, tables=[reported])
     assert (found["after"], found["changed"]) == ({"id": "1", "note": None}, ["note"])
     assert "after_gaps" not in found
     assert found.get("before_gaps") == (None if old else {"note": "unavailable"})
@@ -127,8 +127,8 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str
             row["row"]["__$update_mask"] = "0x04"
     else:
         rows = [ct_row("B", "", **before), ct_row("U", "20", **after)]
-    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
-    (found,) = decode(dialect, rows, tables=[told])
+    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
+    (found,) = decode(dialect, rows, tables=[reported])
     assert found["after_gaps"] == {"note": "unavailable"}
     assert found["changed"] == ["name"]
     assert ("mask_disagrees" in found.get("flags", [])) is (old is not None)
@@ -140,8 +140,8 @@ def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
 
 
 def test_a_feed_says_which_columns_are_computed() -> None:
-    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
-    (found,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[told])
+    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
+    (found,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[reported])
     assert (found["after"], found["after_gaps"]) == ({"id": "1", "total": None}, {"total": "not captured"})
 
 
@@ -176,9 +176,9 @@ def test_bits_are_the_contracts_whatever_the_order_of_cells(
 
 
 def test_a_feeds_tables_give_key_and_types() -> None:
-    told = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "price", "type": "decimal(9,2)"}]}
+    reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "price", "type": "decimal(9,2)"}]}
     rows = [cdc_row(2, id=1, price="1.5"), {**cdc_row(2), "table": "cdc.dbo_others_CT"}]
-    insert, unlisted = decode("sqlserver_cdc", rows, tables=[told])
+    insert, unlisted = decode("sqlserver_cdc", rows, tables=[reported])
     assert (insert["key"], insert["after"]["price"]) == ({"id": "1"}, "1.50")
     assert (unlisted["disposition"], unlisted["reason"]) == ("control", "table_not_in_feed")
 
@@ -263,7 +263,7 @@ def test_debezium_without_a_schema_is_text_with_the_key_of_the_message() -> None
     assert insert["key"] == {"id": "9007199254740993"}
     assert insert["after"] == {"id": "9007199254740993", "v": None}
     assert insert["committed_at"] == "2026-08-07T16:25:00.883Z"
-    # Commit LSN, change LSN, the serial that is not told, and the rank of an insert.
+    # Commit LSN, change LSN, the serial that is not written, and the rank of an insert.
     position = "0000002A000003B00005" + "0000002A000003B00003" + "00" * 8
     assert insert["sort_key"] == f"0x{position}02"
     assert control == {"record": 2, "disposition": "tombstone", "table": "dbo.t"}
@@ -307,12 +307,12 @@ def test_segments_in_any_order_are_one_change() -> None:
 
 
 def qlik_message(**headers: Any) -> dict[str, Any]:
-    told = {
+    reported = {
         "operation": "INSERT", "changeSequence": "20260807162500880000000000000000001",
         "timestamp": "2026-08-07T16:25:00.883", "streamPosition": "0000002a:000003b0:0005",
         "changeMask": "03", "columnMask": "03", **headers,
     }  # fmt: skip
-    message = {"schema": "dbo", "table": "t", "headers": told, "data": {"id": 1, "v": "a"}}
+    message = {"schema": "dbo", "table": "t", "headers": reported, "data": {"id": 1, "v": "a"}}
     return {"topic": "dbo.t", "value": json.dumps({**message, "beforeData": None})}
 
 
@@ -328,8 +328,8 @@ def test_a_qlik_message_alone_waits_for_what_tells_its_columns(tmp_path: Path) -
     metadata = {"schemaId": "t-1", "lineage": lineage, "tableStructure": {"tableColumns": columns}}
     (alone,) = decode("qlik_messages", [with_id])
     assert (alone["disposition"], alone["reason"]) == ("pending", "metadata_unknown")
-    told, _ = decode("qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
-    assert told["after"] == {"id": 1, "v": "a"}
+    reported, _ = decode("qlik_messages", [with_id, {"topic": "m", "value": json.dumps(metadata)}])
+    assert reported["after"] == {"id": 1, "v": "a"}
     contract = stated(tmp_path, "dbo.t", "id int", "v nvarchar(9)")
     waits, insert = decode("qlik_messages", [with_id, without], contract=contract)
     assert (waits["disposition"], insert["after"]) == ("pending", {"id": 1, "v": "a"})

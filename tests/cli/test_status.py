@@ -33,7 +33,7 @@ def test_a_feed_that_has_published_nothing() -> None:
 
 
 def test_whatever_there_is_to_say() -> None:
-    told = lines(
+    reported = lines(
         FeedStatus(
             "shop", "debezium", "db", release=7, released_at=AT, released_to=AT, behind=timedelta(hours=30),
             holder="a run", open_window="w", failed_rules=("dbo.t: order (3)",),
@@ -41,11 +41,11 @@ def test_whatever_there_is_to_say() -> None:
             pending=(("split_incomplete", 1200, AT),),
             quarantine=((None, "not_json", 2), ("dbo.t", "null_key", 1)),
             breaks=(("dbo.t", "cells_differ", 5),), failed_audits=(("v", ("dbo.t: conservation (2)",)),),
-            doubts={"order_ambiguous": 4}, compared=(("cdc", "shop", "differ", AT),),
+            warnings={"order_ambiguous": 4}, compared=(("cdc", "shop", "differ", AT),),
             verified=("drift", "dbo.t: 2 missing", AT),
         )
     )  # fmt: skip
-    assert told == [
+    assert reported == [
         "shop debezium of db",
         "released to 2026-08-07 16:25:00 UTC, 1 d 6 h ago (release 7, 2026-08-07 16:25:00)",
         "at work a run",
@@ -72,8 +72,8 @@ def test_what_was_read_and_what_waits() -> None:
         SourceLook("a[1]", "5", "1205", AT, 1200, AT - 9 * hour, AT - 9 * hour, "a transaction is open"),
         SourceLook("b[0]", "5", "5", AT, 0, why="its clock is ahead"),
     )
-    told = lines(FeedStatus("shop", "ces", "db", sources=looks, late=(looks[1].told(),)))
-    assert told[2:] == [
+    reported = lines(FeedStatus("shop", "ces", "db", sources=looks, late=(looks[1].text(),)))
+    assert reported[2:] == [
         "source looked at 2026-08-07 16:25:00 UTC; newest record 2026-08-07 15:25:00 UTC; 1,200 records "
         "behind the end,",
         "since 2026-08-07 07:25:00 UTC",

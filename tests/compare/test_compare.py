@@ -76,36 +76,39 @@ def test_each_cell_that_is_not_alike_is_seen() -> None:
     table = log.table("dbo.customers")
     contract = contract_of(table)
     all_rows = ledger(log, table)
-    told = all_rows.filter(pc.equal(all_rows.column("operation"), "insert"))
-    inserts = len(told)
+    reported = all_rows.filter(pc.equal(all_rows.column("operation"), "insert"))
+    inserts = len(reported)
     assert inserts > 5
 
     def unlike(other: pa.Table) -> int:
-        counts, _ = compared((told, contract), (other, contract))
+        counts, _ = compared((reported, contract), (other, contract))
         return sum(counts.counts[verdict] for verdict in VERDICTS if verdict != "equal")
 
-    assert unlike(told) == 0
+    assert unlike(reported) == 0
     # The key is left out: without its value nothing would be matched.
     for name in (n for n in table.names if n not in table.key):
-        after = column(told, "after")
+        after = column(reported, "after")
         at = after.type.get_field_index(name)
         cells = after.flatten()
         known = len(cells[at]) - cells[at].null_count
         cells[at] = pa.nulls(inserts, cells[at].type)
-        without = told.set_column(
-            told.schema.get_field_index("after"),
-            told.schema.field("after"),
+        without = reported.set_column(
+            reported.schema.get_field_index("after"),
+            reported.schema.field("after"),
             pa.StructArray.from_arrays(cells, fields=list(after.type)),
         )
         assert unlike(without) == known, name
         # NULL is not the same as unknown.
         gaps = pa.array([[(name, "unavailable")]] * inserts, GAPS)
-        unknown = without.set_column(told.schema.get_field_index("after_gaps"), "after_gaps", gaps)
+        unknown = without.set_column(reported.schema.get_field_index("after_gaps"), "after_gaps", gaps)
         assert unlike(unknown) == inserts, name
     updates = pa.array(["update"] * inserts)
-    assert unlike(told.set_column(told.schema.get_field_index("operation"), "operation", updates)) == inserts
-    assert unlike(told.slice(0, inserts - 2)) == 2
-    assert unlike(pa.concat_tables([told, told.slice(0, 1)])) == 1
+    assert (
+        unlike(reported.set_column(reported.schema.get_field_index("operation"), "operation", updates))
+        == inserts
+    )
+    assert unlike(reported.slice(0, inserts - 2)) == 2
+    assert unlike(pa.concat_tables([reported, reported.slice(0, 1)])) == 1
 
 
 def test_what_tools_tell_in_their_own_way_is_legitimate() -> None:
@@ -116,7 +119,7 @@ def test_what_tools_tell_in_their_own_way_is_legitimate() -> None:
     assert found == []
     # Deletes and inserts are what an update of a key is compared as: no difference is left.
     assert counts == Counter(equal=everything)
-    counts, found = verdicts(log, log, table, Manner(key_only_deletes=True, untold=frozenset({"weight"})))
+    counts, found = verdicts(log, log, table, Manner(key_only_deletes=True, unsent=frozenset({"weight"})))
     assert found == []
     assert counts == Counter(not_sent=everything)
 
@@ -132,9 +135,9 @@ def test_without_lsns_keys_and_their_order_match() -> None:
 def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> None:
     """One by one and all together, in the logs of many seeds."""
     logs = [apart(simulate(seed, 25), seed) for seed in SEEDS]
-    spoilt = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
-    one, other = joined(logs), joined([told for told, _ in spoilt])
-    injected = [fault for _, found in spoilt for fault in found]
+    corrupted = [with_faults(log, kinds, Random(seed)) for seed, log in zip(SEEDS, logs, strict=True)]
+    one, other = joined(logs), joined([reported for reported, _ in corrupted])
+    injected = [fault for _, found in corrupted for fault in found]
     assert Counter(fault.kind for fault in injected) == dict.fromkeys(kinds, len(SEEDS))
     for table in one.tables:
         expected = [

@@ -61,7 +61,7 @@ GOLDEN = {
     ("int", "int"): [(5, 5, SAME), (5, 6, DIFFERS)],
     ("bit", "bit"): [(False, None, DIFFERS)],
     ("smallint", "bigint"): [(5, 5, SAME)],
-    # Beyond what a double can tell apart.
+    # Beyond what a double can distinguish.
     ("bigint", "decimal(38,0)"): [
         (9007199254740993, Decimal("9007199254740993"), SAME),
         (9007199254740993, Decimal("9007199254740992"), DIFFERS),

@@ -16,8 +16,8 @@ from changeledger.model.errors import ConfigError
 
 def feed(name: str, dialect: str = "ces", database: str = "shop", **more: Any) -> Feed:
     source = {"cdc_schema": "capture"} if dialect == "sqlserver_cdc" else {"topics": ["t"]}
-    told = {"feed": name, "dialect": dialect, "database": database, "connection": f"{name}_connection"}
-    return Feed.model_validate({**told, "source": source, "tables": [{"table": "dbo.t"}], **more})
+    reported = {"feed": name, "dialect": dialect, "database": database, "connection": f"{name}_connection"}
+    return Feed.model_validate({**reported, "source": source, "tables": [{"table": "dbo.t"}], **more})
 
 
 def feeds(*them: Feed) -> dict[str, Feed]:
@@ -25,8 +25,8 @@ def feeds(*them: Feed) -> dict[str, Feed]:
 
 
 def test_the_source_is_read_as_the_feed_of_its_own_capture_reads_it() -> None:
-    told = feeds(feed("other", "sqlserver_cdc", "billing"), feed("stream"), feed("own", "sqlserver_cdc"))
-    source, chosen = Database(database="shop").verified(told)
+    reported = feeds(feed("other", "sqlserver_cdc", "billing"), feed("stream"), feed("own", "sqlserver_cdc"))
+    source, chosen = Database(database="shop").verified(reported)
     assert source is not None
     assert (source.connection, source.cdc_schema) == ("own_connection", "capture")
     assert source.settle == timedelta(minutes=15)
@@ -37,8 +37,8 @@ def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(
         "database: shop\nverify: {connection: replica, lag: PT1M, settle: PT1H}"
     )
-    told = feeds(feed("own", "sqlserver_cdc"))
-    source = readable_databases(tmp_path, told)[0]["shop"].source(told)
+    reported = feeds(feed("own", "sqlserver_cdc"))
+    source = readable_databases(tmp_path, reported)[0]["shop"].source(reported)
     assert source is not None
     # It may be a copy without a capture: LSNs are read only where a schema of them is named, too.
     assert (source.connection, source.cdc_schema) == ("replica", None)
@@ -48,25 +48,25 @@ def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
 @pytest.mark.parametrize("verify", ["verify: null", "verify: {settle: PT1M}"])
 def test_without_a_connection_no_source_is_read(tmp_path: Path, verify: str) -> None:
     (tmp_path / "shop.yaml").write_text(f"database: shop\n{verify}")
-    told = feeds(feed("stream", "sqlserver_cdc" if "null" in verify else "ces"))
-    database = readable_databases(tmp_path, told)[0]["shop"]
-    assert database.source(told) is None
-    assert database.verified(told) == (None, list(told.values()))
+    reported = feeds(feed("stream", "sqlserver_cdc" if "null" in verify else "ces"))
+    database = readable_databases(tmp_path, reported)[0]["shop"]
+    assert database.source(reported) is None
+    assert database.verified(reported) == (None, list(reported.values()))
 
 
 def test_one_feed_can_be_verified_and_not_compared(tmp_path: Path) -> None:
-    told = feeds(feed("own", "sqlserver_cdc"))
-    (database,) = readable_databases(tmp_path, told)[0].values()
-    assert not database.is_compared(told)
-    assert database.is_verified(told)
-    assert database.source(told) is not None
+    reported = feeds(feed("own", "sqlserver_cdc"))
+    (database,) = readable_databases(tmp_path, reported)[0].values()
+    assert not database.is_compared(reported)
+    assert database.is_verified(reported)
+    assert database.source(reported) is not None
     assert database.is_compared(feeds(feed("own", "sqlserver_cdc"), feed("stream")))
 
 
 def test_the_reference_says_the_types_of_what_is_read() -> None:
-    told = feeds(feed("a"), feed("b", primary=True), feed("c", "sqlserver_cdc"))
-    assert [one.feed for one in Database(database="shop").verified(told)[1]] == ["b", "a", "c"]
-    assert Database(database="shop", reference="c").verified(told)[1][0].feed == "c"
+    reported = feeds(feed("a"), feed("b", primary=True), feed("c", "sqlserver_cdc"))
+    assert [one.feed for one in Database(database="shop").verified(reported)[1]] == ["b", "a", "c"]
+    assert Database(database="shop", reference="c").verified(reported)[1][0].feed == "c"
 
 
 def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text("database: billing\nreference: bil")
     (tmp_path / "alone.yaml").write_text("database: alone")
     names = ("shop", "stock", "billing", "good")
-    told = feeds(*(feed(f"{name}_{number}", database=name) for name in names for number in (1, 2)))
-    found, errors = readable_databases(tmp_path, told)
+    reported = feeds(*(feed(f"{name}_{number}", database=name) for name in names for number in (1, 2)))
+    found, errors = readable_databases(tmp_path, reported)
     assert list(found) == ["alone", "good"]
     # Its feed may be the one whose file is broken: nothing is left to be read.
-    assert not found["alone"].is_verified(told)
+    assert not found["alone"].is_verified(reported)
     assert {name: error.message.partition(str(tmp_path))[2] for name, error in errors.items()} == {
         "shop": "/shop.yaml is not valid: verfy: unknown setting, did you mean `verify`?",
         "stock": errors["stock"].message.partition(str(tmp_path))[2],
@@ -89,6 +89,6 @@ def test_a_broken_file_is_of_its_own_database_alone(tmp_path: Path) -> None:
     assert "stock.yaml cannot be read" in errors["stock"].message
     assert "has no feed 'bil'" in errors["billing"].message
     settings = Settings(databases=tmp_path)
-    assert named_database(settings, told, "good").database == "good"
+    assert named_database(settings, reported, "good").database == "good"
     with pytest.raises(ConfigError, match="verfy"):
-        named_database(settings, told, "shop")
+        named_database(settings, reported, "shop")

@@ -1,4 +1,4 @@
-"""What is told when a task has failed for good, or a run is late; and that its feed is let go."""
+"""What an alert says when a task has failed for good, or a run is late; and that its feed is let go."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+def reported(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
     received: list[dict[str, Any]] = []
 
     class Receiver(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def context(task: str, **more: Any) -> Any:
 
 
 def test_a_failed_audit_names_its_rules(
-    control: ControlStore, told: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+    control: ControlStore, reported: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
     control.acquire_lease(FEED.feed, window.holder, 3600)
@@ -75,7 +75,7 @@ def test_a_failed_audit_names_its_rules(
     ]
     control.save_audit(FEED.feed, window, verdicts, Built("branch", {}))
     alerts.on_failure(FEED)(context("audit"))
-    (message,) = told
+    (message,) = reported
     assert message.pop("text").startswith("changeledger\nevent: failed\nfeed: shop_cdc\nwindow: 20260131T11")
     assert message == {
         "event": "failed",
@@ -90,20 +90,20 @@ def test_a_failed_audit_names_its_rules(
     assert control.lease(FEED.feed) is None, "the feed's next run need not wait for it"
 
 
-def test_another_runs_lease_is_left_alone(control: ControlStore, told: list[dict[str, Any]]) -> None:
+def test_another_runs_lease_is_left_alone(control: ControlStore, reported: list[dict[str, Any]]) -> None:
     control.acquire_lease(FEED.feed, "another run", 3600)
     alerts.on_failure(FEED)(context("extract"))
     assert control.lease(FEED.feed) is not None
-    assert told[0]["rules"] == []
+    assert reported[0]["rules"] == []
 
 
 @pytest.mark.parametrize("missing", [{"params": {"mode": "window"}}, {"dag_run": None}], ids=str)
 def test_a_run_without_a_window_is_told_of(
-    control: ControlStore, told: list[dict[str, Any]], missing: dict[str, Any]
+    control: ControlStore, reported: list[dict[str, Any]], missing: dict[str, Any]
 ) -> None:
     alerts.on_failure(FEED)(context("extract", **missing))
-    assert told[0]["window"] is None
-    assert told[0]["stage"] == "extract"
+    assert reported[0]["window"] is None
+    assert reported[0]["stage"] == "extract"
 
 
 def test_a_webhook_that_does_not_answer(
@@ -115,9 +115,9 @@ def test_a_webhook_that_does_not_answer(
     assert "secret" not in caplog.text
 
 
-def test_what_is_done_for_a_database_has_failed(told: list[dict[str, Any]]) -> None:
+def test_what_is_done_for_a_database_has_failed(reported: list[dict[str, Any]]) -> None:
     alerts.on_job_failure("verify", database="shop")(context("verify"))
-    (message,) = told
+    (message,) = reported
     assert {name: message[name] for name in ("event", "database", "stage", "error", "link")} == {
         "event": "failed", "database": "shop", "stage": "verify", "error": "it broke",
         "link": "http://airflow/logs",
@@ -125,24 +125,24 @@ def test_what_is_done_for_a_database_has_failed(told: list[dict[str, Any]]) -> N
 
 
 @pytest.mark.parametrize(("run_type", "count"), [("scheduled", 1), ("manual", 1), ("backfill", 0)])
-def test_a_late_run(control: ControlStore, told: list[dict[str, Any]], run_type: str, count: int) -> None:
+def test_a_late_run(control: ControlStore, reported: list[dict[str, Any]], run_type: str, count: int) -> None:
     """Runs of a backfill wait for each other."""
     run = {"dag_run_id": "r1", "run_type": run_type, "queued_at": "2026-01-31T12:00:00Z"}
     alerts.late("shop_cdc", {"dag_run": run})
-    assert [(m["event"], m["feed"], m["run"]) for m in told] == [("late", "shop_cdc", "r1")] * count
+    assert [(m["event"], m["feed"], m["run"]) for m in reported] == [("late", "shop_cdc", "r1")] * count
 
 
 def test_a_run_that_was_green_and_could_not_read_on(
-    control: ControlStore, told: list[dict[str, Any]]
+    control: ControlStore, reported: list[dict[str, Any]]
 ) -> None:
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
     look = SourceLook("t[0]", "5", "9", NOON, 4, NOON - timedelta(minutes=1), why="a transaction is open")
     control.save_looks(FEED.feed, [look])
     alerts.late_sources(FEED, window)
-    assert not told, "it waits for no longer than every transaction does"
+    assert not reported, "it waits for no longer than every transaction does"
     control.save_looks(FEED.feed, [replace(look, since=NOON - timedelta(hours=4))])
     alerts.late_sources(FEED, window)
-    (message,) = told
+    (message,) = reported
     assert {name: message[name] for name in ("event", "feed", "window", "since", "waiting")} == {
         "event": "late", "feed": "shop_cdc", "window": window.id, "since": "2026-01-31 08:00:00+00:00",
         "waiting": ["t[0]: 4 records behind the end, since 2026-01-31 08:00:00 UTC; a transaction is open"],

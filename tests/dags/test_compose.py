@@ -60,9 +60,9 @@ def compose(*arguments: str, environment: Path = EXAMPLE) -> subprocess.Complete
 @functools.cache
 def resolved() -> dict[str, Any]:
     """The whole file with anchors, variables and short forms resolved."""
-    told = compose("--profile", "*", "config", "--format", "json")
-    assert told.returncode == 0, told.stderr
-    return dict(json.loads(told.stdout))
+    reported = compose("--profile", "*", "config", "--format", "json")
+    assert reported.returncode == 0, reported.stderr
+    return dict(json.loads(reported.stdout))
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -88,8 +88,8 @@ def test_what_each_profile_adds(tmp_path: Path) -> None:
     nothing = tmp_path / "env"
     nothing.touch()
     for profile, added in OF_PROFILE.items():
-        told = compose("--profile", profile, "config", "--services", environment=nothing).stdout
-        assert set(told.split()) == ALWAYS | added, profile
+        reported = compose("--profile", profile, "config", "--services", environment=nothing).stdout
+        assert set(reported.split()) == ALWAYS | added, profile
     assert set(services()) == ALWAYS.union(*OF_PROFILE.values())
 
 
@@ -270,8 +270,8 @@ def test_the_dockerfile_builds_from_the_lock_and_copies_what_is_there() -> None:
 
 
 def test_settings_are_those_that_the_programs_know() -> None:
-    told = yaml.safe_load((files("airflow") / "config_templates" / "config.yml").read_text())
-    known = {f"AIRFLOW__{s}__{o}".upper() for s, section in told.items() for o in section["options"]}
+    reported = yaml.safe_load((files("airflow") / "config_templates" / "config.yml").read_text())
+    known = {f"AIRFLOW__{s}__{o}".upper() for s, section in reported.items() for o in section["options"]}
     # Of the auth manager that the file names; it reads them with defaults of its own.
     known |= {f"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_{o}" for o in ("USERS", "PASSWORDS_FILE")}
     known |= {f"CHANGELEDGER_{member}".upper() for member in Settings.model_fields}
@@ -299,12 +299,14 @@ def test_a_task_finds_the_shared_stores_and_a_check_its_database() -> None:
 
 def test_connections_are_json() -> None:
     environment = services()["airflow-scheduler"]["environment"]
-    told = {name: json.loads(text) for name, text in environment.items() if name.startswith("AIRFLOW_CONN_")}
-    assert told["AIRFLOW_CONN_CHANGELEDGER_SPARK"] == {
+    reported = {
+        name: json.loads(text) for name, text in environment.items() if name.startswith("AIRFLOW_CONN_")
+    }
+    assert reported["AIRFLOW_CONN_CHANGELEDGER_SPARK"] == {
         "conn_type": "spark",
         "host": "spark://spark-master:7077",
     }
-    assert told["AIRFLOW_CONN_SHOP_KAFKA"]["extra"]["bootstrap.servers"] == "kafka:9092"
+    assert reported["AIRFLOW_CONN_SHOP_KAFKA"]["extra"]["bootstrap.servers"] == "kafka:9092"
 
 
 @pytest.mark.parametrize("server", ["sqlserver-2022", "sqlserver-2025"])

@@ -139,14 +139,14 @@ def test_a_run_that_is_late_is_reported(dags: dict[str, Any]) -> None:
 
 
 def test_published_tables_are_assets(dags: dict[str, Any]) -> None:
-    told = {task.task_id: [asset.name for asset in task.outlets] for task in dags["shop_cdc"].tasks}
-    assert told.pop("publish") == [
+    reported = {task.task_id: [asset.name for asset in task.outlets] for task in dags["shop_cdc"].tasks}
+    assert reported.pop("publish") == [
         "lake.shop_cdc.dbo_customers",
         "lake.shop_cdc.sales_orders",
         "lake.shop_cdc.dbo_parts",
         "lake.shop_cdc.dbo_wide",
     ]
-    assert not any(told.values())
+    assert not any(reported.values())
 
 
 def test_maintenance_has_a_task_for_each_feed(dags: dict[str, Any]) -> None:

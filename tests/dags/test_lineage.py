@@ -1,4 +1,4 @@
-"""How OpenLineage names the tables of the lake, and which of them a stage tells it of."""
+"""How OpenLineage names the tables of the lake, and which of them a stage reports to it."""
 
 import sys
 from dataclasses import dataclass
@@ -53,12 +53,12 @@ def test_publish_alone_has_written_all_three_tables_of_each(monkeypatch: pytest.
     monkeypatch.setenv("CHANGELEDGER_WAREHOUSE", "s3://lake")
     bag = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py"))
     stages = bag.dags["shop_cdc"].tasks
-    told = {stage.task_id: stage.get_openlineage_facets_on_complete(None) for stage in stages}
+    reported = {stage.task_id: stage.get_openlineage_facets_on_complete(None) for stage in stages}
     feed = load_feeds(Settings().feeds)["shop_cdc"]
     tables = [TableNames.of(feed.namespace, one.table) for one in feed.tables]
     written = [name for names in tables for name in (names.current, names.history, names.changes)]
     assert len(written) == 12
-    assert {(one.namespace, one.name) for one in told["publish"].outputs} == {
+    assert {(one.namespace, one.name) for one in reported["publish"].outputs} == {
         ("s3://lake", "/".join(name.split(".")[1:])) for name in written
     }
-    assert not any(lineage.outputs for stage, lineage in told.items() if stage != "publish")
+    assert not any(lineage.outputs for stage, lineage in reported.items() if stage != "publish")

@@ -32,7 +32,7 @@ HEADER_TYPES = {
 
 
 def plan(case: Case) -> TablePlan:
-    assert case.stated is not None, "change tables do not tell their contract in a row"
+    assert case.stated is not None, "change tables do not have their contract in a row"
     path = case.folder / "shape.json"
     written = Contract.model_validate_json(path.read_text("utf-8")) if path.exists() else case.stated
     return TablePlan(case.feed, written, case.stated, "window")
@@ -40,10 +40,10 @@ def plan(case: Case) -> TablePlan:
 
 def rows(case: Case) -> tuple[str, pa.RecordBatch]:
     """The name of the change table, and its rows as they were read."""
-    told = plan(case)
+    reported = plan(case)
     path = case.folder / "types.json"
     types = HEADER_TYPES | {
-        c.name: c.spark_type for c in (*told.contract.columns, *told.writer_schema.columns)
+        c.name: c.spark_type for c in (*reported.contract.columns, *reported.writer_schema.columns)
     }
     types |= json.loads(path.read_text("utf-8")) if path.exists() else {}
     records = lines(case.folder / "input.jsonl")

@@ -60,8 +60,8 @@ def sql(query: Select[Any], dialect: Any) -> str:
 
 
 def feed(dialect: str, **more: Any) -> Feed:
-    told = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "source": {}, **more}
-    return Feed.model_validate(told)
+    reported = {"feed": "f", "dialect": dialect, "database": "shop", "connection": "c", "source": {}, **more}
+    return Feed.model_validate(reported)
 
 
 def hour(at: int) -> Window:
@@ -72,8 +72,8 @@ def read(reader: TableReader, memory: Memory, start: Any, end: Any, what: str) -
     """One column of all the rows that the window reads, in order."""
     return [
         row[what]
-        for told in reader.tables
-        for query in reader.queries(told, start.get(told.table), end.get(told.table))
+        for reported in reader.tables
+        for query in reader.queries(reported, start.get(reported.table), end.get(reported.table))
         for row in memory.rows(query)
     ]
 
@@ -113,10 +113,10 @@ def qlik(memory: Memory, **source: Any) -> ChangeTables:
 
 
 def test_ordinals_count_the_columns_that_there_are() -> None:
-    (told,) = qlik(filled()).tables
-    assert (told.table, told.instance) == ("dbo.orders", "orders__ct")
+    (reported,) = qlik(filled()).tables
+    assert (reported.table, reported.instance) == ("dbo.orders", "orders__ct")
     # Positions 3 and 6 were dropped: the bits of a mask count the columns, header first.
-    assert [(c.name, c.type, c.ordinal, c.key_position) for c in told.shape.columns] == [
+    assert [(c.name, c.type, c.ordinal, c.key_position) for c in reported.shape.columns] == [
         ("id", "int", 4, 1),
         ("a b", "numeric(18,4)", 5, 0),
     ]
@@ -198,9 +198,10 @@ def test_a_large_window_is_read_in_parts() -> None:
     memory = filled(*rows, (None, None, 10))
     reader = qlik(memory, partition_rows=3)
     start, end = reader.bounds(hour(10), {})
-    (told,) = reader.tables
+    (reported,) = reader.tables
     parts = [
-        [row["id"] for row in memory.rows(query)] for query in reader.queries(told, None, end["dbo.orders"])
+        [row["id"] for row in memory.rows(query)]
+        for query in reader.queries(reported, None, end["dbo.orders"])
     ]
     assert parts == [[0, 1, 2, 10], [3, 4, 5], [6, 7, 8], [9]]
     assert read(reader, memory, start, {"dbo.orders": seq("100200", 2)}, "id") == [0, 1, 2, 10]
@@ -259,8 +260,8 @@ def test_names_in_another_case_and_columns_of_another_prefix() -> None:
     memory = filled()
     memory.session.execute("UPDATE information_schema.columns SET table_name = 'ORDERS__CT'")
     memory.session.execute("UPDATE information_schema.columns SET column_name = upper(column_name)")
-    (told,) = qlik(memory).tables
-    assert (told.instance, told.shape.names) == ("ORDERS__CT", ("ID", "A B"))
+    (reported,) = qlik(memory).tables
+    assert (reported.instance, reported.shape.names) == ("ORDERS__CT", ("ID", "A B"))
 
 
 def test_the_selects_of_a_window_in_each_database() -> None:
@@ -374,7 +375,7 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
     captured.session.execute('DELETE FROM cdc.dbo_orders_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     captured.session.execute('DELETE FROM cdc.dbo_orders_2_CT WHERE "__$start_lsn" < ?', [lsn(5)])
     reader = cdc(captured)
-    assert [told.instance for told in reader.tables] == ["dbo_orders", "dbo_orders_2"]
+    assert [reported.instance for reported in reader.tables] == ["dbo_orders", "dbo_orders_2"]
     assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [5, 106]
     reader.check({"dbo.orders": text(5)})
     with pytest.raises(GapError, match="dbo_orders_CT begins at 00000000000000000005"):
@@ -501,4 +502,4 @@ def test_a_key_that_the_capture_does_not_have(captured: Memory) -> None:
 
 
 def test_readers_name_their_tables(captured: Memory) -> None:
-    assert all(isinstance(told, ChangeTable) for told in cdc(captured).tables)
+    assert all(isinstance(reported, ChangeTable) for reported in cdc(captured).tables)

@@ -1,4 +1,4 @@
-"""Messages that chance has spoilt: none stops the job, none is lost, none changes what is read beside it."""
+"""Messages that chance has corrupted: none stops the job, none is lost, none changes what stands beside it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.tables import ORDERS
 from tests.corrupting import corrupted
 
-SPOILT = 250
+CORRUPTED = 250
 
 
-def told(dialect: str, log: Log, split_at: int | None = None, schemas: bool = False) -> list[Sent]:
+def reported(dialect: str, log: Log, split_at: int | None = None, schemas: bool = False) -> list[Sent]:
     if dialect == "debezium":
         messages = debezium.messages(log, schemas=schemas, snapshot=False, heartbeats=False)
         return [m for m in messages if m.topic.endswith(ORDERS.full_name)]
@@ -39,7 +39,7 @@ def told(dialect: str, log: Log, split_at: int | None = None, schemas: bool = Fa
 def in_avro(dialect: str, messages: list[Sent], registry: SchemaRegistry) -> list[Sent]:
     """Each message, as the tool's Avro setting would write it."""
     if dialect == "debezium":
-        return list(AvroConverter(registry.register).told(messages))
+        return list(AvroConverter(registry.register).encoded(messages))
     return list((ces_avro if dialect == "ces" else qlik_messages_avro).messages(messages))
 
 
@@ -63,7 +63,7 @@ def results(
 
 
 def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
-    """What a result says of the table's own columns: a message can tell one more."""
+    """What a result says of the table's own columns: a message can write one more."""
     names = set(ORDERS.names)
     kept = dict(result)
     for side in ("before", "after", "before_gaps", "after_gaps"):
@@ -78,9 +78,9 @@ DIALECTS = pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages
 @DIALECTS
 @pytest.mark.parametrize("seed", [1, 2])
 def test_spoilt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
-    good = told(dialect, simulate(seed, 12))
-    # A segment told again in other words spoils its event, by rule: so the good events have none.
-    again = told(dialect, simulate(seed, 12), split_at=700)
+    good = reported(dialect, simulate(seed, 12))
+    # A segment sent again in other words corrupts its event, by rule: so the good events have none.
+    again = reported(dialect, simulate(seed, 12), split_at=700)
     data = [m for m in again if is_data(m)]
     assert len(reasons_among(dialect, f"{dialect} {seed}", good, data)) >= 5
 
@@ -88,14 +88,14 @@ def test_spoilt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: i
 @DIALECTS
 def test_spoilt_avro_is_accounted_for_and_hurts_nobody(dialect: str) -> None:
     registry = SchemaRegistry()
-    in_json = told(dialect, simulate(3, 12), schemas=True)
+    in_json = reported(dialect, simulate(3, 12), schemas=True)
     good = in_avro(dialect, in_json, registry)
     data = [binary for text, binary in zip(in_json, good, strict=True) if is_data(text)]
     assert len(reasons_among(dialect, f"{dialect} in Avro", good, data, registry.schemas)) >= 3
 
 
 def test_segments_that_are_lost_keep_their_own_event_alone() -> None:
-    whole = told("ces", simulate(4, 12), split_at=700)
+    whole = reported("ces", simulate(4, 12), split_at=700)
     left, torn = lose_segments(whole, 5, Random(4))
     assert len(whole) == len(left) + 5
 
@@ -126,16 +126,16 @@ def reasons_among(
     data: list[Sent],
     schemas: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
-    """The reasons why some of `data`, spoilt and told behind `good`, could not be read."""
+    """The reasons why some of `data`, corrupted and written behind `good`, could not be read."""
     rng = Random(seed)
-    bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=SPOILT)]
+    bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
     alone = [of_the_table(r) for r in results(dialect, good, schemas)]
     mixed = results(dialect, [*good, *bad], schemas)
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
-    assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
+    assert numbers == list(range(1, len(good) + CORRUPTED + 1)), "each record has exactly one result"
     beside = [of_the_table(r) for r in mixed if r["record"] <= len(good)]
     assert beside == alone
     quarantined = [r for r in mixed if r["disposition"] == "quarantined"]
     assert all(r.get("reason") and r.get("detail") is not None for r in quarantined), quarantined
-    assert json.dumps(mixed), "told as JSON"
+    assert json.dumps(mixed), "written as JSON"
     return {r["reason"] for r in quarantined}

@@ -1,4 +1,4 @@
-"""Rows of change tables that chance has spoilt: none stops the job, none is lost, none hurts another."""
+"""Rows of change tables that chance has corrupted: none stops the job, none is lost, none hurts another."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from changeledger.model.contract import Column, Contract
 from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
-from tests.dialects.test_thesis import row_lines
+from tests.dialects.test_dialect_equivalence import row_lines
 
-SPOILT = 250
+CORRUPTED = 250
 Line = dict[str, Any]
 BAD: tuple[Any, ...] = (
     None, "", " ", "\0", "\ud800", "0x", "0xFF", "0xGG", "0x" + "FF" * 40, "NaN", "-1", -1, 0, 9,
@@ -24,7 +24,7 @@ BAD: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def told(dialect: str, log: Log) -> list[Line]:
+def reported(dialect: str, log: Log) -> list[Line]:
     if dialect == "sqlserver_cdc":
         rows = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
         names = sqlserver_cdc.columns(ORDERS)
@@ -36,7 +36,7 @@ def told(dialect: str, log: Log) -> list[Line]:
 
 
 def elsewhere(line: Line) -> Line:
-    """The row at a later position: a copy at the place of a good row would be told twice, or be its pair."""
+    """The row at a later position: a copy at the place of a good row would be a repetition, or its pair."""
     moved = dict(line["row"])
     for name, begin in (("__$start_lsn", "0x7F"), ("header__change_seq", "2999")):
         if name in moved:
@@ -44,7 +44,7 @@ def elsewhere(line: Line) -> Line:
     return {**line, "row": moved}
 
 
-def spoilt(rng: Random, line: Line) -> Line:
+def corrupted(rng: Random, line: Line) -> Line:
     row = dict(line["row"])
     for name in rng.sample(list(row), rng.choice((1, 1, 1, 2, 5))):
         cell = row[name]
@@ -80,15 +80,15 @@ def results(dialect: str, lines: list[Line]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_spoilt_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     rng = Random(f"{dialect} {seed}")
-    good = told(dialect, simulate(seed, 40))
-    bad = [spoilt(rng, elsewhere(line)) for line in rng.choices(good, k=SPOILT)]
+    good = reported(dialect, simulate(seed, 40))
+    bad = [corrupted(rng, elsewhere(line)) for line in rng.choices(good, k=CORRUPTED)]
     alone = results(dialect, good)
     mixed = results(dialect, [*good, *bad])
     numbers = sorted(n for r in mixed for n in r.get("records", [r["record"]]))
-    assert numbers == list(range(1, len(good) + SPOILT + 1)), "each record has exactly one result"
+    assert numbers == list(range(1, len(good) + CORRUPTED + 1)), "each record has exactly one result"
     assert [r for r in mixed if r["record"] <= len(good)] == alone
     assert {r["disposition"] for r in alone} == {"change"}
     quarantined = [r for r in mixed if r["disposition"] == "quarantined"]
     assert len({r["reason"] for r in quarantined}) >= 5, "chance finds more than one way"
     assert all(r.get("reason") and r.get("detail") is not None for r in quarantined), quarantined
-    assert json.dumps(mixed), "told as JSON"
+    assert json.dumps(mixed), "written as JSON"

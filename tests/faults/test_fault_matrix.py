@@ -33,9 +33,9 @@ def known() -> cells.Known:
     found = {}
     for window in (1, 2, 3):
         for stage, labels in _LABELS.items():
-            told = [*labels, _FIRST] if (window, stage) == (1, "extract") else labels
+            reported = [*labels, _FIRST] if (window, stage) == (1, "extract") else labels
             kinds = {"l": "lake", "c": "control"}
-            found[window, stage] = [Effect(n, kinds[s[0]], s[2:]) for n, s in enumerate(told, start=1)]
+            found[window, stage] = [Effect(n, kinds[s[0]], s[2:]) for n, s in enumerate(reported, start=1)]
     return found
 
 
@@ -81,8 +81,8 @@ def test_the_same_seed_is_the_same_cell() -> None:
 
 def test_the_quick_cells_are_at_their_places() -> None:
     effects = known()
-    told = [(c.stage, effects[2, c.stage][c.at - 1].label) for c in cells.quick(effects) if c.at]
-    assert told == [
+    reported = [(c.stage, effects[2, c.stage][c.at - 1].label) for c in cells.quick(effects) if c.at]
+    assert reported == [
         ("extract", "overwrite raw"), ("reconcile", "insert stages"), ("publish", "set t release"),
         ("publish", "set h main"), ("publish", "insert releases"),
         ("publish", "insert releases"),
@@ -117,13 +117,13 @@ def test_the_page_has_what_was_found_and_no_more() -> None:
     empty = page(effects, [], 120)
     assert "0 of 120 chosen cells" in empty
     assert "Defects that stand" not in empty
-    told = [
+    reported = [
         outcome(Cell("killed", 2, "publish", 2, "task")),
         outcome(Cell("killed", 2, "publish", 3, "next"), "defect", detail="dbo_customers: 2 rows | missing"),
         outcome(Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="GapError: x. Remedy: y"),
         outcome(Cell("killed", 1, "audit", 1, "run", 5)),
     ]
-    text = page(effects, told, 120)
+    text = page(effects, reported, 120)
     assert "3 of 120 chosen cells and 1 random ones were run" in text
     assert "2 survived, 1 stopped, 1 defect" in text
     assert "| SIGKILL of the job between two effects |  | ✓ | ✗ |" in text

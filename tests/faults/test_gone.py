@@ -30,9 +30,9 @@ def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> No
     """The services end when the stage calls this function of the lake."""
     usual: Callable[..., Any] = getattr(lake, name)
 
-    def ended(*told: Any) -> Any:
+    def ended(*reported: Any) -> Any:
         services.close()
-        return usual(*told)
+        return usual(*reported)
 
     patch.setattr(lake, name, ended)
 
@@ -42,7 +42,7 @@ def test_a_broker_that_goes_while_it_is_read(
 ) -> None:
     usual = kafka.java_settings
     short = {"request.timeout.ms": "2000", "default.api.timeout.ms": "3000"}
-    monkeypatch.setattr(kafka, "java_settings", lambda *told: {**usual(*told), **short})
+    monkeypatch.setattr(kafka, "java_settings", lambda *reported: {**usual(*reported), **short})
     with ExitStack() as services:
         broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))
         create(broker, "gone")

@@ -144,14 +144,14 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
         "before_without_after", "malformed_lsn", "mask_width", "null_key", "unknown_operation",
     ]  # fmt: skip
     assert all(row["raw_value"] for row in quarantine), "the row as it came"
-    told = {tuple(row[k] for k in CUSTOMERS.key) for row in rows(spark, lake_name(feed, "dbo.customers"))}
-    assert told, "the good rows are published"
+    reported = {tuple(row[k] for k in CUSTOMERS.key) for row in rows(spark, lake_name(feed, "dbo.customers"))}
+    assert reported, "the good rows are published"
 
 
 def test_a_row_that_changed_unseen_breaks_the_image_chain(
     spark: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    """The capture has lost an update: the next one finds, and leaves, a value that nobody has told."""
+    """The capture has lost an update: the next one finds, and leaves, a value that nobody has written."""
     run(spark, feed, window())
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     key, (lsn, seqval) = _last_update(log, without="email")
@@ -206,9 +206,9 @@ def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
                 assert row is not None
                 last[row["id"]] = (number, transaction, change)
     key, (_, transaction, change) = next(
-        (key, told)
-        for key, told in last.items()
-        if told[0] >= 12 and told[2].operation == "update" and without not in told[2].changed
+        (key, reported)
+        for key, reported in last.items()
+        if reported[0] >= 12 and reported[2].operation == "update" and without not in reported[2].changed
     )
     return key, (transaction.commit_lsn, change.change_lsn)
 

@@ -27,10 +27,10 @@ TABLE = "sales.orders"
 LOG = simulate(4, 16)
 
 
-def told(topic: str, first: int, last: int, without: str = "", **types: str) -> list[Message]:
+def reported(topic: str, first: int, last: int, without: str = "", **types: str) -> list[Message]:
     """Messages of one table, which has not the column `without` yet, or has columns of other types."""
 
-    def as_told(message: Message) -> Message:
+    def as_written(message: Message) -> Message:
         envelope: dict[str, Any] = json.loads(message.value or b"{}")
         data = json.loads(envelope["data"])
         source, row = data["eventsource"], data["eventrow"]
@@ -45,16 +45,16 @@ def told(topic: str, first: int, last: int, without: str = "", **types: str) -> 
         return message._replace(value=json.dumps({**envelope, "data": json.dumps(data)}).encode())
 
     streamed = ces.messages(LOG, topic=topic, from_tx=first, to_tx=last)
-    return [as_told(m) for m in streamed if m.key == TABLE.encode()]
+    return [as_written(m) for m in streamed if m.key == TABLE.encode()]
 
 
 def test_a_type_that_grows_is_widened(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = message_feed("grows", "ces", kafka, ["grows"], monkeypatch, tables=[{"table": TABLE}])
-    produce(kafka.bootstrap, told("grows", 0, 8), partitions=1)
+    produce(kafka.bootstrap, reported("grows", 0, 8), partitions=1)
     run(spark, feed, window())
-    produce(kafka.bootstrap, told("grows", 8, 17, stock="bigint"), partitions=1)
+    produce(kafka.bootstrap, reported("grows", 8, 17, stock="bigint"), partitions=1)
     run(spark, feed, window())
     table = spark.table(lake_name(feed, TABLE))
     assert dict(table.dtypes)["stock"] == "bigint"
@@ -66,33 +66,33 @@ def test_a_type_that_grows_is_widened(
 def test_a_column_that_is_added(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it holds in rows that were told before is not known, whether they are published then or not."""
+    """What it holds in rows that were written before is not known, whether they are published then or not."""
     found = {}
     for name, cuts in (("adds", (8, 17)), ("adds_once", (17,))):
         feed = message_feed(name, "ces", kafka, [name], monkeypatch, tables=[{"table": TABLE}])
         for cut in cuts:
-            late = told(name, 8, 17) if cut == 17 else []
-            early = told(name, 0, 8, without="stock") if cut == cuts[0] else []
+            late = reported(name, 8, 17) if cut == 17 else []
+            early = reported(name, 0, 8, without="stock") if cut == cuts[0] else []
             produce(kafka.bootstrap, early + late, partitions=1)
             over = window()
             # A try that came to grief has added the column.
             run(spark, feed, over, (extract, normalize))
             run(spark, feed, over)
-        # An update that finds a value where none was told breaks no chain.
+        # An update that finds a value where none was written breaks no chain.
         assert not spark.catalog.tableExists(f"lake.{feed.namespace}.breaks")
         found[name] = {kind: _content(spark, feed, kind) for kind in _KINDS}
     assert found["adds"] == found["adds_once"]
     table = LOG.table(TABLE)
     final, early_final = LOG.final_rows(table), Log(LOG.tables, LOG.transactions[:8]).final_rows(table)
-    untold = {key for key, row in final.items() if early_final.get(key) == row}
+    unsent = {key for key, row in final.items() if early_final.get(key) == row}
     current = spark.table(lake_name(feed, TABLE)).collect()
-    assert 0 < len(untold) < len(current)
+    assert 0 < len(unsent) < len(current)
     for row in current:
         key = (row["region"], row["order_no"])
         if row["_gaps"]:
             assert row["_gaps"] == {"stock": "not captured"}
             assert row["stock"] is None
-            assert key in untold
+            assert key in unsent
         else:
             assert row["stock"] == final[key]["stock"]
 
@@ -151,8 +151,8 @@ _KINDS = {
 
 def _content(spark: SparkSession, feed: Feed, kind: str) -> list[str]:
     cells = [] if kind == "_changes" else [*LOG.table(TABLE).names, "_gaps"]
-    told = spark.table(lake_name(feed, TABLE, kind)).select(*cells, *_KINDS[kind]).collect()
-    rows = (row.asDict(recursive=True) for row in told)
+    reported = spark.table(lake_name(feed, TABLE, kind)).select(*cells, *_KINDS[kind]).collect()
+    rows = (row.asDict(recursive=True) for row in reported)
     # Whatever the order of columns is: an added one is the last.
     return sorted(json.dumps(row, sort_keys=True, default=repr) for row in rows)
 
@@ -161,10 +161,10 @@ def test_a_type_that_turns_into_another_stops_the_run(
     spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     feed = message_feed("turns", "ces", kafka, ["turns"], monkeypatch, tables=[{"table": TABLE}])
-    produce(kafka.bootstrap, told("turns", 0, 8), partitions=1)
+    produce(kafka.bootstrap, reported("turns", 0, 8), partitions=1)
     run(spark, feed, window())
     before = rows(spark, lake_name(feed, TABLE))
-    produce(kafka.bootstrap, told("turns", 8, 17, stock="nvarchar(10)"), partitions=1)
+    produce(kafka.bootstrap, reported("turns", 8, 17, stock="nvarchar(10)"), partitions=1)
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile))
     with pytest.raises(AuditFailed, match="shapes_fit_contracts") as failed:

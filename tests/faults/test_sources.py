@@ -64,12 +64,12 @@ def create(kafka: KafkaBroker, topic: str, **config: str) -> None:
     wait(admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1", **config})]))
 
 
-def send(kafka: KafkaBroker, topic: str, told: list[Message], **settings: str) -> None:
+def send(kafka: KafkaBroker, topic: str, reported: list[Message], **settings: str) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
     if settings:
         producer.init_transactions(_SECONDS)
         producer.begin_transaction()
-    for message in told:
+    for message in reported:
         producer.produce(topic, message.value, message.key, timestamp=message.timestamp_ms)
     if settings:
         producer.commit_transaction(_SECONDS)

@@ -45,8 +45,8 @@ def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def feed(kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    told = {"tables": [{"table": TABLE}], "late_after": AT_ONCE}
-    return message_feed(topic, "debezium", kafka, [topic], monkeypatch, **told)
+    reported = {"tables": [{"table": TABLE}], "late_after": AT_ONCE}
+    return message_feed(topic, "debezium", kafka, [topic], monkeypatch, **reported)
 
 
 def test_a_message_of_a_time_to_come_holds_nothing_back(
@@ -59,7 +59,7 @@ def test_a_message_of_a_time_to_come_holds_nothing_back(
     (look,) = ControlStore(Settings().control_url).looks(feed.feed).values()
     assert (look.read, look.end, look.behind, look.since) == ("5", "5", 0, None)
     assert look.is_odd
-    assert "has the time 2100-01-01 00:00:00 UTC" in look.told()
+    assert "has the time 2100-01-01 00:00:00 UTC" in look.text()
 
 
 def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
@@ -111,4 +111,4 @@ def test_a_stopped_capture_is_late(
     assert (look.source, look.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
     assert look.newest == log.transactions[-1].commit_time
     assert look.end == log.transactions[-1].commit_lsn.hex().upper()
-    assert status.late == (look.told(),)
+    assert status.late == (look.text(),)

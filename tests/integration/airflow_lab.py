@@ -41,12 +41,12 @@ def task_policy(task):
 def spread(log: Log) -> Log:
     """The log with its transactions at even distances over the hours."""
     step = HOURS * HOUR / (len(log.transactions) + 1)
-    told = []
+    reported = []
     for at, one in enumerate(log.transactions, 1):
         moment = BEGIN + at * step
         moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-        told.append(replace(one, begin_time=moment, commit_time=moment))
-    return Log(log.tables, tuple(told))
+        reported.append(replace(one, begin_time=moment, commit_time=moment))
+    return Log(log.tables, tuple(reported))
 
 
 class Lab:
@@ -113,13 +113,18 @@ class Lab:
 def running(
     feeds_named: Sequence[str], tables: Sequence[str], log: Log, tmp_path: Path, patch: pytest.MonkeyPatch
 ) -> Iterator[Lab]:
-    """Feeds of these names on one source that tells the log, which Airflow runs when it is asked to."""
+    """Feeds of these names on one source that writes the log, which Airflow runs when it is asked to."""
     feeds = tmp_path / "feeds"
     feeds.mkdir()
     for name in feeds_named:
-        told = {"feed": name, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
+        reported = {
+            "feed": name,
+            "dialect": "sqlserver_cdc",
+            "database": "shop",
+            "connection": "shop_sqlserver",
+        }
         chosen = [{"table": table} for table in tables]
-        (feeds / f"{name}.yaml").write_text(yaml.safe_dump({**told, "source": {}, "tables": chosen}))
+        (feeds / f"{name}.yaml").write_text(yaml.safe_dump({**reported, "source": {}, "tables": chosen}))
     patch.setenv("CHANGELEDGER_HOME", str(tmp_path / "lake"))
     patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
     settings = Settings()

@@ -123,8 +123,8 @@ class Browser:
         return str(self._call("GET", f"/element/{self.find(xpath)}/property/value"))
 
     def attribute(self, xpath: str, name: str) -> str | None:
-        told: str | None = self._call("GET", f"/element/{self.find(xpath)}/attribute/{name}")
-        return told
+        reported: str | None = self._call("GET", f"/element/{self.find(xpath)}/attribute/{name}")
+        return reported
 
     def picture(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))

@@ -22,7 +22,7 @@ BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 TABLES = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
 
 
-# The tables of Qlik's change tables do not tell their key.
+# The tables of Qlik's change tables do not have their key.
 KEYS = {
     "dbo.customers": ["id"],
     "sales.orders": ["region", "order_no"],
@@ -36,8 +36,8 @@ def cdc_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: A
 
 
 def qlik_tables_feed(name: str, postgres: Postgres, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
-    told = {"tables": [{"table": table, "key": key} for table, key in KEYS.items()], **more}
-    return _feed(name, "qlik_tables", {}, postgres.connection, patch, told)
+    reported = {"tables": [{"table": table, "key": key} for table, key in KEYS.items()], **more}
+    return _feed(name, "qlik_tables", {}, postgres.connection, patch, reported)
 
 
 def debezium_feed(name: str, kafka: KafkaBroker, prefix: str, patch: pytest.MonkeyPatch, **more: Any) -> Feed:
@@ -61,9 +61,16 @@ def _feed(
     more: Mapping[str, Any],
 ) -> Feed:
     patch.setenv(f"AIRFLOW_CONN_{name.upper()}", json.dumps(connection))
-    told = {"tables": [{"table": table} for table in TABLES], **more}
+    reported = {"tables": [{"table": table} for table in TABLES], **more}
     return Feed.model_validate(
-        {"feed": name, "dialect": dialect, "database": "shop", "connection": name, "source": source, **told}
+        {
+            "feed": name,
+            "dialect": dialect,
+            "database": "shop",
+            "connection": name,
+            "source": source,
+            **reported,
+        }
     )
 
 

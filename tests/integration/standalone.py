@@ -64,9 +64,9 @@ class _Part(Service):
             str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            log_from = log.tell()
+            log_from = log.write()
             self.launch(command, log, Owner(self.home))
-        self.wait_until(lambda: ready in self.told(log_from), log_from)
+        self.wait_until(lambda: ready in self.logged(log_from), log_from)
 
     def clean(self) -> None:
         """Its folder goes with the test's."""

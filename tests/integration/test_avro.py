@@ -29,7 +29,7 @@ LOGIN = "reader:s3cret"
 OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
 
 
-def told(log: Log, prefix: str, **part: int) -> list[Message]:
+def reported(log: Log, prefix: str, **part: int) -> list[Message]:
     messages = debezium.messages(log, schemas=True, snapshot=False, prefix=prefix, **part)
     return [m for m in messages if m.topic.endswith((*TABLES, prefix))]
 
@@ -64,19 +64,19 @@ def test_debezium_whatever_befalls_the_registry(
     tables = [{"table": table} for table in TABLES]
     in_json = debezium_feed("told_in_json", kafka, "told_in_json", monkeypatch, tables=tables)
     in_avro = debezium_feed("told_in_avro", kafka, "told_in_avro", monkeypatch, tables=tables)
-    produce(kafka.bootstrap, told(log, "told_in_json"), partitions=1)
+    produce(kafka.bootstrap, reported(log, "told_in_json"), partitions=1)
     run(spark, in_json, window())
 
     registry = SchemaRegistry(LOGIN)
     converter = AvroConverter(registry.register)
     # One message of the second half names a schema that the registry does not know yet.
-    first, last = told(log, "told_in_avro", to_tx=12), told(log, "told_in_avro", from_tx=12)
-    produce(kafka.bootstrap, converter.told(first), partitions=1)
+    first, last = reported(log, "told_in_avro", to_tx=12), reported(log, "told_in_avro", from_tx=12)
+    produce(kafka.bootstrap, converter.encoded(first), partitions=1)
     with registry:
         connect(monkeypatch, in_avro, kafka, registry.url)
         early = window()
         run(spark, in_avro, early, (extract, normalize))
-    # The registry is gone: what it has told is kept.
+    # The registry is gone: what it answered is kept.
     run(spark, in_avro, early)
 
     held: list[str] = []
@@ -88,8 +88,8 @@ def test_debezium_whatever_befalls_the_registry(
         return 99
 
     lost = next(m for m in reversed(last) if m.value is not None and m.topic.endswith(TABLES))
-    others = converter.told(m for m in last if m is not lost)
-    produce(kafka.bootstrap, [*others, *AvroConverter(late).told([lost])], partitions=1)
+    others = converter.encoded(m for m in last if m is not lost)
+    produce(kafka.bootstrap, [*others, *AvroConverter(late).encoded([lost])], partitions=1)
     later = window(start=early.end)
     with pytest.raises(SourceUnavailable, match=r"schema registry at http://127.0.0.1:\d+ does not answer"):
         run(spark, in_avro, later, (extract,))
@@ -143,10 +143,10 @@ def test_ces_with_the_segments_of_an_event_in_two_windows(
     segments: list[Message] = []
     cut = 0
     for event in events:
-        told = list(ces_avro.messages([event], split_at=600))
-        if not cut and len(told) > 1 and len(segments) > 20:
+        reported = list(ces_avro.messages([event], split_at=600))
+        if not cut and len(reported) > 1 and len(segments) > 20:
             cut = len(segments) + 1
-        segments += told
+        segments += reported
     parts = segments[:cut], segments[cut:]
     assert in_two_windows(spark, kafka, monkeypatch, "ces", events, parts) == {"split_incomplete"}
 

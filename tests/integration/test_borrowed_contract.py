@@ -1,4 +1,4 @@
-"""Messages without a schema are read by the columns that another feed of their database has told."""
+"""Messages without a schema are read by the columns that another feed of their database has."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def test_columns_of_another_feed(
         sqlserver_cdc.load(postgres.url, log)
         lender = cdc_feed("lender", postgres, monkeypatch, tables=[{"table": TABLE}])
         borrower = debezium_feed("borrower", kafka, "bare", monkeypatch, tables=[{"table": TABLE}])
-        told = debezium.messages(log, schemas=False, snapshot=False, prefix="bare")
-        produce(kafka.bootstrap, [m for m in told if m.topic.endswith(TABLE)], partitions=1)
+        reported = debezium.messages(log, schemas=False, snapshot=False, prefix="bare")
+        produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
         folder = tmp_path / "feeds"
         folder.mkdir()
         for feed in (lender, borrower):

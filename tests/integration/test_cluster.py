@@ -65,9 +65,14 @@ class Installation:
         feeds, conf = home / "feeds", home / "conf"
         for folder in (feeds, conf):
             folder.mkdir(parents=True)
-        told = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
+        reported = {
+            "feed": FEED,
+            "dialect": "sqlserver_cdc",
+            "database": "shop",
+            "connection": "shop_sqlserver",
+        }
         (feeds / f"{FEED}.yaml").write_text(
-            yaml.safe_dump({**told, "source": {}, "tables": [{"table": TABLE}]})
+            yaml.safe_dump({**reported, "source": {}, "tables": [{"table": TABLE}]})
         )
         patch.setenv("CHANGELEDGER_HOME", str(home / "lake"))
         patch.setenv("CHANGELEDGER_FEEDS", str(feeds))

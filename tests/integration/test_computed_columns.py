@@ -57,10 +57,10 @@ def test_a_computed_column_is_not_captured(
             for source in (base_tables, sqlserver_cdc, qlik_tables):
                 part = (first, last) if first else (last,)
                 getattr(source, write)(postgres.url, log, *part)
-            told = debezium.messages(
+            reported = debezium.messages(
                 log, schemas=True, snapshot=True, prefix="computed", from_tx=first, to_tx=last
             )
-            produce(kafka.bootstrap, [m for m in told if m.topic.endswith(TABLE)], partitions=1)
+            produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
             over = window()
             for feed in feeds:
                 run(spark, feed, over)

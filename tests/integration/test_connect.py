@@ -49,9 +49,9 @@ def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postg
 def feeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one feed."""
     folder = tmp_path_factory.mktemp("feeds")
-    told = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
+    reported = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
     tables = [{"table": table} for table in TABLES]
-    (folder / f"{FEED}.yaml").write_text(json.dumps({**told, "source": {}, "tables": tables}))
+    (folder / f"{FEED}.yaml").write_text(json.dumps({**reported, "source": {}, "tables": tables}))
     return folder
 
 
@@ -167,7 +167,7 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
         [sys.executable, "-c", _IN_PROCESS], env=environment, capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stderr[-3000:]
-    told, seen = ended.stdout.split("\n", 1)
-    assert told == f"password: {PASSWORD}"
+    reported, seen = ended.stdout.split("\n", 1)
+    assert reported == f"password: {PASSWORD}"
     assert "spark.sql.catalog.lake.uri" in seen
     assert PASSWORD not in seen

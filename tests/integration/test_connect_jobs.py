@@ -142,8 +142,8 @@ def configured(home: Path) -> Settings:
 
 def describe(settings: Settings, feed: str, dialect: str, **more: Any) -> None:
     tables = [{"table": TABLE, "key": [*ORDERS.key]}]
-    told = {"feed": feed, "dialect": dialect, "database": "shop", "connection": "shop", "source": {}}
-    (settings.feeds / f"{feed}.yaml").write_text(json.dumps({**told, "tables": tables, **more}))
+    reported = {"feed": feed, "dialect": dialect, "database": "shop", "connection": "shop", "source": {}}
+    (settings.feeds / f"{feed}.yaml").write_text(json.dumps({**reported, "tables": tables, **more}))
 
 
 @pytest.fixture(scope="module")

@@ -57,10 +57,10 @@ def deleted(log: Log) -> int:
                     seen.setdefault(int(row["id"]), []).append((at, change.operation))
     return next(
         person
-        for person, told in seen.items()
-        if told[-1][0] < last_change(log)
-        and [operation for _, operation in told].count("delete") == 1
-        and not any(operation == "key_update" for _, operation in told)
+        for person, reported in seen.items()
+        if reported[-1][0] < last_change(log)
+        and [operation for _, operation in reported].count("delete") == 1
+        and not any(operation == "key_update" for _, operation in reported)
     )
 
 
@@ -102,8 +102,8 @@ def test_a_person_of_a_topic(
     spark: SparkSession, kafka: KafkaBroker, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the tombstone, and a message that came twice."""
-    person, told = deleted(log), {"tables": [{"table": TABLE}]}
-    feed = debezium_feed("erasing_messages", kafka, "erasing", monkeypatch, **told)
+    person, reported = deleted(log), {"tables": [{"table": TABLE}]}
+    feed = debezium_feed("erasing_messages", kafka, "erasing", monkeypatch, **reported)
     sent = [
         message
         for message in debezium.messages(
@@ -187,11 +187,11 @@ def test_a_person_of_a_change_table(
 def test_a_key_that_the_table_has_not(
     spark: SparkSession, table: str, key: dict[str, str], said: str
 ) -> None:
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "feed": "erasing_nothing", "dialect": "ces", "database": "shop", "connection": "c",
         "source": {"topics": ["t"]}, "tables": [{"table": TABLE}],
     }  # fmt: skip
-    feed = Feed.model_validate(told)
+    feed = Feed.model_validate(reported)
     contract = Contract(table=TABLE, columns=(Column(name="id", type="int", ordinal=1, key_position=1),))
     release(ControlStore(Settings().control_url), feed.feed, [contract])
     with pytest.raises(ConfigError, match=said):

@@ -161,9 +161,9 @@ def small(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     feeds = folder / "feeds"
     feeds.mkdir()
     for name in (FEED, OTHER):
-        told = yaml.safe_load((PROJECT / "include" / "feeds" / f"{name}.yaml").read_text("utf-8"))
-        told["tables"] = [one for one in told["tables"] if one["table"] == TABLE]
-        (feeds / f"{name}.yaml").write_text(yaml.safe_dump(told), "utf-8")
+        reported = yaml.safe_load((PROJECT / "include" / "feeds" / f"{name}.yaml").read_text("utf-8"))
+        reported["tables"] = [one for one in reported["tables"] if one["table"] == TABLE]
+        (feeds / f"{name}.yaml").write_text(yaml.safe_dump(reported), "utf-8")
     shutil.copytree(PROJECT / "include" / "databases", folder / "databases")
     patch.setenv("CHANGELEDGER_HOME", str(folder))
     for name in ("feeds", "databases"):

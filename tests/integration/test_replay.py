@@ -42,7 +42,7 @@ def published(spark: SparkSession, feed: Feed) -> dict[str, list[Any]]:
     }
 
 
-def told(log: Log, prefix: str) -> list[Message]:
+def reported(log: Log, prefix: str) -> list[Message]:
     messages = debezium.messages(log, schemas=True, snapshot=False, heartbeats=False, prefix=prefix)
     return [m for m in messages if m.topic.endswith(TABLE)]
 
@@ -53,10 +53,10 @@ def test_messages_of_a_shape_that_was_refused(
     """The feed states another way to write decimals; the statement is corrected, and they are replayed."""
     tables = [{"table": TABLE}]
     right = debezium_feed("replay_right", kafka, "right", monkeypatch, tables=tables)
-    produce(kafka.bootstrap, told(log, "right"), partitions=1)
+    produce(kafka.bootstrap, reported(log, "right"), partitions=1)
     run(spark, right, window())
 
-    produce(kafka.bootstrap, told(log, "wrong"), partitions=1)
+    produce(kafka.bootstrap, reported(log, "wrong"), partitions=1)
     wrong = debezium_feed(
         "replay_wrong", kafka, "wrong", monkeypatch, tables=tables,
         source={"topics": ["wrong.*"], "decimals": "text"},
@@ -103,7 +103,7 @@ def test_whoever_asks_waits_while_a_run_is_at_work(
 ) -> None:
     feed = debezium_feed("replay_busy", kafka, "busy", monkeypatch, tables=[{"table": TABLE}])
     bad = Message(f"busy.shop.{TABLE}", b"{}", b"{", (), 1)
-    produce(kafka.bootstrap, [*told(log, "busy"), bad], partitions=1)
+    produce(kafka.bootstrap, [*reported(log, "busy"), bad], partitions=1)
     run(spark, feed, window())
     control = ControlStore(Settings().control_url)
     control.acquire_lease(feed.feed, "another run", 60)

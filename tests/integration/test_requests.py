@@ -75,7 +75,7 @@ def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
     return {name: refs.snapshot_of(name) for name in names}
 
 
-def told_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
+def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
     found = spark.table(f"lake.{feed.feed}.dispositions").where(f"run_id = '{over.id}'")
     return {
         (r["table"], r["disposition"]): r["count"]
@@ -89,7 +89,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
     before, position = main_of(spark, feed), control().position(feed.feed)
     again = asked(over.end, mode="window", tables=("dbo.customers",), run="manual__1")
     run(spark, feed, again)
-    assert set(told_by(spark, feed, again)) == {("dbo.customers", "duplicate")}
+    assert set(reported_by(spark, feed, again)) == {("dbo.customers", "duplicate")}
     assert control().position(feed.feed) == position
     after = main_of(spark, feed)
     untouched = [name for name in before if "sales_orders" in name]
@@ -187,7 +187,7 @@ def test_rules_let_pass_for_a_reason(
         mode="replay", tables=("dbo.customers",), tolerate="error", reason="as before", run="manual__2"
     )
     run(spark, feed, replay)
-    assert told_by(spark, feed, replay) == {("dbo.customers", "quarantined"): 1}
+    assert reported_by(spark, feed, replay) == {("dbo.customers", "quarantined"): 1}
     (kept,) = rows(spark, f"lake.{feed.feed}.quarantine")
     assert kept["run_id"] == replay.id
     # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.

@@ -47,8 +47,8 @@ def feeds(postgres: Postgres, patch: pytest.MonkeyPatch) -> dict[str, Feed]:
 
 def rows_of(log: Log, dialect: str, since: int, until: int) -> int:
     """Of the tables of the feeds."""
-    told = sqlserver_cdc.change_rows if dialect == "cdc" else qlik_tables.change_rows
-    return sum(table.full_name in TABLES for tx in log.transactions[since:until] for table, _ in told(tx))
+    reported = sqlserver_cdc.change_rows if dialect == "cdc" else qlik_tables.change_rows
+    return sum(table.full_name in TABLES for tx in log.transactions[since:until] for table, _ in reported(tx))
 
 
 def load_row_of_full_load(postgres: Postgres) -> None:
@@ -74,8 +74,8 @@ def test_each_change_is_published_once(
         sqlserver_cdc.append_rows(postgres.url, log, 0, CUT)
         qlik_tables.append(postgres.url, log, 0, CUT)
         load_row_of_full_load(postgres)
-        told = feeds(postgres, monkeypatch)
-        for feed in told.values():
+        reported = feeds(postgres, monkeypatch)
+        for feed in reported.values():
             run(spark, feed, window())
         sqlserver_cdc.append(postgres.url, log, CUT, last)
         qlik_tables.append(postgres.url, log, CUT, last)
@@ -84,9 +84,9 @@ def test_each_change_is_published_once(
             qlik_tables.append(postgres.url, log, CUT, last)
         sqlserver_cdc.append_rows(postgres.url, log, *AGAIN)
         qlik_tables.append(postgres.url, log, *AGAIN)
-        for feed in told.values():
+        for feed in reported.values():
             run(spark, feed, window())
-    for dialect, feed in told.items():
+    for dialect, feed in reported.items():
         for name in TABLES:
             table = log.table(name)
             found = {
@@ -105,7 +105,7 @@ def test_each_change_is_published_once(
         assert raw == 2 * first + second + rows_of(log, dialect, *AGAIN) + (4 if dialect == "qlik" else 0)
         once = rows_of(log, dialect, 0, last) + (1 if dialect == "qlik" else 0)
         assert said == {"duplicate": raw - once}, dialect
-    snapshot = [r for r in rows(spark, lake_name(told["qlik"], "sales.orders", "_changes"))
+    snapshot = [r for r in rows(spark, lake_name(reported["qlik"], "sales.orders", "_changes"))
                 if r["operation"] == "snapshot"]  # fmt: skip
     assert len(snapshot) == 1
 

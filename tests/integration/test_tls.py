@@ -266,11 +266,11 @@ def postgres(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
             host="127.0.0.1", port=service.port, dbname="shop", user=service.user,
             password=service.password, autocommit=True,
         ) as session:  # fmt: skip
-            session.execute("CREATE TABLE told (id int)")
-            session.execute("INSERT INTO told VALUES (1), (2)")
+            session.execute("CREATE TABLE numbers (id int)")
+            session.execute("INSERT INTO numbers VALUES (1), (2)")
             quoted = PASSWORD.replace("'", "''")
             session.execute(f"CREATE ROLE reader LOGIN PASSWORD '{quoted}'")  # type: ignore[call-overload]
-            session.execute("GRANT SELECT ON told TO reader")
+            session.execute("GRANT SELECT ON numbers TO reader")
         yield service
 
 
@@ -281,7 +281,7 @@ def database(service: Postgres, host: str, **extra: str) -> Database:
     return Database("pg", Connection.model_validate(fields))
 
 
-TOLD = select(column("id")).select_from(table("told"))
+TABLE_QUERY = select(column("id")).select_from(table("numbers"))
 
 
 def test_postgres_is_verified_by_default(
@@ -290,11 +290,11 @@ def test_postgres_is_verified_by_default(
     host = socket.gethostname()
     assert host != "localhost"
     trusted = database(postgres, host, sslrootcert=str(authority.path))
-    for rows in (trusted.rows(TOLD), trusted.read(spark, [TOLD]).collect()):
+    for rows in (trusted.rows(TABLE_QUERY), trusted.read(spark, [TABLE_QUERY]).collect()):
         assert sorted(row["id"] for row in rows) == [1, 2]
     for extra in ({"sslrootcert": str(stranger.path)}, {}):
         with pytest.raises(ConfigError, match=r"certificate of the database .* is not trusted") as refused:
-            database(postgres, host, **extra).rows(TOLD)
+            database(postgres, host, **extra).rows(TABLE_QUERY)
         assert "sslrootcert" in refused.value.remedy
 
 
@@ -303,4 +303,4 @@ def test_the_name_in_the_certificate_counts(authority: Authority, tmp_path: Path
     with Postgres(tmp_path, tls=tls) as service:
         extra = {"sslrootcert": str(authority.path)}
         with pytest.raises(ConfigError, match="is not trusted"):
-            database(service, "localhost", sslmode="verify-full", **extra).rows(TOLD)
+            database(service, "localhost", sslmode="verify-full", **extra).rows(TABLE_QUERY)

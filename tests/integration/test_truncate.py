@@ -18,7 +18,7 @@ pytestmark = pytest.mark.integration
 
 OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
 # Letter, key and cell by number: the number is the place in the order of the source.
-TOLD: dict[int, tuple[str, int | None, str | None]] = {
+TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     1: ("I", 1, "stays until the first truncate"),
     2: ("I", 2, "is deleted before it"),
     3: ("I", 3, "is deleted before it, and comes back"),
@@ -33,7 +33,7 @@ TOLD: dict[int, tuple[str, int | None, str | None]] = {
     12: ("U", 1, "lives on"),
 }
 WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
-AT_ONCE = [list(TOLD)]
+AT_ONCE = [list(TABLE_QUERY)]
 # A truncate before what it ends, an insert and a delete behind a truncate that is published.
 LATE = [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]]
 BACKWARDS = [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]]
@@ -54,10 +54,10 @@ def make(postgres: Postgres, schema: str) -> None:
         )
 
 
-def tell(postgres: Postgres, schema: str, numbers: Sequence[int]) -> None:
+def write(postgres: Postgres, schema: str, numbers: Sequence[int]) -> None:
     rows = []
     for number in numbers:
-        letter, key, note = TOLD[number]
+        letter, key, note = TABLE_QUERY[number]
         seq = f"20260807162500{number:02}{number:019}"
         rows.append((seq, letter if letter != "T" else None, WORDS[letter], key, note))
     with psycopg.connect(plain_url(postgres.url)) as session, session.cursor() as cursor:
@@ -79,7 +79,7 @@ def carried(
     table = {"table": "dbo.notes", "key": ["id"]}
     feed = qlik_tables_feed(name, postgres, patch, tables=[table], source={"target_schema": name})
     for part in parts:
-        tell(postgres, name, part)
+        write(postgres, name, part)
         run(spark, feed, window())
     return feed
 

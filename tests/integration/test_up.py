@@ -48,9 +48,9 @@ def test_the_start_and_backfills_both_ways(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / name).mkdir()
         monkeypatch.setenv(f"CHANGELEDGER_{name.upper()}", str(tmp_path / name))
     # One feed with one of its tables, and nothing beside it: minutes less.
-    told = yaml.safe_load((PROJECT / "include" / "feeds" / f"{FEED}.yaml").read_text("utf-8"))
-    told["tables"] = told["tables"][:1]
-    (tmp_path / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(told))
+    reported = yaml.safe_load((PROJECT / "include" / "feeds" / f"{FEED}.yaml").read_text("utf-8"))
+    reported["tables"] = reported["tables"][:1]
+    (tmp_path / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(reported))
     (tmp_path / "databases" / "shop.yaml").write_text("database: shop\nverify: null\n")
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
     traffic = Traffic(7, datetime.now(UTC))

@@ -57,7 +57,7 @@ def database(**verified: Any) -> Database:
     return Database.model_validate({"database": "shop", "verify": {"settle": 0, **verified}})
 
 
-def told(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
+def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
     (base_tables.append if first else _made)(postgres.url, log, first, last)
     if captured:
         (sqlserver_cdc.append if first else _captured)(postgres.url, log, first, last)
@@ -83,7 +83,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
         "verified", postgres, monkeypatch, tables=[{"table": table.full_name} for table in TABLES]
     )
     shop = database()
-    told(log, 0, 30, postgres)
+    reported(log, 0, 30, postgres)
     full_load(postgres)
     run(spark, feed, window())
 
@@ -102,12 +102,12 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert not verify.waits(shop, {feed.feed: feed}, KEPT)
 
     # The tables are further than the capture, and that further than the feed: not known yet.
-    told(log, 30, 45, postgres, captured=False)
+    reported(log, 30, 45, postgres, captured=False)
     waiting = outcomes(spark, shop, feed)
     assert {row.outcome for row in waiting.values()} == {"waiting"}
     assert verify.waits(shop, {feed.feed: feed}, KEPT)
     sqlserver_cdc.append(postgres.url, log, 30, 45)
-    told(log, 45, 61, postgres)
+    reported(log, 45, 61, postgres)
     run(spark, feed, window())
     # The feed has gone beyond what was read: all is proved by what was read then.
     proved = outcomes(spark, shop, feed, KEPT)
@@ -117,7 +117,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
 
     check_full_load(spark, feed)
     changed, lost, fresh = spoil(postgres, log)
-    # It may be a change that the feed has not told yet.
+    # It may be a change that the feed has not written yet.
     assert outcomes(spark, shop, feed, NEW)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
@@ -140,7 +140,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert last == {t.full_name: "proven" for t in TABLES} | {"dbo.customers": "drift"}
 
     # The source goes on with one of the rows, before anybody decides to repair.
-    credit = tell_later(postgres, log, changed)
+    credit = write_later(postgres, log, changed)
     run(spark, feed, window())
     check_repair(spark, shop, feed, {"differs": changed, "surplus": lost, "missing": (fresh,)}, credit)
     with pytest.raises(ConfigError, match="there is nothing to repair"):
@@ -151,7 +151,7 @@ def repair(who: str) -> Window:
     return window().model_copy(update={"request": Request(mode="repair", run=who)})
 
 
-def tell_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
+def write_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
     """An update in the source, of a row that was changed behind the log's back; returns the new credit."""
     last = log.transactions[-1]
     before = log.final_rows(CUSTOMERS)[key] | {"name": "somebody else"}
@@ -160,7 +160,7 @@ def tell_later(postgres: Postgres, log: Log, key: Key) -> Decimal:
     now = datetime.now(UTC).replace(microsecond=0)
     update = Change(CUSTOMERS, "update", before, after, lsn, 1, ("credit",), 1)
     further = replace(log, transactions=(*log.transactions, Transaction(now, now, lsn, lsn, (update,))))
-    told(further, len(log.transactions), len(further.transactions), postgres)
+    reported(further, len(log.transactions), len(further.transactions), postgres)
     return Decimal("1234.50")
 
 
@@ -261,6 +261,6 @@ def test_a_large_table_is_read_in_parts(
     for table in tables:
         kept = taken.tables[table.full_name]
         rows = lake.read(spark, kept["name"], snapshot=kept["snapshot"]).collect()
-        told = [{name: plain(row[name]) for name in table.names} for row in rows]
-        assert len(told) == len(log.final_rows(table)) > 10
-        assert {table.key_of(row): row for row in told} == log.final_rows(table)
+        reported = [{name: plain(row[name]) for name in table.names} for row in rows]
+        assert len(reported) == len(log.final_rows(table)) > 10
+        assert {table.key_of(row): row for row in reported} == log.final_rows(table)

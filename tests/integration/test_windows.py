@@ -22,7 +22,7 @@ TABLE = "sales.orders"
 OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
 
 
-def told(prefix: str) -> list[Message]:
+def reported(prefix: str) -> list[Message]:
     messages = debezium.messages(simulate(5, 40), schemas=True, snapshot=False, prefix=prefix)
     return [m for m in messages if m.topic.endswith(TABLE)]
 
@@ -59,8 +59,8 @@ def test_a_key_update_in_two_windows_is_one_update(
     tables = [{"table": TABLE}]
     whole = debezium_feed("whole", kafka, "whole", monkeypatch, tables=tables)
     parted = debezium_feed("parted", kafka, "parted", monkeypatch, tables=tables)
-    carry(spark, kafka, whole, told("whole"))
-    messages = told("parted")
+    carry(spark, kafka, whole, reported("whole"))
+    messages = reported("parted")
     cut = seam(messages)
     end = carry(spark, kafka, parted, messages[:cut])
     carry(spark, kafka, parted, messages[cut:], end)
@@ -99,12 +99,12 @@ def test_segments_of_one_event_in_two_windows(
         f"segments_parted_{carrier}", "ces", kafka, [f"{carrier}.parted"], monkeypatch, tables=tables
     )
     carry(spark, kafka, whole, events(f"{carrier}.whole"))
-    told = events(f"{carrier}.parted")
-    cut = next(at for at in range(20, len(told)) if logical(told[at - 1]) == logical(told[at]))
-    carry(spark, kafka, parted, told[:cut])
+    reported = events(f"{carrier}.parted")
+    cut = next(at for at in range(20, len(reported)) if logical(reported[at - 1]) == logical(reported[at]))
+    carry(spark, kafka, parted, reported[:cut])
     waiting = rows(spark, f"lake.{parted.feed}.pending")
     assert {row["reason"] for row in waiting} == {"split_incomplete"}
-    carry(spark, kafka, parted, told[cut:])
+    carry(spark, kafka, parted, reported[cut:])
     assert not rows(spark, f"lake.{parted.feed}.pending")
     assert equal(spark, parted, whole)
 
@@ -114,14 +114,14 @@ def test_data_in_a_window_before_its_metadata(
 ) -> None:
     tables = [{"table": TABLE}]
 
-    def told(prefix: str) -> list[Message]:
+    def reported(prefix: str) -> list[Message]:
         messages = qlik_messages.messages(simulate(5, 12), envelope=True, snapshot=False, prefix=prefix)
         return [m for m in messages if m.topic.endswith(TABLE)]
 
     whole = message_feed("metadata_whole", "qlik_messages", kafka, ["whole.*"], monkeypatch, tables=tables)
     late = message_feed("metadata_late", "qlik_messages", kafka, ["late.*"], monkeypatch, tables=tables)
-    carry(spark, kafka, whole, told("whole"))
-    metadata, *data = told("late")
+    carry(spark, kafka, whole, reported("whole"))
+    metadata, *data = reported("late")
     end = carry(spark, kafka, late, data[:10])
     waiting = rows(spark, f"lake.{late.feed}.pending")
     assert [row["reason"] for row in waiting] == ["metadata_unknown"] * 10

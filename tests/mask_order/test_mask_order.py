@@ -25,7 +25,7 @@ def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | Non
 @pytest.mark.parametrize(
     ("found", "order", "settled"),
     [
-        # Nothing tells the orders apart, and they read the same: big, but not proved.
+        # Nothing writes the orders apart, and they read the same: big, but not proved.
         (Evidence(), "big", False),
         (Evidence(either=9, untested=3), "big", False),
         # One record is enough: that a fault obeys every rule in just the other order is rare.
@@ -105,7 +105,7 @@ def test_words_say_why() -> None:
         # Once against a long history in favour: a faulty mask.
         (Evidence(big=1), Evidence(little=500), "little"),
         (Evidence(big=2), Evidence(little=500), None),
-        # The source was set up anew, and the feed says so.
+        # The source was set up again, and the feed says so.
         (Evidence(little=3), Evidence(big=500), "little"),
         (Evidence(either=3), Evidence(big=500), "little"),
         # Nothing in the window speaks, all others speak against the setting.

@@ -97,11 +97,11 @@ def test_a_capture_that_never_ran_is_said() -> None:
 def test_a_clock_that_is_ahead_is_said() -> None:
     look = look_at_capture("cdc.lsn_time_mapping", "0A", "0B", NOON + 2 * HOUR, NOON)
     assert look.is_odd
-    assert "has the time 2026-08-07 14:00:00 UTC, which had not come" in look.told()
+    assert "has the time 2026-08-07 14:00:00 UTC, which had not come" in look.text()
 
 
 def test_a_look_in_words() -> None:
     look = partition(7, 7, 1209, first=NOON - MINUTE)
-    assert look.told() == (
+    assert look.text() == (
         f"t[0]: 1,202 records behind the end, since 2026-08-07 11:59:00 UTC; {OPEN_TRANSACTION}"
     )

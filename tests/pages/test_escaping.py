@@ -73,7 +73,7 @@ STATUS = FeedStatus(
     holder=HOSTILE, open_window=HOSTILE, failed_rules=(HOSTILE,), failed_audits=((HOSTILE, (HOSTILE,)),),
     tolerated=((HOSTILE, HOSTILE, 1, HOSTILE),), masks={HOSTILE: (HOSTILE, HOSTILE)},
     pending=((HOSTILE, 1, AT),), quarantine=((HOSTILE, HOSTILE, 1),), breaks=((HOSTILE, HOSTILE, 1),),
-    doubts={HOSTILE: 1}, compared=((HOSTILE, HOSTILE, HOSTILE, AT),), verified=(HOSTILE, HOSTILE, AT),
+    warnings={HOSTILE: 1}, compared=((HOSTILE, HOSTILE, HOSTILE, AT),), verified=(HOSTILE, HOSTILE, AT),
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import pytest
 from changeledger.audit import gate
 from changeledger.control.outcomes import DRIFTED
 from changeledger.pages.redaction import redacted_row
-from changeledger.reports.proof import FeedProofs, Spoilt
+from changeledger.reports.proof import FeedProofs, Wrong
 from tests.reports.test_proof_page import CHANGED, NEW, REPAIRS, pages, row
 
 
@@ -30,7 +30,7 @@ def test_an_offending_row_keeps_what_says_where_it_is() -> None:
 def test_the_page_of_a_proof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hidden: bool) -> None:
     monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", str(hidden).lower())
     wrong = row("one", "dbo.t", DRIFTED, differs=1, missing=1)
-    feed = FeedProofs("one", DRIFTED, [wrong], [Spoilt(wrong, [CHANGED, NEW], REPAIRS)])
+    feed = FeedProofs("one", DRIFTED, [wrong], [Wrong(wrong, [CHANGED, NEW], REPAIRS)])
     for page in pages(tmp_path, feed):
         assert ("Ann" in page) is not hidden
         assert ('"id":7' in page or "&#34;id&#34;:7" in page) is not hidden

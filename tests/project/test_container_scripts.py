@@ -63,30 +63,30 @@ def test_passwords_please_sql_server_and_need_no_quoting(secrets: Path) -> None:
 
 
 def test_the_parts_of_a_secret_agree(secrets: Path) -> None:
-    def told(name: str) -> str:
+    def reported(name: str) -> str:
         return (secrets / name).read_text()
 
-    airflow = make_url(told("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"))
-    control = make_url(told("CHANGELEDGER_CONTROL_URL"))
+    airflow = make_url(reported("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"))
+    control = make_url(reported("CHANGELEDGER_CONTROL_URL"))
     assert (airflow.username, airflow.database, airflow.password) == (
         "airflow",
         "airflow",
-        told("AIRFLOW_DB_PASSWORD"),
+        reported("AIRFLOW_DB_PASSWORD"),
     )
     assert (control.username, control.database, control.password) == (
         "control",
         "control",
-        told("CONTROL_DB_PASSWORD"),
+        reported("CONTROL_DB_PASSWORD"),
     )
-    reader = Connection.model_validate_json(told("AIRFLOW_CONN_SHOP_SQLSERVER"))
-    assert (reader.login, reader.password) == ("changeledger_reader", told("SHOP_READER_PASSWORD"))
+    reader = Connection.model_validate_json(reported("AIRFLOW_CONN_SHOP_SQLSERVER"))
+    assert (reader.login, reader.password) == ("changeledger_reader", reported("SHOP_READER_PASSWORD"))
     assert (reader.conn_type, reader.host, reader.port, reader.schema_) == (
         "mssql",
         "sqlserver-2022",
         1433,
         "shop",
     )
-    assert len(base64.urlsafe_b64decode(told("AIRFLOW__CORE__FERNET_KEY"))) == 32
+    assert len(base64.urlsafe_b64decode(reported("AIRFLOW__CORE__FERNET_KEY"))) == 32
 
 
 def test_every_file_is_a_variable(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_every_file_is_a_variable(tmp_path: Path) -> None:
     (tmp_path / "AIRFLOW_CONN_X").write_text(value)
     (tmp_path / "folder").mkdir()
     ran = with_secrets(tmp_path, sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
-    told = json.loads(ran.stdout)
-    assert (told["PLAIN"], told["AIRFLOW_CONN_X"]) == ("a b", value)
-    assert "folder" not in told
+    reported = json.loads(ran.stdout)
+    assert (reported["PLAIN"], reported["AIRFLOW_CONN_X"]) == ("a b", value)
+    assert "folder" not in reported
 
 
 def test_the_command_is_run_without_secrets_and_its_end_is_told(tmp_path: Path) -> None:
@@ -111,12 +111,12 @@ def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
 
 
 def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path) -> None:
-    """A stand-in for spark-submit tells what it was given."""
+    """A stand-in for spark-submit writes what it was given."""
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "one.jar").touch()
-    told = tmp_path / "told"
+    reported = tmp_path / "reported"
     submit = tmp_path / "spark-submit"
-    submit.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {told}\n')
+    submit.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {reported}\n')
     submit.chmod(0o755)
     environment = {
         "PATH": f"{tmp_path}:{os.environ['PATH']}",
@@ -130,7 +130,7 @@ def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path)
     }
     command = [sys.executable, str(PROJECT / "docker" / "spark_connect.py"), "--master", "spark://m:7077"]
     subprocess.run(command, env=environment, check=True)
-    arguments = told.read_text().splitlines()
+    arguments = reported.read_text().splitlines()
     assert arguments[:3] == ["--master", "spark://m:7077", "--properties-file"]
     assert arguments[4:] == [
         "--class",

@@ -74,9 +74,9 @@ def service() -> Iterator[str]:
 
 
 def entry(component: str, advisory: str, **more: object) -> str:
-    told = {"decided": date.today(), "until": date.today() + timedelta(days=30), **more}
+    reported = {"decided": date.today(), "until": date.today() + timedelta(days=30), **more}
     return f'[[allowed]]\nid = "{advisory}"\ncomponent = "{component}"\nreason = "not reachable"\n' + "".join(
-        f"{name} = {value}\n" for name, value in told.items()
+        f"{name} = {value}\n" for name, value in reported.items()
     )
 
 

@@ -1,4 +1,4 @@
-"""What ends a job before Spark starts, and what its exit code then tells Airflow."""
+"""What ends a job before Spark starts, and what its exit code then means to Airflow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HOUR = Window(
     end=datetime(2026, 1, 31, 12, tzinfo=UTC),
     request=Request(run="scheduled__1"),
 )
-TOLD: dict[str, Any] = {
+TABLE_QUERY: dict[str, Any] = {
     "feed": FEED,
     "dialect": "sqlserver_cdc",
     "database": "shop",
@@ -39,7 +39,7 @@ TOLD: dict[str, Any] = {
 def feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "feeds"
     folder.mkdir()
-    (folder / "shop.yaml").write_text(yaml.safe_dump(TOLD))
+    (folder / "shop.yaml").write_text(yaml.safe_dump(TABLE_QUERY))
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
     monkeypatch.setenv("CHANGELEDGER_DATABASES", str(tmp_path / "databases"))

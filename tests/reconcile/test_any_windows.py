@@ -18,7 +18,7 @@ from tests.ledger_rows import Manner, contract_of, rows
 from tests.reconcile.tables import Lake, LedgerRow
 
 CONTRACT = contract_of(ORDERS)
-MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))
+MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
 # Where a part comes after what follows it, a break that was there till then goes.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any")
 WINDOWS = 4

@@ -18,17 +18,17 @@ from tests.ledger_rows import PLAIN, Manner, changes, contract_of, operations, r
 from tests.reconcile.tables import LedgerRow, all_at_once, intervals, ledger, rows_of
 
 PLAIN_TABLES = (CUSTOMERS, ORDERS, PARTS)
-# With columns whose values every tool tells.
+# With columns whose values every tool writes.
 VALUED = (CUSTOMERS, PARTS)
 NOTES = frozenset({"notes"})
-# As the five tools tell their changes; one of them in two settings.
+# As the five tools write their changes; one of them in two settings.
 MANNERS = {
-    "sqlserver_cdc": Manner(parts_key_updates=True, untold_before=NOTES),
-    "qlik_tables": Manner(key_only_deletes=True, untold_before=NOTES),
-    "debezium": Manner(parts_key_updates=True, untold=NOTES),
-    "ces": Manner(parts_key_updates=True, untold_before=NOTES),
+    "sqlserver_cdc": Manner(parts_key_updates=True, unsent_before=NOTES),
+    "qlik_tables": Manner(key_only_deletes=True, unsent_before=NOTES),
+    "debezium": Manner(parts_key_updates=True, unsent=NOTES),
+    "ces": Manner(parts_key_updates=True, unsent_before=NOTES),
     "ces without old values": Manner(parts_key_updates=True, before_images=False),
-    "qlik_messages": Manner(key_only_deletes=True, untold_before=NOTES | {"document"}),
+    "qlik_messages": Manner(key_only_deletes=True, unsent_before=NOTES | {"document"}),
 }
 
 
@@ -92,7 +92,7 @@ def reference(log: Log, table: Table, manner: Manner = PLAIN) -> set[Break]:
                 known[before] = (None, change_id)
             if row is not None and after is not None:
                 last = known.get(after, (None, ""))[0]
-                cells_after = {n: row[n] for n in row.keys() - manner.untold}
+                cells_after = {n: row[n] for n in row.keys() - manner.unsent}
                 known[after] = ({**(last or {}), **cells_after}, change_id)
     return breaks
 

@@ -18,10 +18,22 @@ from changeledger.model import change
 from changeledger.reconcile import history
 from changeledger.reconcile.effects import exploded, keys_of
 from changeledger.reconcile.key_moves import ORDER_UNKNOWN
-from tests.key_moves import AT, CONTRACT, PLAIN, SCENARIOS, SILENT, Life, Manner, Told, invented, joined, told
+from tests.key_moves import (
+    AT,
+    CONTRACT,
+    PLAIN,
+    SCENARIOS,
+    SILENT,
+    Life,
+    Manner,
+    Reported,
+    invented,
+    joined,
+    reported,
+)
 from tests.reconcile.tables import Lake, LedgerRow, intervals, ledger, rows_of
 
-# Where all is known from the beginning, nothing else is needed to tell a swap from a chain.
+# Where all is known from the beginning, nothing else is needed to distinguish a swap from a chain.
 COMPLETE = (PLAIN, Manner(equal=True), SILENT, Manner(equal=True, knows_transaction=False))
 
 # A chain through a key that was never used, where before images say nothing: right, and marked all the same.
@@ -43,7 +55,9 @@ def alive(rows: Sequence[dict[str, Any]]) -> dict[int, tuple[Any, Any]]:
     return found
 
 
-def assert_true(rows: Sequence[dict[str, Any]], truth: Told, marked: frozenset[str] = frozenset()) -> None:
+def assert_true(
+    rows: Sequence[dict[str, Any]], truth: Reported, marked: frozenset[str] = frozenset()
+) -> None:
     """Nothing but the truth, intervals that go forward, and no break but those of the kinds `marked`."""
     assert lives(rows) == truth.lives
     assert alive(rows) == truth.alive
@@ -54,7 +68,7 @@ def assert_true(rows: Sequence[dict[str, Any]], truth: Told, marked: frozenset[s
 
 def test_a_swap_word_by_word() -> None:
     """`UPDATE t SET id = CASE id WHEN 1 THEN 2 ELSE 1 END`, written as two updates: both rows are there."""
-    found = intervals(told(SCENARIOS["swap"], 0).rows, CONTRACT)
+    found = intervals(reported(SCENARIOS["swap"], 0).rows, CONTRACT)
     end = AT + timedelta(minutes=1)
     of_swap = sorted(
         (row["id"], row["_change_id"], row["_is_deleted"], row["a"], row["_valid_from"], row["_valid_to"])
@@ -71,7 +85,7 @@ def test_a_swap_word_by_word() -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("manner", COMPLETE, ids=("plain", "equal", "silent", "no transaction"))
 def test_scenarios(scenario: str, manner: Manner) -> None:
-    truth = told(SCENARIOS[scenario], 0, manner)
+    truth = reported(SCENARIOS[scenario], 0, manner)
     found = intervals(truth.rows, CONTRACT)
     assert_true(found, truth, UNCERTAIN if manner == SILENT else frozenset())
 
@@ -79,7 +93,7 @@ def test_scenarios(scenario: str, manner: Manner) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_scenarios_of_which_only_the_end_was_seen(scenario: str) -> None:
     """Nothing was known of the keys: the images alone say which row leaves a key."""
-    truth = told(SCENARIOS[scenario], 0, Manner(in_mid_stream=True))
+    truth = reported(SCENARIOS[scenario], 0, Manner(in_mid_stream=True))
     assert_true(intervals(truth.rows, CONTRACT), truth)
 
 
@@ -88,7 +102,7 @@ def test_scenarios_of_which_only_the_end_was_seen(scenario: str) -> None:
 def test_any_statements(seed: int, in_mid_stream: bool) -> None:
     rng = Random(seed)
     manners = (Manner(in_mid_stream=True),) if in_mid_stream else COMPLETE
-    truth = joined(told(invented(rng), number, rng.choice(manners)) for number in range(4))
+    truth = joined(reported(invented(rng), number, rng.choice(manners)) for number in range(4))
     found = intervals(rng.sample(truth.rows, len(truth.rows)), CONTRACT)
     assert_true(found, truth, frozenset() if in_mid_stream else UNCERTAIN)
 
@@ -98,7 +112,7 @@ def test_any_statements(seed: int, in_mid_stream: bool) -> None:
 def test_by_buckets_as_at_once(seed: int) -> None:
     """All of one key together: a change that moves a row is in the buckets of both keys."""
     rng = Random(seed)
-    whole = joined(told(invented(rng), number, rng.choice(COMPLETE)) for number in range(3))
+    whole = joined(reported(invented(rng), number, rng.choice(COMPLETE)) for number in range(3))
     rows, none = exploded(ledger(whole.rows, CONTRACT)), ledger([], CONTRACT)
     buckets = [Random(f"{seed}{key}").randrange(4) for key in keys_of(rows).to_pylist()]
     at_once = history.rebuilt(rows, none, CONTRACT, "run")
@@ -115,8 +129,8 @@ def test_what_nothing_tells_apart_is_said() -> None:
     """A key of which nothing was known, and a row that shows its keys alone: taken for a chain, marked."""
     manner = SILENT._replace(in_mid_stream=True)
     rows = [
-        *told(SCENARIOS["there and back again"], 0, manner).rows,
-        *told(SCENARIOS["swap"], 1, manner).rows,
+        *reported(SCENARIOS["there and back again"], 0, manner).rows,
+        *reported(SCENARIOS["swap"], 1, manner).rows,
     ]
     found = intervals(rows, CONTRACT)
     assert {row["id"]: row["b"] for row in found if row["_valid_to"] is None and not row["_is_deleted"]} == {
@@ -133,7 +147,7 @@ def test_what_nothing_tells_apart_is_said() -> None:
 
 
 def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
-    rows = told(SCENARIOS["swap"], 0).rows
+    rows = reported(SCENARIOS["swap"], 0).rows
     for row in rows[4:]:
         row["after"], row["after_gaps"] = (*row["after"][:2], None), {"b": change.UNAVAILABLE}
     found = [row for row in intervals(rows, CONTRACT) if row["_valid_to"] is None and row["id"] in {1, 2}]
@@ -142,7 +156,7 @@ def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
 
 def test_a_covered_row_must_be_as_it_was_left() -> None:
     """The image chain is judged through a swap, too."""
-    rows = told(SCENARIOS["swap"], 0).rows
+    rows = reported(SCENARIOS["swap"], 0).rows
     rows[1]["after"] = (*rows[1]["after"][:2], "other")
     broken = [row for row in intervals(rows, CONTRACT) if row["_break"] is not None]
     assert [(row["id"], row["_change_id"], row["_break"]["columns"]) for row in broken] == [(2, "0.5", ["b"])]
@@ -151,12 +165,12 @@ def test_a_covered_row_must_be_as_it_was_left() -> None:
 def test_scenarios_in_any_windows() -> None:
     """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
     windows: list[list[LedgerRow]] = [[], [], []]
-    parts: list[Told] = []
+    parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
         for scenario in SCENARIOS.values():
-            length = len(told(scenario, 0, manner).rows)
+            length = len(reported(scenario, 0, manner).rows)
             for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
-                one = told(scenario, len(parts), manner)
+                one = reported(scenario, len(parts), manner)
                 parts.append(one)
                 cuts = one.rows[:cut], one.rows[cut:]
                 windows[0] += cuts[backwards]

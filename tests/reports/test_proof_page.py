@@ -9,7 +9,7 @@ from typing import Any
 
 from changeledger.control import ProofRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING
-from changeledger.reports.proof import FeedProofs, Report, Spoilt, write
+from changeledger.reports.proof import FeedProofs, Report, Wrong, write
 from changeledger.stages.verification.proofs import COUNTED
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)
@@ -72,24 +72,24 @@ def test_verdicts_as_sentences(tmp_path: Path) -> None:
             in page
         )
         assert "two waits: dbo.t (2 missing) of what was read at 2026-08-07 16:25:42 UTC" in page
-        assert "its topic, told again" in page
+        assert "its topic, delivered again" in page
 
 
 def test_drift_row_by_row(tmp_path: Path) -> None:
     wrong = row("one", "dbo.t", DRIFTED, rows=98, equal=35, in_flight=4, differs=1, missing=60)
-    spoilt = Spoilt(wrong, [CHANGED, NEW], REPAIRS)
-    assert spoilt.more == 59
-    html, text = pages(tmp_path, FeedProofs("one", DRIFTED, [wrong], [spoilt]))
+    corrupted = Wrong(wrong, [CHANGED, NEW], REPAIRS)
+    assert corrupted.more == 59
+    html, text = pages(tmp_path, FeedProofs("one", DRIFTED, [wrong], [corrupted]))
     for page in (html, text):
         assert "one has drifted: dbo.t (60 missing, 1 differs) of 100 keys of 1 table, read at " in page
         assert "59 more" in page
         assert "LSN" in page
         assert "0A01" in page
         assert "topic[0] 12" in page
-        assert "no change of this key was told" in page
+        assert "there is no change of this key" in page
         assert "name = NULL" in page
         assert "the row goes" in page
-    # Values are data, whatever they look like; a cell that is set again to what it was is not told.
+    # Values are data, whatever they look like; a cell that is set again to what it was is not written.
     assert "<code>&lt;b&gt;Ann&lt;/b&gt;</code> | <code>NULL</code>" in html
     assert "name = &lt;b&gt;Ann&lt;/b&gt;" in html
     assert "id = 7" not in html

@@ -74,7 +74,7 @@ def test_good_figures_hold() -> None:
     assert good().holds
 
 
-def spoilt(**feed: object) -> Report:
+def corrupted(**feed: object) -> Report:
     report = good()
     return replace(report, feeds=[replace(report.feeds[0], **feed)])  # type: ignore[arg-type]
 
@@ -84,12 +84,12 @@ def spoilt(**feed: object) -> Report:
     [
         replace(good(), missing=["shop_debezium"]),
         replace(good(), equal={TABLE: False}),
-        spoilt(records=1226),
-        spoilt(broken=["dbo.customers: unique change ids"]),
-        spoilt(rules=0),
-        spoilt(proofs={TABLE: "drift"}),
-        spoilt(proofs={}),
-        spoilt(tables={TABLE: replace(good().feeds[0].tables[TABLE], is_truth=False)}, records=1221),
+        corrupted(records=1226),
+        corrupted(broken=["dbo.customers: unique change ids"]),
+        corrupted(rules=0),
+        corrupted(proofs={TABLE: "drift"}),
+        corrupted(proofs={}),
+        corrupted(tables={TABLE: replace(good().feeds[0].tables[TABLE], is_truth=False)}, records=1221),
     ],
     ids=[
         "a feed without a release",
@@ -107,7 +107,7 @@ def test_whatever_is_wrong_fails(report: Report) -> None:
 
 
 def test_what_is_wrong_is_told() -> None:
-    report = spoilt(broken=["dbo.customers: unique change ids"])
+    report = corrupted(broken=["dbo.customers: unique change ids"])
     text = shown(replace(report, missing=["shop_debezium"], equal={TABLE: False}))
     assert "not held: dbo.customers: unique change ids" in text
     assert "shop_debezium: nothing was published" in text

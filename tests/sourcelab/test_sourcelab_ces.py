@@ -47,7 +47,7 @@ def _log(*changes: tuple[Any, dict | None, dict | None, tuple[str, ...]], table:
     return Log((CUSTOMERS, ORDERS, PARTS, WIDE), (Transaction(NOON, NOON, BEGIN, COMMIT, tuple(made)),))
 
 
-def _told(log: Log, **settings: Any) -> list[dict[str, Any]]:
+def _reported(log: Log, **settings: Any) -> list[dict[str, Any]]:
     """The envelopes, with what is JSON inside them read as well."""
     read = [json.loads(m.value or b"") for m in messages(log, **settings)]
     for envelope in read:
@@ -57,13 +57,13 @@ def _told(log: Log, **settings: Any) -> list[dict[str, Any]]:
 
 
 def test_an_insert_has_the_members_of_the_page() -> None:
-    (told,) = _told(_log(("insert", None, BEFORE, ())))
-    source = told["data"].pop("eventsource")
-    assert told["data"] == {"eventrow": {"old": {}, "current": TEXTS}}
+    (reported,) = _reported(_log(("insert", None, BEFORE, ())))
+    source = reported["data"].pop("eventsource")
+    assert reported["data"] == {"eventrow": {"old": {}, "current": TEXTS}}
     assert (source["db"], source["schema"], source["tbl"]) == ("shop", "dbo", "customers")
     assert source["cols"][5] == {"name": "created_at", "type": "datetime2(3)", "index": 5}
     assert source["pkkey"] == [{"columnname": "id", "value": "7"}]
-    assert {n: told[n] for n in told if n not in {"data", "id"}} == {
+    assert {n: reported[n] for n in reported if n not in {"data", "id"}} == {
         "specversion": "1.0",
         "type": "com.microsoft.SQL.CES.DML.V1",
         "source": "/",
@@ -85,8 +85,8 @@ def test_an_insert_has_the_members_of_the_page() -> None:
     ],
 )
 def test_the_generations(generation: Any, segment: dict[str, Any], transaction: bool) -> None:
-    (told,) = _told(_log(("insert", None, BEFORE, ())), generation=generation, zone="Europe/Berlin")
-    assert {n: v for n, v in told.items() if n.startswith(("segment", "final", "split"))} == segment
+    (reported,) = _reported(_log(("insert", None, BEFORE, ())), generation=generation, zone="Europe/Berlin")
+    assert {n: v for n, v in reported.items() if n.startswith(("segment", "final", "split"))} == segment
     shown = {
         "commitlsn": "0000002C:00000730:0011",
         "beginlsn": "0000002C:00000730:000C",
@@ -95,20 +95,20 @@ def test_the_generations(generation: Any, segment: dict[str, Any], transaction: 
         "committime": "2024-03-01T13:00:00.125Z",
     }
     expected = shown | ({"finalevent": False} if generation == "2026" else {}) if transaction else None
-    assert told["data"]["eventsource"].get("transaction") == expected
+    assert reported["data"]["eventsource"].get("transaction") == expected
 
 
 @pytest.mark.parametrize(("generation", "final"), [("captured", b""), ("2026", b"\0")])
 def test_avro_has_finalevent_before_committime(generation: Any, final: bytes) -> None:
     """By hand from the schema of the page: an int 1 is 02, false is 00, a text of 24 bytes begins with 30."""
     log = _log(("insert", None, BEFORE, ()))
-    (told,) = ces_avro.messages(messages(log, generation=generation))
-    assert b"0000002C:00000730:000C\x02" + final + b"\x302024-03-01T12:00:00.125Z" in (told.value or b"")
+    (reported,) = ces_avro.messages(messages(log, generation=generation))
+    assert b"0000002C:00000730:000C\x02" + final + b"\x302024-03-01T12:00:00.125Z" in (reported.value or b"")
 
 
 def test_old_values_leave_the_large_one_out() -> None:
-    (told,) = _told(_log(("update", BEFORE, BEFORE | {"name": "Bo"}, ("name",))))
-    assert told["data"]["eventrow"] == {
+    (reported,) = _reported(_log(("update", BEFORE, BEFORE | {"name": "Bo"}, ("name",))))
+    assert reported["data"]["eventrow"] == {
         "old": {n: t for n, t in TEXTS.items() if n != "notes"},
         "current": TEXTS | {"name": "Bo"},
     }
@@ -116,16 +116,16 @@ def test_old_values_leave_the_large_one_out() -> None:
 
 def test_only_changed_columns_keep_their_index() -> None:
     log = _log(("update", BEFORE, BEFORE | {"active": False}, ("active",)))
-    (told,) = _told(log, all_columns=False, old_values=False)
-    assert told["data"]["eventrow"] == {"old": {}, "current": {"id": "7", "active": "0"}}
-    assert [(c["name"], c["index"]) for c in told["data"]["eventsource"]["cols"]] == [
+    (reported,) = _reported(log, all_columns=False, old_values=False)
+    assert reported["data"]["eventrow"] == {"old": {}, "current": {"id": "7", "active": "0"}}
+    assert [(c["name"], c["index"]) for c in reported["data"]["eventsource"]["cols"]] == [
         ("id", 0),
         ("active", 3),
     ]
 
 
 def test_a_key_update_is_delete_and_insert_of_one_position() -> None:
-    gone, come = _told(_log(("key_update", BEFORE, BEFORE | {"id": 8}, ("id",))))
+    gone, come = _reported(_log(("key_update", BEFORE, BEFORE | {"id": 8}, ("id",))))
     assert (gone["operation"], come["operation"]) == ("DEL", "INS")
     assert gone["logicalid"] == come["logicalid"]
     assert gone["id"] != come["id"]
@@ -178,7 +178,7 @@ def test_every_change_is_told() -> None:
     log = simulate(9, 200)
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
     keys = changes["key_update"]
-    assert Counter(e["operation"] for e in _told(log)) == {
+    assert Counter(e["operation"] for e in _reported(log)) == {
         "INS": changes["insert"] + keys,
         "DEL": changes["delete"] + keys,
         "UPD": changes["update"],

@@ -42,12 +42,12 @@ def _change(
     return Change(table, operation, before, after, bytes.fromhex("00000027000007580003"), 4, changed, serial)
 
 
-def _told(*changes: Change, snapshot: bool = False) -> list[dict[str, Any]]:
+def _reported(*changes: Change, snapshot: bool = False) -> list[dict[str, Any]]:
     """The data messages of one transaction."""
     begun, committed = bytes.fromhex("00000027000007580001"), bytes.fromhex("00000027000007580005")
     log = Log((CUSTOMERS,), (Transaction(NOON, NOON, begun, committed, changes),))
-    told = qlik_messages.messages(log, envelope=False, snapshot=snapshot)
-    payloads = [json.loads(m.value or b"") for m in told]
+    reported = qlik_messages.messages(log, envelope=False, snapshot=snapshot)
+    payloads = [json.loads(m.value or b"") for m in reported]
     return [p for p in payloads if "headers" in p]
 
 
@@ -87,9 +87,9 @@ def test_an_insert_sets_all_and_a_delete_the_key(operation: str, table: Table, m
 
 
 def test_an_insert() -> None:
-    (told,) = _told(_change("insert", ROW))
-    assert (told["schema"], told["table"], told["beforeData"]) == ("dbo", "customers", None)
-    assert told["data"] == {
+    (reported,) = _reported(_change("insert", ROW))
+    assert (reported["schema"], reported["table"], reported["beforeData"]) == ("dbo", "customers", None)
+    assert reported["data"] == {
         "id": 7,
         "name": "Ann",
         "email": None,
@@ -100,9 +100,9 @@ def test_an_insert() -> None:
         "born": "1970-01-02",
         "notes": "long",
     }
-    schema_id = told["headers"].pop("externalSchemaId")
+    schema_id = reported["headers"].pop("externalSchemaId")
     assert schema_id == qlik_messages.schema_id(CUSTOMERS)
-    assert told["headers"] == {
+    assert reported["headers"] == {
         "operation": "INSERT",
         "changeSequence": "2024030112000012" + "0000000000000000001",
         "timestamp": "2024-03-01T12:00:00.125",
@@ -116,39 +116,39 @@ def test_an_insert() -> None:
 
 
 def test_an_update_has_both_rows_but_no_old_large_object() -> None:
-    (told,) = _told(_change("update", ROW | {"name": "Bo"}, ("name",)))
-    assert (told["headers"]["operation"], told["headers"]["changeMask"]) == ("UPDATE", "02")
-    assert (told["data"]["name"], told["beforeData"]["name"]) == ("Bo", "Ann")
-    assert (told["data"]["notes"], told["beforeData"]["notes"]) == ("long", None)
+    (reported,) = _reported(_change("update", ROW | {"name": "Bo"}, ("name",)))
+    assert (reported["headers"]["operation"], reported["headers"]["changeMask"]) == ("UPDATE", "02")
+    assert (reported["data"]["name"], reported["beforeData"]["name"]) == ("Bo", "Ann")
+    assert (reported["data"]["notes"], reported["beforeData"]["notes"]) == ("long", None)
 
 
 def test_a_key_update_is_one_update_with_the_old_key() -> None:
-    (told,) = _told(_change("key_update", ROW | {"id": 8}, ("id",)))
-    assert (told["headers"]["operation"], told["headers"]["changeMask"]) == ("UPDATE", "01")
-    assert (told["data"]["id"], told["beforeData"]["id"]) == (8, 7)
+    (reported,) = _reported(_change("key_update", ROW | {"id": 8}, ("id",)))
+    assert (reported["headers"]["operation"], reported["headers"]["changeMask"]) == ("UPDATE", "01")
+    assert (reported["data"]["id"], reported["beforeData"]["id"]) == (8, 7)
 
 
 def test_a_delete_tells_the_key_and_filler() -> None:
-    (told,) = _told(_change("delete", None))
-    assert told["data"] == {n: 7 if n == "id" else None for n in CUSTOMERS.names}
-    assert (told["headers"]["operation"], told["beforeData"]) == ("DELETE", None)
+    (reported,) = _reported(_change("delete", None))
+    assert reported["data"] == {n: 7 if n == "id" else None for n in CUSTOMERS.names}
+    assert (reported["headers"]["operation"], reported["beforeData"]) == ("DELETE", None)
 
 
 def test_the_counter_orders_a_transaction_and_its_last_event_closes_it() -> None:
     steps = [_change("insert", ROW, serial=41), _change("update", ROW, ("name",), serial=42)]
-    headers = [told["headers"] for told in _told(*steps, _change("delete", None, serial=43))]
+    headers = [reported["headers"] for reported in _reported(*steps, _change("delete", None, serial=43))]
     assert [h["transactionEventCounter"] for h in headers] == [1, 2, 3]
     assert [h["transactionLastEvent"] for h in headers] == [False, False, True]
     assert [h["changeSequence"][16:].lstrip("0") for h in headers] == ["41", "42", "43"]
 
 
 def test_the_full_load_has_neither_order_nor_time_nor_masks() -> None:
-    (told,) = _told(_change("insert", ROW), snapshot=True)
-    assert {n: v for n, v in told["headers"].items() if v is not None} == {
+    (reported,) = _reported(_change("insert", ROW), snapshot=True)
+    assert {n: v for n, v in reported["headers"].items() if v is not None} == {
         "operation": "REFRESH",
         "externalSchemaId": qlik_messages.schema_id(CUSTOMERS),
     }
-    assert (told["data"]["id"], told["beforeData"]) == (7, None)
+    assert (reported["data"]["id"], reported["beforeData"]) == (7, None)
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def test_a_value(kind: str, value: object, written: object) -> None:
 
 
 def test_the_metadata_of_a_table() -> None:
-    told = qlik_messages.messages(simulate(4, 0), envelope=True, metadata_topic="meta", snapshot=True)
-    metadata = [json.loads(m.value or b"") for m in told if m.topic == "meta"]
+    reported = qlik_messages.messages(simulate(4, 0), envelope=True, metadata_topic="meta", snapshot=True)
+    metadata = [json.loads(m.value or b"") for m in reported if m.topic == "meta"]
     assert [(m["magic"], m["type"], m["message"]["lineage"]["table"]) for m in metadata] == [
         ("atMSG", "MD", name) for name in ("customers", "orders", "parts", "wide")
     ]
@@ -195,16 +195,16 @@ def test_the_metadata_of_a_table() -> None:
 
 def test_metadata_comes_before_the_data_and_has_an_id_of_its_own() -> None:
     log = simulate(9, 40)
-    told = list(qlik_messages.messages(log, envelope=False, snapshot=False))
+    reported = list(qlik_messages.messages(log, envelope=False, snapshot=False))
     known: set[str] = set()
-    for message in told:
+    for message in reported:
         payload = json.loads(message.value or b"")
         if "schemaId" in payload:
             known.add(payload["schemaId"])
         else:
             assert payload["headers"]["externalSchemaId"] in known
     assert len(known) == len(log.tables)
-    assert {m.topic for m in told} == {
+    assert {m.topic for m in reported} == {
         "qlik.dbo.customers",
         "qlik.sales.orders",
         "qlik.dbo.parts",
@@ -217,12 +217,12 @@ def test_every_change_is_told_once_and_steps_add_up_to_the_whole() -> None:
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
     settings: dict[str, Any] = {"envelope": True, "snapshot": False}
     whole: list[Message] = list(qlik_messages.messages(log, **settings))
-    told = Counter(
+    reported = Counter(
         payload["message"]["headers"]["operation"]
         for payload in (json.loads(m.value or b"") for m in whole)
         if payload["type"] == "DT"
     )
-    assert told == {
+    assert reported == {
         "INSERT": changes["insert"],
         "UPDATE": changes["update"] + changes["key_update"],
         "DELETE": changes["delete"],
@@ -232,8 +232,8 @@ def test_every_change_is_told_once_and_steps_add_up_to_the_whole() -> None:
 
 
 def test_sequences_rise_over_the_whole_task() -> None:
-    told = qlik_messages.messages(simulate(9, 200), envelope=False, snapshot=False)
-    headers = [json.loads(m.value or b"").get("headers") for m in told]
+    reported = qlik_messages.messages(simulate(9, 200), envelope=False, snapshot=False)
+    headers = [json.loads(m.value or b"").get("headers") for m in reported]
     sequences = [h["changeSequence"] for h in headers if h]
     assert {len(s) for s in sequences} == {35}
     assert sequences == sorted(set(sequences))

@@ -35,13 +35,13 @@ def change(operation: Any, after: Any, changed: tuple[str, ...] = (), table: Tab
     return Change(table, operation, before, after, bytes.fromhex("00000027000007580003"), 4, changed, 41)
 
 
-def told(one: Change, task: Task = Task()) -> list[dict[str, Any]]:  # noqa: B008 - a frozen value
+def reported(one: Change, task: Task = Task()) -> list[dict[str, Any]]:  # noqa: B008 - a frozen value
     rows = qlik_tables.change_rows(Transaction(NOON, NOON, COMMIT, COMMIT, (one,)), task)
     return [dict(zip((*task.header, *CUSTOMERS.names), row, strict=True)) for _, row in rows]
 
 
 def test_an_insert() -> None:
-    (row,) = told(change("insert", ROW))
+    (row,) = reported(change("insert", ROW))
     assert row == ROW | {
         # A second behind the commit, and the 41st change.
         "change_seq": "2024030111595912" + "0000000000000000041",
@@ -56,7 +56,7 @@ def test_an_insert() -> None:
 
 
 def test_a_delete_holds_its_key() -> None:
-    (row,) = told(change("delete", None))
+    (row,) = reported(change("delete", None))
     assert {name: row[name] for name in ROW} == NOTHING | {"id": 7}
     assert (row["change_oper"], row["operation"], row["change_mask"]) == ("D", "DELETE", "80")
 
@@ -74,7 +74,7 @@ def test_an_update_is_two_rows_of_one_change_seq(
     operation: str, after: dict[str, Any], changed: tuple[str, ...], mask: str
 ) -> None:
     # A change of even number has its large values in both rows.
-    before, now = told(replace(change(operation, ROW | after, changed), serial=42))
+    before, now = reported(replace(change(operation, ROW | after, changed), serial=42))
     assert (before["change_oper"], before["operation"], before["change_mask"]) == ("B", "BEFOREIMAGE", "")
     assert (now["change_oper"], now["operation"], now["change_mask"]) == ("U", "UPDATE", mask)
     assert before["change_seq"] == now["change_seq"]
@@ -89,7 +89,7 @@ def test_an_update_is_two_rows_of_one_change_seq(
 def test_an_update_of_odd_number_lacks_the_large_values_that_it_left_alone(
     operation: str, changed: tuple[str, ...], notes: str | None
 ) -> None:
-    assert [row["notes"] for row in told(change(operation, ROW, changed))] == [notes, notes]
+    assert [row["notes"] for row in reported(change(operation, ROW, changed))] == [notes, notes]
 
 
 @pytest.mark.parametrize(
@@ -109,16 +109,16 @@ def test_a_mask_counts_the_header(letter: str, changed: tuple[str, ...], header:
 
 def test_binary_masks_begin_with_the_lowest_byte() -> None:
     task = Task(masks="binary", header=("change_seq", "change_oper", "change_mask"))
-    assert [row["change_mask"] for row in told(change("delete", None), task)] == [b"\x08"]
+    assert [row["change_mask"] for row in reported(change("delete", None), task)] == [b"\x08"]
     # Bits 4 and 11: byte 0 has 10, byte 1 has 08.
-    rows = told(change("update", ROW | {"name": "Bo", "notes": ""}, ("name", "notes")), task)
+    rows = reported(change("update", ROW | {"name": "Bo", "notes": ""}, ("name", "notes")), task)
     assert [row["change_mask"] for row in rows] == [b"", b"\x10\x08"]
 
 
 def test_a_task_stores_what_it_is_told_to() -> None:
     task = Task(prefix="hdr ", header=("change_seq", "operation"))
     assert task.columns == {"hdr change_seq": "varchar(35)", "hdr operation": "varchar(12)"}
-    assert list(told(change("delete", None), task)[0])[:3] == ["change_seq", "operation", "id"]
+    assert list(reported(change("delete", None), task)[0])[:3] == ["change_seq", "operation", "id"]
 
 
 def test_change_seqs_grow_and_tell_every_change() -> None:

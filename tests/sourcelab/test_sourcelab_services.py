@@ -1,4 +1,4 @@
-"""What a person is told when a service cannot run."""
+"""What a person sees when a service cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sources of `make up` tell: in some hours some tables do not change, in one none does."""
+"""What the sources of `make up` write: in some hours some tables do not change, in one none does."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def changed(transactions: tuple[Transaction, ...], since: datetime) -> set[str]:
 
 
 def test_hours_of_the_past_have_quiet_tables_and_one_is_quiet() -> None:
-    told = Traffic(7, NOW).log.transactions
-    assert told[0].commit_time == datetime(2026, 8, 7, 12, tzinfo=UTC)
-    begin = told[0].commit_time
-    hours = [changed(told[1:], begin + at * HOUR) for at in range(4)]
+    reported = Traffic(7, NOW).log.transactions
+    assert reported[0].commit_time == datetime(2026, 8, 7, 12, tzinfo=UTC)
+    begin = reported[0].commit_time
+    hours = [changed(reported[1:], begin + at * HOUR) for at in range(4)]
     assert hours == [ALL, OFTEN, set(), ALL - OFTEN]
-    assert len(told) == 1 + 3 * 66
-    moments = [one.commit_time for one in told]
+    assert len(reported) == 1 + 3 * 66
+    moments = [one.commit_time for one in reported]
     assert moments == sorted(moments)
     assert max(moments) < datetime(2026, 8, 7, 16, tzinfo=UTC)
 
@@ -37,9 +37,9 @@ def test_it_goes_on_in_the_same_way() -> None:
     past = len(traffic.log.transactions)
     moments = [NOW + at * timedelta(minutes=2) for at in range(120)]
     added = [traffic.add(moment) for moment in moments]
-    told = traffic.log.transactions[past:]
-    assert len(told) == sum(added)
+    reported = traffic.log.transactions[past:]
+    assert len(reported) == sum(added)
     begin = NOW.replace(minute=0)
-    assert [changed(told, begin + at * HOUR) for at in range(4)] == [ALL, OFTEN, set(), ALL - OFTEN]
+    assert [changed(reported, begin + at * HOUR) for at in range(4)] == [ALL, OFTEN, set(), ALL - OFTEN]
     lsns = [one.commit_lsn for one in traffic.log.transactions]
     assert lsns == sorted(set(lsns))

@@ -50,8 +50,8 @@ def calls(text: str, procedure: str) -> list[dict[str, str]]:
 
 def grants(login: str) -> set[tuple[str, str]]:
     """(right, securable), the latter as written: OBJECT::cdc.change_tables."""
-    told = re.findall(rf"GRANT ([A-Z ]+) ON (\S+) TO {login};", script("grants"))
-    return {(right, securable) for right, securable in told}
+    reported = re.findall(rf"GRANT ([A-Z ]+) ON (\S+) TO {login};", script("grants"))
+    return {(right, securable) for right, securable in reported}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -1,7 +1,7 @@
 """However a feed's changes are cut into windows, in whatever order, as often as one likes: the same tables.
 
 On real tables, through the real stage; what stands before it, and the audit behind it, are left out. Several
-logs are told as one, each cut in its own way: a run of the stage costs the same for all of them.
+logs are written as one, each cut in its own way: a run of the stage costs the same for all of them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
 
 CONTRACT = contract_of(ORDERS)
-MANNER = Manner(parts_key_updates=True, untold_before=frozenset({"ratio"}))
-# The first ones are told with faults, the others right: a truncate ends what came before it, whosever it is.
+MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
+# The first ones have faults, the others are right: a truncate ends what came before it, whosever it is.
 FAULTY = 4
 # Where a part comes after what follows it, a break that was there till then is mended.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any") * 2
@@ -37,14 +37,14 @@ NUMBERS = count()
 Part = tuple[float, float]
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """A log's seed, and the parts of it that the windows have, in the order in which they run."""
 
     seed: int
     parts: Sequence[Part]
 
 
-def told_in_parts(rng: Random, how: str) -> Told:
+def told_in_parts(rng: Random, how: str) -> Reported:
     """Together the parts are all of it; some overlap, and one comes twice."""
     ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
     begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
@@ -55,7 +55,7 @@ def told_in_parts(rng: Random, how: str) -> Told:
         "the middle last": [parts[0], *parts[2:], parts[1]],
         "any": rng.sample(parts, len(parts)),
     }
-    return Told(rng.randrange(10**6), [*in_order[how], rng.choice(parts)])
+    return Reported(rng.randrange(10**6), [*in_order[how], rng.choice(parts)])
 
 
 def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
@@ -67,14 +67,14 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = Random(seed)
-    told = [told_in_parts(rng, how) for how in ORDERS_OF_PARTS]
-    logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(told)]
+    reported = [told_in_parts(rng, how) for how in ORDERS_OF_PARTS]
+    logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(reported)]
     rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
     spoil(rows[:FAULTY], rng)
     at_once, in_parts = (feed_of(f"any_windows_{next(NUMBERS)}", CONTRACT) for _ in range(2))
     carry(spark, at_once, CONTRACT, list(chain(*rows)), 0)
     for number in range(WINDOWS):
-        parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, told, strict=True)]
+        parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, reported, strict=True)]
         carry(spark, in_parts, CONTRACT, list(chain(*parts)), number)
     for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "breaks"):
         assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
@@ -91,7 +91,7 @@ def _cut(rows: list[LedgerRow], part: Part) -> list[LedgerRow]:
 
 
 def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
-    """In order; an update does not always tell a cell that it left as it was."""
+    """In order; an update does not always write a cell that it left as it was."""
     rows = [row.asDict() for row in ledger(spark, log, ORDERS, MANNER, feed=f"{number}").collect()]
     for at, row in enumerate(rows):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
@@ -101,7 +101,7 @@ def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
 
 
 def spoil(by_log: Sequence[list[LedgerRow]], rng: Random) -> None:
-    """Wrong values in after images, a change that is not told, and in one log a truncate."""
+    """Wrong values in after images, a change that is not written, and in one log a truncate."""
     for rows in by_log:
         for row in rng.sample([row for row in rows if row["after"] is not None], len(rows) // 2):
             row["after"] = Row(**{**row["after"].asDict(), "total": None})
@@ -120,7 +120,7 @@ def log_of(row: Mapping[str, Any]) -> int:
 
 
 def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
-    """The rows of the logs that are told right."""
+    """The rows of the logs that are written right."""
     rows = (row for row in rows_of(spark, feed, "sales_orders") if log_of(row) >= FAULTY)
     return {ORDERS.key_of(row): {name: row[name] for name in ORDERS.names} for row in rows}
 

@@ -59,9 +59,9 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     log = simulate(11, 40)
     feeds = {name: feed_of(name, "billing") for name in ("old_tool", "new_tool")}
     database = Database(database="billing", reference="old_tool")
-    told, lost = faults.lose(log, 20)
+    reported, lost = faults.lose(log, 20)
     publish(spark, feeds["old_tool"], log)
-    publish(spark, feeds["new_tool"], told)
+    publish(spark, feeds["new_tool"], reported)
     with pytest.raises(FeedsDisagree, match=r"new_tool .* missing"):
         compare_and_report(spark, database, feeds)
     rows = ControlStore(Settings().control_url).comparisons("billing")
@@ -91,14 +91,14 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
         publish(spark, feed, first)
     assert {row.outcome for row in compare.run(spark, database, feeds)} == {"agree"}
     assert compare.run(spark, database, feeds) == []
-    told, fault = faults.change_value(log, 30, Random(1))
-    ((transaction, spoilt),) = fault.changes
+    reported, fault = faults.change_value(log, 30, Random(1))
+    ((transaction, corrupted),) = fault.changes
     publish(spark, feeds["one"], log)
-    publish(spark, feeds["two"], told)
+    publish(spark, feeds["two"], reported)
     with pytest.raises(FeedsDisagree, match="1 differs"):
         compare.run(spark, database, feeds)
     (found,) = spark.table(FINDINGS).where("database = 'stock'").collect()
-    assert (found["table"], bytes(found["commit_lsn"])) == (spoilt.table.full_name, transaction.commit_lsn)
+    assert (found["table"], bytes(found["commit_lsn"])) == (corrupted.table.full_name, transaction.commit_lsn)
     (cell,) = found["cells"]
     assert cell["name"] == fault.column
     assert cell["after"] != cell["after_other"]
@@ -270,8 +270,8 @@ def test_spread_over_workers_the_same_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]
 ) -> None:
     log = simulate(18, 40)
-    told, _ = faults.change_value(log, plain(log, 25), Random(2))
-    left, _ = faults.lose(told, plain(log, 20))
+    reported, _ = faults.change_value(log, plain(log, 25), Random(2))
+    left, _ = faults.lose(reported, plain(log, 20))
     logs = {"reference": log, "other": left}
     found = []
     for at, most in enumerate((stored.MOST_ROWS, 0)):

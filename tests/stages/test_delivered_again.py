@@ -1,4 +1,4 @@
-"""When is a second delivery another change? Only where no source tells a position."""
+"""When is a second delivery another change? Only where no source writes a position."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ def change(operation: str, sequence: int | None, position: str | None) -> dict[s
     return {"headers": headers, "data": {"id": 1}}
 
 
-def fates(*told: dict[str, Any]) -> list[str]:
-    lines = [json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *told)]
+def fates(*reported: dict[str, Any]) -> list[str]:
+    lines = [
+        json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *reported)
+    ]
     read = records.messages(lines)
     found = reader.results(reader.feed_of("qlik_messages", read), read, {})
     return [result["disposition"] for result in found][1:]

@@ -13,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from changeledger.config.feed import Feed
 from changeledger.stages.common import carried
 from tests.carried import LedgerRow, carry, feed_of, rows_of
-from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Told, joined, told
+from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined, reported
 from tests.reconcile import test_history
 from tests.reconcile.test_history import Step
 from tests.reconcile.test_key_moves import assert_true
@@ -124,12 +124,12 @@ def invented_step(rng: Random) -> Step:
 def test_scenarios_in_any_windows(spark: SparkSession) -> None:
     """Each scenario cut at each place, its parts in order and the other way round, and all once more."""
     windows: list[list[LedgerRow]] = [[], [], []]
-    parts: list[Told] = []
+    parts: list[Reported] = []
     for manner in (PLAIN, Manner(equal=True), Manner(in_mid_stream=True)):
         for scenario in SCENARIOS.values():
-            length = len(told(scenario, 0, manner).rows)
+            length = len(reported(scenario, 0, manner).rows)
             for cut, backwards in ((cut, way) for cut in range(1, length) for way in (False, True)):
-                one = told(scenario, len(parts), manner)
+                one = reported(scenario, len(parts), manner)
                 parts.append(one)
                 cuts = one.rows[:cut], one.rows[cut:]
                 windows[0] += cuts[backwards]

@@ -34,7 +34,7 @@ def test_bytes_are_named_in_hex() -> None:
     assert OneKey.of(NUMBERS, {"n": "0x0A0B"}).columns() == "try_cast(`n` AS binary) = unhex('0A0B')"
 
 
-@pytest.mark.parametrize("told", [{}, {"Region": "a"}, {"Region": "a", "order_no": "1", "amount": "2"}])
-def test_a_key_is_named_whole(told: dict[str, str]) -> None:
+@pytest.mark.parametrize("reported", [{}, {"Region": "a"}, {"Region": "a", "order_no": "1", "amount": "2"}])
+def test_a_key_is_named_whole(reported: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match=r"the key of sales\.orders is Region, order_no"):
-        OneKey.of(ORDERS, told)
+        OneKey.of(ORDERS, reported)

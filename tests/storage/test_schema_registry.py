@@ -41,7 +41,7 @@ def test_a_schema_by_its_id_with_a_login(caplog: pytest.LogCaptureFixture) -> No
     assert "s3cret" not in caplog.text
 
 
-def told(error: pytest.ExceptionInfo[ChangeledgerError]) -> str:
+def reported(error: pytest.ExceptionInfo[ChangeledgerError]) -> str:
     assert "s3cret" not in str(error.value)
     return str(error.value)
 
@@ -50,13 +50,13 @@ def test_a_registry_that_is_down_is_asked_again_later() -> None:
     with pytest.raises(SourceUnavailable) as error:
         of(f"http://reader:s3cret@127.0.0.1:{free_port()}").schema(1)
     assert error.value.retryable
-    assert "http://127.0.0.1" in told(error)
+    assert "http://127.0.0.1" in reported(error)
 
 
 def test_a_wrong_login_is_no_unknown_schema() -> None:
     with Server(LOGIN) as server, pytest.raises(ConfigError) as error:
         of(server.url, **{"basic.auth.user.info": "reader:s3cret"}).schema(1)
-    assert "401" in told(error)
+    assert "401" in reported(error)
 
 
 def test_what_is_no_registry_knows_no_schemas() -> None:
@@ -71,4 +71,4 @@ def test_what_is_no_registry_knows_no_schemas() -> None:
 def test_settings_that_the_client_refuses(members: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="cannot be used") as error:
         of("http://127.0.0.1:1", **members)
-    told(error)
+    reported(error)

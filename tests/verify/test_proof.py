@@ -85,7 +85,7 @@ def test_a_source_at_rest_is_proved_by_hashes_alone(table: Table) -> None:
     assert 0 < first.buckets <= len(rows)
 
 
-def spoilt(
+def corrupted(
     rng: Random, table: Table, rows: Mapping[Key, Row], kinds: Sequence[str]
 ) -> tuple[dict[Key, Row], list[tuple[str, tuple[str, ...]]]]:
     """The rows as somebody changed them behind the log's back, one key for each kind, and the drifts."""
@@ -117,7 +117,7 @@ _ALL = ["changed", "lost", "new", "changed"]
 def test_what_was_changed_behind_the_log_is_found_and_nothing_else(seed: int, kinds: list[str]) -> None:
     log, rng = simulate(seed, 40), Random(seed)
     for table in (CUSTOMERS, ORDERS):
-        rows, expected = spoilt(rng, table, log.final_rows(table), kinds)
+        rows, expected = corrupted(rng, table, log.final_rows(table), kinds)
         _, drifts, first = judged(proof(log, table, rows, fence(log, 40, 40)))
         assert drifts == expected
         assert len(first.differing) <= len(kinds)
@@ -178,7 +178,7 @@ def test_by_the_clock_where_the_source_tells_no_position() -> None:
 
 def test_cells_that_no_tool_has_told_are_unknown_and_no_drift() -> None:
     log = simulate(10, 40)
-    manner = PLAIN._replace(untold=frozenset({"notes"}))
+    manner = PLAIN._replace(unsent=frozenset({"notes"}))
     rows = log.final_rows(CUSTOMERS)
     one = proof(log, CUSTOMERS, rows, fence(log, 40, 40), manner)
     found, drifts, first = judged(one)
@@ -236,14 +236,14 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() ->
     named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
     kernel = drift.Conclude(named, one.fence.since)
     found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, asked_once)
-    told = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
+    reported = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
     repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
-    mending = {verdict: repairs[row["key"]] for verdict, row in told.items()}
-    assert {verdict: row["key"] for verdict, row in told.items()} == {
+    mending = {verdict: repairs[row["key"]] for verdict, row in reported.items()}
+    assert {verdict: row["key"] for verdict, row in reported.items()} == {
         "differs": f'{{"id":{changed[0]}}}', "surplus": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',
     }  # fmt: skip
     old, new = rows[changed]["credit"], rows[changed]["credit"] + 1
-    (cell,) = told["differs"]["cells"]
+    (cell,) = reported["differs"]["cells"]
     assert (cell["name"], Decimal(cell["source"]), Decimal(cell["published"])) == ("credit", new, old)
     for verdict, key in (("differs", changed), ("surplus", lost)):
         of_key = [
@@ -255,10 +255,10 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() ->
             if change.after is not None and CUSTOMERS.key_of(change.after) == key
         ]  # fmt: skip
         number, transaction = of_key[-1]
-        assert told[verdict]["change_id"] == f"feed-{number}-0"
-        assert bytes(told[verdict]["commit_lsn"]) == transaction.commit_lsn
-        assert told[verdict]["record"]["offset"] == number
-    assert told["missing"]["change_id"] is None
+        assert reported[verdict]["change_id"] == f"feed-{number}-0"
+        assert bytes(reported[verdict]["commit_lsn"]) == transaction.commit_lsn
+        assert reported[verdict]["record"]["offset"] == number
+    assert reported["missing"]["change_id"] is None
     assert {v: row["operation"] for v, row in mending.items()} == {
         "differs": "update", "surplus": "delete", "missing": "insert",
     }  # fmt: skip

@@ -7,7 +7,7 @@ import pyarrow as pa
 from changeledger.kernels.rows import Here, as_batch
 from changeledger.verify import resnapshot
 from tests.reconcile import tables
-from tests.told_again_rows import CONTRACT, rows
+from tests.redelivered_rows import CONTRACT, rows
 
 
 def judged(runs: list[str]) -> dict[str, pa.Table]:

@@ -34,8 +34,8 @@ def test_a_table_in_two_parts() -> None:
         "SELECT [Order Lines].[order] AS [order], CAST([Order Lines].at AS VARCHAR(40)) AS at, "
         "[Order Lines].[50%] AS [50%] FROM dbo.[Order Lines]"
     )
-    told = [text("mssql", one).replace("dbo.[Order Lines].", "[Order Lines].") for one in (first, last)]
-    assert told == [f"{rows} WHERE [Order Lines].[order] <= 7", f"{rows} WHERE [Order Lines].[order] > 7"]
+    reported = [text("mssql", one).replace("dbo.[Order Lines].", "[Order Lines].") for one in (first, last)]
+    assert reported == [f"{rows} WHERE [Order Lines].[order] <= 7", f"{rows} WHERE [Order Lines].[order] > 7"]
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_a_small_table_is_one_select() -> None:
 
 def test_cuts_have_no_order_by_outside_of_a_window() -> None:
     """Spark puts the SELECT into another one, where SQL Server allows none."""
-    told = text("mssql", snapshot_sql.cuts(SOURCE, CONTRACT, 1000))
-    assert told.count("ORDER BY") == told.count("OVER (ORDER BY") == 1
-    assert "% 1000 = 0" in told
+    reported = text("mssql", snapshot_sql.cuts(SOURCE, CONTRACT, 1000))
+    assert reported.count("ORDER BY") == reported.count("OVER (ORDER BY") == 1
+    assert "% 1000 = 0" in reported
 
 
 @pytest.mark.parametrize(

@@ -84,5 +84,5 @@ def test_corrupted_messages_are_accounted_for_and_hurt_nobody(seed: int, schemas
 @pytest.mark.parametrize("seed", range(5))
 def test_corrupted_avro_is_accounted_for_and_hurts_nobody(seed: int) -> None:
     registry = SchemaRegistry()
-    good = list(AvroConverter(registry.register).told(messages(seed, schemas=True)))
+    good = list(AvroConverter(registry.register).encoded(messages(seed, schemas=True)))
     assert len(reasons_among(good, f"avro {seed}", registry.schemas)) >= 2

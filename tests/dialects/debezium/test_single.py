@@ -74,7 +74,7 @@ def changed(**members: Any) -> str:
         (changed(after=None), "no_after_image", "op is c"),
         (changed(op="d"), "no_before_image", "a delete without `before`"),
         (changed(source=SOURCE | {"change_lsn": "80"}), "malformed_lsn", "change_lsn is 80"),
-        (changed(source=SOURCE | {"commit_lsn": None}), "no_position", "neither commit_lsn nor lsn is told"),
+        (changed(source=SOURCE | {"commit_lsn": None}), "no_position", "it has neither commit_lsn nor lsn"),
         (changed(source=SOURCE | {"event_serial_no": "one"}), "malformed_serial", "event_serial_no is one"),
         (changed(source=SOURCE | {"ts_ms": None}), "malformed_time", "source.ts_ms is missing"),
         (changed(after={"id": 1, "b": 1, "a": 1}), "unknown_column", "dbo.t has no column b, a"),

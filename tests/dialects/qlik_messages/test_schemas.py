@@ -85,7 +85,7 @@ def test_a_schema_id_keeps_its_meaning() -> None:
     schemas = WriterSchemas(feed(), {}, {})
     schemas.learn(metadata("one", "id"), 100)
     fate, detail = schemas.learn(metadata("one", "id", "name"), 200)
-    assert (fate, detail) == ("schema_contradicts", "one of dbo.items was told before with other columns")
+    assert (fate, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
     assert found(schemas, label("one")) == [(("id",), 0, None)]
     assert found(schemas, label()) == [(("id",), 0, None)]
 

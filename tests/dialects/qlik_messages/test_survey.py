@@ -25,12 +25,12 @@ NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
 
 
 def metadata(schema_id: str, table: str, *columns: str) -> dict[str, Any]:
-    told = {
+    reported = {
         name: {"ordinal": at, "type": "INT4", "primaryKeyPosition": int(at == 1)}
         for at, name in enumerate(columns, 1)
     }
     lineage = {"schema": "dbo", "table": table}
-    return {"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": told}}
+    return {"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": reported}}
 
 
 def data(schema_id: str | None, table: str | None = None, **row: int) -> dict[str, Any]:

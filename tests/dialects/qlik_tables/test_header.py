@@ -59,8 +59,8 @@ def test_a_change_seq_has_a_time_and_a_number(number: int, moment: Any) -> None:
     assert found.ordinal().to_pylist() == [None, number if number < 2**63 else None, None, None]
     micros, known = found.micros()
     assert known.tolist() == [False, True, False, False]
-    told = pa.array(micros, pa.int64()).view(pa.timestamp("us"))[1].as_py()
-    assert told == moment.replace(microsecond=moment.microsecond // 10_000 * 10_000)
+    reported = pa.array(micros, pa.int64()).view(pa.timestamp("us"))[1].as_py()
+    assert reported == moment.replace(microsecond=moment.microsecond // 10_000 * 10_000)
 
 
 @pytest.mark.parametrize(

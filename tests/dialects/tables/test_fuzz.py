@@ -37,12 +37,14 @@ def text(value: Any) -> str | None:
 def rows(dialect: str, seed: int) -> tuple[tuple[str, ...], list[Row]]:
     log = simulate(seed, 40)
     if dialect == "sqlserver_cdc":
-        told = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
+        reported = (one for tx in log.transactions for one in sqlserver_cdc.change_rows(tx))
         names = tuple(sqlserver_cdc.columns(ORDERS))
     else:
-        told = (one for tx in log.transactions for one in qlik_tables.change_rows(tx))
+        reported = (one for tx in log.transactions for one in qlik_tables.change_rows(tx))
         names = (*qlik_tables.Task().columns, *ORDERS.names)
-    return names, [dict(zip(names, map(text, row), strict=True)) for table, row in told if table is ORDERS]
+    return names, [
+        dict(zip(names, map(text, row), strict=True)) for table, row in reported if table is ORDERS
+    ]
 
 
 def elsewhere(row: Row) -> Row:
@@ -87,9 +89,9 @@ def results(dialect: str, names: tuple[str, ...], given: list[Row]) -> list[dict
     records = [{"source": "t", "partition": None, "offset": at, "row": None} for at in range(len(given))]
     arrays = [pa.array(records, RECORD), *(pa.array([row[n] for row in given], pa.string()) for n in names)]
     raw = pa.RecordBatch.from_arrays(arrays, ["record", *names])
-    told = plan(dialect)
+    reported = plan(dialect)
     kernels = SQLSERVER_CDC if dialect == "sqlserver_cdc" else QLIK_TABLES
-    return joined(kernels.decode(raw, told), told).to_pylist()
+    return joined(kernels.decode(raw, reported), reported).to_pylist()
 
 
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])

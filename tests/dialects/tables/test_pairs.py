@@ -46,7 +46,7 @@ def half(
     }  # fmt: skip
 
 
-def told(*rows: Row) -> dict[int, Row]:
+def reported(*rows: Row) -> dict[int, Row]:
     found = joined(pa.RecordBatch.from_pylist(list(rows), decoded_schema(CONTRACT)), PLAN)
     assert [one["record"]["offset"] for one in found.to_pylist()] == [one["record"]["offset"] for one in rows]
     return {one["record"]["offset"]: one for one in found.to_pylist()}
@@ -79,17 +79,19 @@ def test_halves_are_found_by_their_position() -> None:
         7: ("quarantined", "malformed_mask", None, 7, None, None),
         8: ("change", None, None, 8, None, ["before_unknown"]),
     }
-    found = told(*rows)
+    found = reported(*rows)
     assert {at: one for at, one in brief(found).items() if at in expected} == expected
     assert {at: found[at]["disposition"] for at in (0, 1)} == {0: "paired", 1: "paired"}
     assert (found[6]["disposition"], found[6]["reason"]) == ("quarantined", "before_without_after")
     assert found[6]["detail"] == "the row of the new values is not in the complete window"
     assert {at for at, one in found.items() if one["raw_value"]} == {3, 6, 7}
-    assert told(*reversed(rows)) == found
+    assert reported(*reversed(rows)) == found
 
 
 def test_a_pair_of_two_keys_moves_its_row() -> None:
-    found = told(half(0, "after", "p", row=2), half(1, "before", "p", row=1), half(2, "after", "q", row=3))
+    found = reported(
+        half(0, "after", "p", row=2), half(1, "before", "p", row=1), half(2, "after", "q", row=3)
+    )
     assert {at: (one["previous_key"], one["flags"]) for at, one in found.items() if at != 1} == {
         0: ({"id": 1}, ["key_changed"]), 2: (None, ["before_unknown"]),
     }  # fmt: skip
@@ -103,26 +105,26 @@ def test_a_half_that_comes_again_is_a_duplicate_of_the_first() -> None:
         half(7, "before", "lonely", says=1), half(8, "before", "lonely", says=1),
     ]  # fmt: skip
     again = ("duplicate", "delivered_again")
-    found = told(*rows)
+    found = reported(*rows)
     assert {at: one[:2] for at, one in brief(found).items()} == {
         0: ("paired", None), 1: ("change", None), 2: again, 3: again,
         4: ("paired", None), 5: ("change", None), 6: again,
         7: ("quarantined", "before_without_after"), 8: again,
     }  # fmt: skip
     assert brief(found)[1] == ("change", None, 1, 2, 0, None)
-    assert told(*reversed(rows)) == found
+    assert reported(*reversed(rows)) == found
 
 
 def test_halves_that_nothing_tells_apart_are_quarantined() -> None:
     rows = [half(0, "before", "p"), half(1, "after", "p"), half(2, "before", "p"), half(3, "after", "p")]
-    found = told(*rows)
+    found = reported(*rows)
     assert {one[:2] for one in brief(found).values()} == {("quarantined", "ambiguous_pair")}
     assert {one["raw_value"] for one in found.values()} == {b"{}"}
 
 
 def test_halves_of_one_update_have_one_mask() -> None:
     masked = {"changed": ["a"]}
-    found = told(
+    found = reported(
         half(0, "before", "p", mask="02"), half(1, "after", "p", mask="06", **masked),
         # Where before records have none, or no bit.
         half(2, "before", "q", mask=""), half(3, "after", "q", mask="06", **masked),
@@ -152,7 +154,7 @@ def test_halves_of_one_update_have_one_mask() -> None:
 )
 def test_a_mask_is_compared_with_the_images(changed: Any, gaps: Any, flags: Any) -> None:
     before = half(0, "before", "p", before_gaps=gaps)
-    assert told(before, half(1, "after", "p", changed=changed))[1]["flags"] == flags
+    assert reported(before, half(1, "after", "p", changed=changed))[1]["flags"] == flags
 
 
 def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> None:
@@ -160,14 +162,14 @@ def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> No
     old = half(0, "before", "p")
     old["before"] = {"id": 1, "a": 0, "note": "long"}
     new = half(1, "after", "p", changed=["a"], after_gaps=[("note", "unavailable")])
-    assert told(old, new)[1]["flags"] == ["mask_disagrees"]
+    assert reported(old, new)[1]["flags"] == ["mask_disagrees"]
     new["changed"] = None
-    assert told(old, new)[1]["flags"] is None
+    assert reported(old, new)[1]["flags"] is None
 
 
 def test_flags_come_behind_those_that_are_there() -> None:
     flags = ["mask_disagrees", "clock_suspect"]
-    found = told(half(0, "before", "p", row=1), half(1, "after", "p", row=2, flags=flags, changed=[]))
+    found = reported(half(0, "before", "p", row=1), half(1, "after", "p", row=2, flags=flags, changed=[]))
     assert found[1]["flags"] == [*flags, "key_changed"]
 
 
@@ -178,14 +180,14 @@ def test_buckets_by_pair_key_give_what_the_whole_gives() -> None:
              row=rng.randrange(2), says=rng.randrange(2), mask=rng.choice(("", "02", None)))
         for at in range(200)
     ]  # fmt: skip
-    whole = told(*rows)
+    whole = reported(*rows)
     assert {one["disposition"] for one in whole.values()} == {"change", "paired", "duplicate", "quarantined"}
     buckets: dict[bytes | None, list[Row]] = {}
     for row in rows:
         buckets.setdefault(row["pair_key"], []).append(row)
     parts: dict[int, Row] = {}
     for bucket in buckets.values():
-        parts |= told(*bucket)
+        parts |= reported(*bucket)
     assert parts == whole
 
 

@@ -47,10 +47,10 @@ def test_rows_at_one_place_are_numbered() -> None:
 def test_rows_that_differ_have_the_same_number_whatever_their_order() -> None:
     rows = [("1I", 1, None), ("1I", 2, None), ("1I", 1, "x"), ("1I", 3, None), ("2I", 1, None)]
 
-    def told(order: list[tuple[str, int, str | None]]) -> set[tuple[Any, ...]]:
+    def reported(order: list[tuple[str, int, str | None]]) -> set[tuple[Any, ...]]:
         return {(one["id"], one["a b"], one["record"]["offset"]) for one in numbered(raw(*order)).to_pylist()}
 
-    assert told(rows) == told(rows[::-1]) == told(Random(1).sample(rows, 5))
+    assert reported(rows) == reported(rows[::-1]) == reported(Random(1).sample(rows, 5))
 
 
 def test_names_that_are_taken_get_their_type() -> None:

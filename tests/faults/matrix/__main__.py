@@ -1,4 +1,4 @@
-"""Run the matrix: cells that have no outcome yet, then random ones by seed, for as long as it is told."""
+"""Run the matrix: cells that have no outcome yet, then random ones by seed, for as long as it is asked to."""
 
 from __future__ import annotations
 

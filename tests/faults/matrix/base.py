@@ -64,17 +64,17 @@ def _make(lab: Lab, windows: int) -> None:
             if job.wait() != 0:
                 raise RuntimeError(f"the undisturbed {stage} of window {window} fails: {job.printed[-3000:]}")
             effects[f"{window} {stage}"] = [[e["at"], e["kind"], e["label"]] for e in job.written()]
-        told = dumped(lab, place, logs, lab.disk / "states" / f"{window}.json")
-        _require_whole(lab, window, told)
+        reported = dumped(lab, place, logs, lab.disk / "states" / f"{window}.json")
+        _require_whole(lab, window, reported)
     (lab.disk / "states" / "effects.json").write_text(json.dumps(effects))
 
 
-def _require_whole(lab: Lab, window: int, told: Mapping[str, Any]) -> None:
+def _require_whole(lab: Lab, window: int, reported: Mapping[str, Any]) -> None:
     """What all others are compared with has every row of the source, and in the end its rows."""
-    lost = set(lab.source_rows(window)).symmetric_difference(told["raw"])
-    keys = {json.loads(row)["id"] for row in told["dbo_customers"]}
-    if told["problems"] or lost or (window == 3 and keys != lab.source_keys()):
-        raise RuntimeError(f"the undisturbed run is wrong: {told['problems']}, {lost}, {keys}")
+    lost = set(lab.source_rows(window)).symmetric_difference(reported["raw"])
+    keys = {json.loads(row)["id"] for row in reported["dbo_customers"]}
+    if reported["problems"] or lost or (window == 3 and keys != lab.source_keys()):
+        raise RuntimeError(f"the undisturbed run is wrong: {reported['problems']}, {lost}, {keys}")
 
 
 def _read(lab: Lab, windows: int) -> Base:

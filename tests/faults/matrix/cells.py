@@ -169,12 +169,12 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
     begin = [f.name for f in FAULTS].index(fault.name)
     turns = cycle(places)
     used: dict[str, int] = {}
-    told = []
+    reported = []
     for stage in islice(turns, fault.cells):
         nth = used[stage] = used.get(stage, 0) + 1
         found = places[stage]
-        told.append((stage, found[(begin * 3 + nth * max(1, len(found) // 2)) % len(found)]))
-    return list(dict.fromkeys(told))
+        reported.append((stage, found[(begin * 3 + nth * max(1, len(found) // 2)) % len(found)]))
+    return list(dict.fromkeys(reported))
 
 
 def by_seed(known: Known, first: int = 1) -> Iterator[Cell]:

@@ -48,8 +48,8 @@ def main() -> None:
                 break
             line += part
             *whole, line = line.split(b"\n")
-            for told in whole:
-                _fork(json.loads(told), running)
+            for reported in whole:
+                _fork(json.loads(reported), running)
         _reap(running)
 
 

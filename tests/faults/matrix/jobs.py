@@ -157,9 +157,9 @@ class Jobs:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            told = json.loads(line)
-            job = self._jobs[told["id"]]
+            reported = json.loads(line)
+            job = self._jobs[reported["id"]]
             with job.changed:
-                job.pid = told.get("pid", job.pid)
-                job.code = told.get("code", job.code)
+                job.pid = reported.get("pid", job.pid)
+                job.code = reported.get("code", job.code)
                 job.changed.notify_all()

@@ -19,7 +19,7 @@ def differences(
     unlike: Collection[str] = (),
 ) -> list[str]:
     """What differs, by table. `read_again`: windows have overlapped, or records were asked for again."""
-    told = list(found["problems"])
+    reported = list(found["problems"])
     for name, wanted in expected.items():
         if name == "problems" or name in unlike:
             continue
@@ -28,8 +28,8 @@ def differences(
             one, other = Counter(set(_once(wanted))), Counter(set(_once(found[name])))
         lost, more = one - other, other - one
         if lost or more:
-            told.append(f"{name}: {lost.total()} rows missing, {more.total()} more{_example(lost, more)}")
-    return told
+            reported.append(f"{name}: {lost.total()} rows missing, {more.total()} more{_example(lost, more)}")
+    return reported
 
 
 def _once(rows: Collection[str]) -> list[str]:

@@ -102,7 +102,7 @@ class Lab:
         for folder in (self.disk, self.folder / "logs", self.folder / "feeds", self.folder / "databases"):
             folder.mkdir(parents=True, exist_ok=True)
         self._mount()
-        told = {
+        reported = {
             "feed": FEED,
             "dialect": "sqlserver_cdc",
             "database": "shop",
@@ -110,7 +110,7 @@ class Lab:
             "source": {},
         }
         (self.folder / "feeds" / f"{FEED}.yaml").write_text(
-            json.dumps({**told, "tables": [{"table": TABLE}]})
+            json.dumps({**reported, "tables": [{"table": TABLE}]})
         )
         self.settings = Settings(home=self.disk, feeds=self.folder / "feeds")
         self.jobs = Jobs(self.folder / "logs" / "jobs.log")

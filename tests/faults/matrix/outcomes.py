@@ -32,9 +32,9 @@ class Outcomes:
 
     def add(self, outcome: Outcome) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
-        told = {**outcome._asdict(), "cell": outcome.cell._asdict()}
+        reported = {**outcome._asdict(), "cell": outcome.cell._asdict()}
         with self._file.open("a") as file:
-            file.write(json.dumps(told) + "\n")
+            file.write(json.dumps(reported) + "\n")
 
     def all(self) -> list[Outcome]:
         """A line that was cut off by the end of a run is none."""
@@ -45,11 +45,11 @@ class Outcomes:
             return
         for line in self._file.read_text().splitlines():
             try:
-                told = json.loads(line)
+                reported = json.loads(line)
             except ValueError:
                 continue
-            cell = Cell(**told.pop("cell"))
-            yield cell.id, Outcome(cell, **told)
+            cell = Cell(**reported.pop("cell"))
+            yield cell.id, Outcome(cell, **reported)
 
     def left(self, cells: Iterable[Cell], code: str) -> Iterator[Cell]:
         """Cells without an outcome, in their order. What was a defect, or could not be done, is tried again
@@ -65,8 +65,8 @@ class Effects:
         self._file = file
 
     def save(self, known: Known) -> None:
-        told = {f"{w} {s}": [list(e) for e in effects] for (w, s), effects in known.items()}
-        self._file.write_text(json.dumps(told))
+        reported = {f"{w} {s}": [list(e) for e in effects] for (w, s), effects in known.items()}
+        self._file.write_text(json.dumps(reported))
 
     def load(self) -> Known:
         found = json.loads(self._file.read_text())

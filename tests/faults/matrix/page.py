@@ -60,14 +60,14 @@ def _figures(outcomes: Sequence[Outcome], chosen: int) -> str:
     of_choice = [o for o in outcomes if not o.cell.seed]
     counted = Counter(o.outcome for o in outcomes)
     days = sorted({o.at[:10] for o in outcomes})
-    told = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name]) or "none"
+    reported = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name]) or "none"
     by_seed = len(outcomes) - len(of_choice)
     codes = len({o.code for o in outcomes})
     return (
         "## Figures\n\n"
         f"{len(of_choice)} of {chosen} chosen cells and {by_seed} random ones were run"
-        f"{f', {days[0]} to {days[-1]}' if days else ''}: {told}. The product had {codes} states meanwhile;"
-        " a cell stands for the one in which it was run last.\n"
+        f"{f', {days[0]} to {days[-1]}' if days else ''}: {reported}. The product had {codes} states "
+        "meanwhile; a cell stands for the one in which it was run last.\n"
     )
 
 
@@ -110,8 +110,8 @@ def _stage(known: Known, outcomes: Sequence[Outcome], window: int, stage: str) -
                 "".join(sorted({_SIGNS[o.outcome] for o in of_fault if o.cell.at == at})) for at in places
             )
             lines.append(_row([fault.says, *signs]))
-    told = [f"{e.at} `{e.label}` ({'lake' if e.kind == 'lake' else 'control store'})" for e in effects]
-    return "\n".join([*lines, "", "Effects: " + "; ".join(told) + ".", ""])
+    reported = [f"{e.at} `{e.label}` ({'lake' if e.kind == 'lake' else 'control store'})" for e in effects]
+    return "\n".join([*lines, "", "Effects: " + "; ".join(reported) + ".", ""])
 
 
 def _others(outcomes: Sequence[Outcome]) -> str:
@@ -138,9 +138,9 @@ def _by_seed(outcomes: Sequence[Outcome]) -> str:
     if not here:
         return ""
     counted = Counter(o.outcome for o in here)
-    told = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name])
+    reported = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name])
     seeds = [o.cell.seed for o in here]
-    return f"## By seed\n\nSeeds {min(seeds)} to {max(seeds)}, {len(seeds)} cells: {told}.\n"
+    return f"## By seed\n\nSeeds {min(seeds)} to {max(seeds)}, {len(seeds)} cells: {reported}.\n"
 
 
 def _defects(outcomes: Sequence[Outcome]) -> str:

@@ -100,8 +100,8 @@ def _at_effect(who: Operator, base: Base, cell: Cell, read_again: bool) -> Found
 
 
 def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Found:
-    told = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
-    wrong = differences(base.tables[last], told, read_again=read_again)
+    reported = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(base.tables[last], reported, read_again=read_again)
     if wrong:
         raise Defect(f"window {last} is released, and wrong: {'; '.join(wrong)}")
     return Found(STOPPED if who.remedies else SURVIVED, "")

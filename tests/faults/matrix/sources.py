@@ -39,8 +39,8 @@ def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
 
 
 def _same(who: Operator, base: Base, window: int) -> None:
-    told = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
-    wrong = differences(base.tables[window], told)
+    reported = dumped(who.lab, who.place, who.folder, who.folder / "tables.json")
+    wrong = differences(base.tables[window], reported)
     if wrong:
         raise Defect(f"the tables are not those of window {window}: {'; '.join(wrong)}")
 
@@ -48,9 +48,9 @@ def _same(who: Operator, base: Base, window: int) -> None:
 def _gone(who: Operator, cell: Cell, url: str, base: Base) -> None:
     """Nothing listens there; then it does."""
     true = who.place
-    told = true.environment["AIRFLOW_CONN_SHOP"].replace(f'"port": {who.lab.source.port}', '"port": 9')
+    reported = true.environment["AIRFLOW_CONN_SHOP"].replace(f'"port": {who.lab.source.port}', '"port": 9')
     job = who.lab.stage(
-        true._replace(environment={**true.environment, "AIRFLOW_CONN_SHOP": told}),
+        true._replace(environment={**true.environment, "AIRFLOW_CONN_SHOP": reported}),
         who.folder, cell.stage, cell.window,
     )  # fmt: skip
     who._note(job, job.wait())

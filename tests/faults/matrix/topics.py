@@ -58,8 +58,14 @@ def _set_up(who: Operator) -> None:
     feeds = who.lab.folder / "feeds_of_topics"
     feeds.mkdir(exist_ok=True)
     source = {"topics": [TOPIC]}
-    told = {"feed": FEED, "dialect": "debezium", "database": "shop", "connection": "shop", "source": source}
-    (feeds / f"{FEED}.yaml").write_text(json.dumps({**told, "tables": [{"table": TABLE}]}))
+    reported = {
+        "feed": FEED,
+        "dialect": "debezium",
+        "database": "shop",
+        "connection": "shop",
+        "source": source,
+    }
+    (feeds / f"{FEED}.yaml").write_text(json.dumps({**reported, "tables": [{"table": TABLE}]}))
     who.place = _place(who, who.state, who.lab.kafka.bootstrap)
 
 
@@ -74,14 +80,14 @@ def _undisturbed(who: Operator) -> dict[str, Any]:
     file = who.lab.folder / f"topics-{code()}.json"
     if not file.exists():
         _begin(who)
-        told = {}
+        reported = {}
         state = State(who.lab.disk / "cells" / "undisturbed-topic")
         state.folder.mkdir(parents=True, exist_ok=True)
         one = Operator(who.lab, state, _place(who, state, who.lab.kafka.bootstrap), who.folder)
         for window in (1, 2, 3):
             one.carry(window)
-            told[str(window)] = dumped(who.lab, one.place, who.folder, who.folder / "tables.json")
-        file.write_text(json.dumps(told))
+            reported[str(window)] = dumped(who.lab, one.place, who.folder, who.folder / "tables.json")
+        file.write_text(json.dumps(reported))
     found: dict[str, Any] = json.loads(file.read_text())
     return found
 
@@ -89,8 +95,8 @@ def _undisturbed(who: Operator) -> dict[str, Any]:
 def messages(window: int) -> list[Message]:
     """Those of the table whose time is in the window."""
     start, end = (moment.timestamp() * 1000 for moment in WINDOWS[window - 1])
-    told = debezium.messages(simulate(5, 24), schemas=True, snapshot=False, heartbeats=False)
-    return [m for m in told if m.topic.endswith(TABLE) and start <= m.timestamp_ms < end]
+    reported = debezium.messages(simulate(5, 24), schemas=True, snapshot=False, heartbeats=False)
+    return [m for m in reported if m.topic.endswith(TABLE) and start <= m.timestamp_ms < end]
 
 
 def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
@@ -108,9 +114,9 @@ def _begin(who: Operator, windows: tuple[int, ...] = (1, 2, 3)) -> None:
         _send(who, messages(window))
 
 
-def _send(who: Operator, told: list[Message], partition: int = 0) -> None:
+def _send(who: Operator, reported: list[Message], partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": who.lab.kafka.bootstrap})
-    for one in told:
+    for one in reported:
         producer.produce(TOPIC, one.value, one.key, partition, timestamp=one.timestamp_ms)
     assert producer.flush(_SECONDS) == 0
 

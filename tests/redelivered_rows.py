@@ -19,7 +19,7 @@ CONTRACT = Contract(
 AT = datetime(2026, 8, 7, 16, tzinfo=UTC)
 
 # (key, operation, a, b); a b of `?` is not known.
-TOLD: tuple[tuple[int, str, int | None, str | None], ...] = (
+TABLE_QUERY: tuple[tuple[int, str, int | None, str | None], ...] = (
     (1, "insert", 1, "x"),
     (2, "insert", 1, "x"),
     (3, "insert", 1, "x"),
@@ -27,7 +27,7 @@ TOLD: tuple[tuple[int, str, int | None, str | None], ...] = (
     (5, "insert", 1, "?"),
     (6, "insert", 1, None),
     (6, "update", 1, "y"),
-    (7, "insert", 7, "never told again"),
+    (7, "insert", 7, "never sent again"),
     (1, "snapshot", 1, "x"),
     (2, "snapshot", 2, None),
     (3, "snapshot", 3, "x"),
@@ -40,7 +40,7 @@ TOLD: tuple[tuple[int, str, int | None, str | None], ...] = (
 def rows(run: str = "run") -> list[dict[str, Any]]:
     """Of the ledger."""
     found = []
-    for at, (key, operation, a, b) in enumerate(TOLD):
+    for at, (key, operation, a, b) in enumerate(TABLE_QUERY):
         side = "before" if operation == "delete" else "after"
         unknown = b == "?"
         row: dict[str, Any] = {

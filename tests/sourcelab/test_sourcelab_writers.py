@@ -44,8 +44,8 @@ def _log(*changes: Change) -> Log:
 
 
 def _payloads(log: Log, **settings: Any) -> list[dict | None]:
-    told = debezium.messages(log, schemas=False, **{"snapshot": False, "heartbeats": False} | settings)
-    return [None if m.value is None else json.loads(m.value) for m in told]
+    reported = debezium.messages(log, schemas=False, **{"snapshot": False, "heartbeats": False} | settings)
+    return [None if m.value is None else json.loads(m.value) for m in reported]
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_the_schema_block_describes_every_member() -> None:
     log = simulate(4, 30)
     for message in debezium.messages(log, schemas=True, snapshot=True):
         for text in filter(None, (message.key, message.value)):
-            told = json.loads(text)
-            _describes(told["schema"], told["payload"])
+            reported = json.loads(text)
+            _describes(reported["schema"], reported["payload"])
 
 
 def _describes(schema: dict, payload: Any) -> None:
@@ -192,13 +192,13 @@ def test_a_snapshot_marks_its_first_and_last_rows() -> None:
 def test_both_tellers_tell_every_change() -> None:
     log = simulate(9, 200)
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
-    told = Counter(row[3] for t in log.transactions for _, row in sqlserver_cdc.change_rows(t))
+    reported = Counter(row[3] for t in log.transactions for _, row in sqlserver_cdc.change_rows(t))
     updates, keys = changes["update"], changes["key_update"]
     inserts, deletes = changes["insert"] + keys, changes["delete"] + keys
-    assert told == {1: deletes, 2: inserts, 3: updates, 4: updates}
+    assert reported == {1: deletes, 2: inserts, 3: updates, 4: updates}
     payloads = _payloads(log)
-    told_in_kafka = Counter(p["op"] if p else "tombstone" for p in payloads)
-    assert told_in_kafka == {"c": inserts, "u": updates, "d": deletes, "tombstone": deletes}
+    on_kafka = Counter(p["op"] if p else "tombstone" for p in payloads)
+    assert on_kafka == {"c": inserts, "u": updates, "d": deletes, "tombstone": deletes}
     assert None not in _payloads(log, tombstones=False)
 
 
@@ -213,10 +213,10 @@ def test_steps_add_up_to_the_whole() -> None:
 
 
 def test_heartbeats_have_a_topic_of_their_own() -> None:
-    told = list(debezium.messages(simulate(9, 20), schemas=False, snapshot=False))
-    beats = [m for m in told if m.topic == "__debezium-heartbeat.shop"]
+    reported = list(debezium.messages(simulate(9, 20), schemas=False, snapshot=False))
+    beats = [m for m in reported if m.topic == "__debezium-heartbeat.shop"]
     assert [json.loads(m.key) for m in beats] == [{"serverName": "shop"}] * 3
-    assert {m.topic for m in told} - {beats[0].topic} <= {
+    assert {m.topic for m in reported} - {beats[0].topic} <= {
         "shop.shop.dbo.customers",
         "shop.shop.sales.orders",
         "shop.shop.dbo.parts",

@@ -1,4 +1,4 @@
-"""One log, told in five dialects, carried through the whole line: each feed publishes the log's truth."""
+"""One log, written in five dialects, carried through the whole line: each feed publishes the log's truth."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Differences(NamedTuple):
     after: frozenset[str] = frozenset()
     # The image of a delete holds its key alone.
     key_only_deletes: bool = False
-    # An update of a key is told as a delete and an insert.
+    # An update of a key is written as a delete and an insert.
     parts_key_updates: bool = False
 
 
@@ -56,7 +56,7 @@ LARGE = NOTES | {"document"}
 # count as large values.
 ENDLESS = {"digest", "opens_at", "changed_at"}
 LEGITIMATE = {
-    # SQL Server's capture and the connector on top of it do not tell a large value that did not change.
+    # SQL Server's capture and the connector on top of it do not write a large value that did not change.
     "sqlserver_cdc": Differences(LARGE, LARGE),
     "debezium": Differences(NOTES, NOTES),
     # Old large values are not sent.
@@ -72,9 +72,9 @@ def test_five_dialects_tell_one_truth(
     """Debezium begins with a snapshot; the windows overlap."""
     log = simulate(2, 40)
     cuts = (0, 20, len(log.transactions))
-    # A hundred columns take most of the time: two dialects tell that table, with masks of two kinds.
+    # A hundred columns take most of the time: two dialects write that table, with masks of two kinds.
     narrow = [{"table": table} for table in TABLES if table != "dbo.wide"]
-    keyed = [{**told, "key": KEYS[told["table"]]} for told in narrow]
+    keyed = [{**reported, "key": KEYS[reported["table"]]} for reported in narrow]
     with Postgres(tmp_path) as postgres:
         feeds = [
             cdc_feed("cdc", postgres, monkeypatch),
@@ -108,7 +108,7 @@ def test_five_dialects_tell_one_truth(
 
 
 def _tables(feed: Feed, log: Log) -> list[Table]:
-    return [log.table(told.table) for told in feed.tables]
+    return [log.table(reported.table) for reported in feed.tables]
 
 
 def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
@@ -122,14 +122,14 @@ def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
 
 
 def _verify(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
-    """Every feed is what the tables themselves hold, each in the types that its tool tells."""
+    """Every feed is what the tables themselves hold, each in the types that its tool writes."""
     proved = verify.run(spark, Database(database="shop"), {f.feed: f for f in feeds})
     assert {(row.feed, row.table): row.outcome for row in proved if row.against == "source"} == {
         (feed.feed, table.full_name): "proven" for feed in feeds for table in _tables(feed, log)
     }
     for row in proved:
-        told = row.counts["rows"] - row.counts["equal"] - row.counts["in_flight"]
-        assert (told, row.counts["read_again"]) == (0, 0), row.id
+        reported = row.counts["rows"] - row.counts["equal"] - row.counts["in_flight"]
+        assert (reported, row.counts["read_again"]) == (0, 0), row.id
 
 
 def _messages(log: Log, first: int, last: int) -> Iterator[Message]:
@@ -148,12 +148,14 @@ def _check(spark: SparkSession, feed: Feed, log: Log, table: Table) -> None:
     ledger = sorted(
         rows(spark, lake_name(feed, table.full_name, "_changes")), key=lambda row: row["sort_key"]
     )
-    told = _by_place(_told(row) for row in ledger)
+    reported = _by_place(_reported(row) for row in ledger)
     wanted = _by_place(_wanted(log, table, may))
-    assert {p: len(changes) for p, changes in told.items()} == {p: len(c) for p, c in wanted.items()}, where
+    assert {p: len(changes) for p, changes in reported.items()} == {p: len(c) for p, c in wanted.items()}, (
+        where
+    )
     loaded = log.transactions[0].commit_lsn if feed.dialect == "debezium" else None
     for place, changes in wanted.items():
-        for one, other in zip(told[place], changes, strict=True):
+        for one, other in zip(reported[place], changes, strict=True):
             _same(one, other, table, may, f"{where} {place}", loaded)
 
 
@@ -190,16 +192,16 @@ def _lasts(row: Row) -> bool:
 
 
 def _lasting(log: Log, table: Table) -> list[Any]:
-    def told(one: Interval) -> tuple[Any, ...]:
+    def reported(one: Interval) -> tuple[Any, ...]:
         values = None if one.deleted else [one.row[n] for n in table.names]
         end = None if one.valid_to is None else one.valid_to.replace(tzinfo=None)
         return repr(one.key), one.valid_from.replace(tzinfo=None), end, one.deleted, values
 
-    return _in_order(told(one) for one in log.history(table) if one.valid_from != one.valid_to)
+    return _in_order(reported(one) for one in log.history(table) if one.valid_from != one.valid_to)
 
 
 class Canonical(NamedTuple):
-    """A change, as the log has it or as a feed tells it."""
+    """A change, as the log has it or as a feed writes it."""
 
     operation: str
     commit_lsn: bytes
@@ -214,7 +216,7 @@ class Canonical(NamedTuple):
 
 
 def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canonical]]:
-    """By what every dialect tells of a change's place; of one key and transaction in their order."""
+    """By what every dialect writes of a change's place; of one key and transaction in their order."""
     found: dict[tuple[Any, ...], list[Canonical]] = {}
     for change in changes:
         operation = "insert" if change.operation == "snapshot" else change.operation
@@ -223,7 +225,7 @@ def _by_place(changes: Iterable[Canonical]) -> dict[tuple[Any, ...], list[Canoni
     return found
 
 
-def _told(row: Row) -> Canonical:
+def _reported(row: Row) -> Canonical:
     def image(side: str) -> Mapping[str, Any] | None:
         return None if row[side] is None else {n: plain(v) for n, v in row[side].asDict().items()}
 
@@ -279,24 +281,24 @@ def _canonical(
 
 
 def _same(
-    told: Canonical, wanted: Canonical, table: Table, may: Differences, where: str, loaded: bytes | None
+    reported: Canonical, wanted: Canonical, table: Table, may: Differences, where: str, loaded: bytes | None
 ) -> None:
-    is_loaded = told.commit_lsn == loaded
-    if told.change_lsn is not None:
-        assert told.change_lsn == wanted.change_lsn, where
-    assert told.committed_at == wanted.committed_at, where
-    assert (told.operation == "snapshot") == is_loaded, where
+    is_loaded = reported.commit_lsn == loaded
+    if reported.change_lsn is not None:
+        assert reported.change_lsn == wanted.change_lsn, where
+    assert reported.committed_at == wanted.committed_at, where
+    assert (reported.operation == "snapshot") == is_loaded, where
     if wanted.changed is not None:
         # A mask may name a column whose old value is not known.
-        unknown = told.gaps["before"] | told.gaps["after"]
-        assert told.changed is not None
-        assert wanted.changed - unknown <= told.changed <= wanted.changed, where
+        unknown = reported.gaps["before"] | reported.gaps["after"]
+        assert reported.changed is not None
+        assert wanted.changed - unknown <= reported.changed <= wanted.changed, where
     beside_the_key = frozenset(table.names) - set(table.key)
-    key_only = may.key_only_deletes and told.operation == "delete"
+    key_only = may.key_only_deletes and reported.operation == "delete"
     for side, unknown in (("before", beside_the_key if key_only else may.before), ("after", may.after)):
-        one, other = getattr(told, side), getattr(wanted, side)
+        one, other = getattr(reported, side), getattr(wanted, side)
         assert (one is None) == (other is None), (where, side)
-        assert told.gaps[side] <= unknown, (where, side)
+        assert reported.gaps[side] <= unknown, (where, side)
         if one is not None:
-            known = {n: v for n, v in one.items() if n not in told.gaps[side]}
+            known = {n: v for n, v in one.items() if n not in reported.gaps[side]}
             assert known == {n: other[n] for n in known}, (where, side)

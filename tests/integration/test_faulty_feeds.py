@@ -35,13 +35,13 @@ def test_all_faults_of_two_feeds_together(
     (to_debezium, in_debezium), (to_ces, in_ces) = (
         with_faults(log, list(VERDICT), Random(seed), last=len(log.transactions) - 1) for seed in (1, 2)
     )
-    produce(kafka.bootstrap, debezium.messages(to_debezium, schemas=True, snapshot=False, prefix="spoilt"))
+    produce(kafka.bootstrap, debezium.messages(to_debezium, schemas=True, snapshot=False, prefix="damaged"))
     produce(kafka.bootstrap, ces.messages(to_ces, topic="spoilt_ces"))
     with Postgres(tmp_path) as postgres:
         sqlserver_cdc.load(postgres.url, log)
         feeds = [
             cdc_feed("unspoilt", postgres, monkeypatch, tables=tables),
-            debezium_feed("spoilt", kafka, "spoilt", monkeypatch, tables=tables),
+            debezium_feed("damaged", kafka, "damaged", monkeypatch, tables=tables),
             message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
         ]
         for feed in feeds:
@@ -49,7 +49,7 @@ def test_all_faults_of_two_feeds_together(
     database = Database(database="shop", reference="unspoilt", verify=None)
     with pytest.raises(FeedsDisagree):
         compare.run(spark, database, {feed.feed: feed for feed in feeds})
-    assert found(spark, "spoilt") == expected(log, in_debezium)
+    assert found(spark, "damaged") == expected(log, in_debezium)
     assert found(spark, "spoilt_ces") == expected(log, in_ces)
 
 

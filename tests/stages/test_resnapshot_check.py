@@ -1,4 +1,4 @@
-"""Rows that a topic tells again: each must be what its key was just before."""
+"""Rows that a topic writes again: each must be what its key was just before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from changeledger.stages.verification import proofs
 from changeledger.storage import catalog, lake, refs
 from tests.ledgers import published_of
 from tests.released import release
-from tests.told_again_rows import AT, CONTRACT, rows
+from tests.redelivered_rows import AT, CONTRACT, rows
 
 
 def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
@@ -51,11 +51,11 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
 def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession) -> None:
     feed = Feed.model_validate(
         {
-            "feed": "stream", "dialect": "ces", "database": "told", "connection": "none",
+            "feed": "stream", "dialect": "ces", "database": "redelivered", "connection": "none",
             "source": {"topics": ["t"]}, "tables": [{"table": CONTRACT.table}],
         }
     )  # fmt: skip
-    feeds, database = {feed.feed: feed}, Database(database="told")
+    feeds, database = {feed.feed: feed}, Database(database="redelivered")
     assert not verify.waits(database, feeds, NEEDED)
     with pytest.raises(ConfigError, match="no feed 'other'"):
         verify.run(spark, database, feeds, only="other")
@@ -63,7 +63,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     assert verify.waits(database, feeds, KEPT)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)
-    (row,) = last_proofs(ControlStore(Settings().control_url), "told")["stream"]
+    (row,) = last_proofs(ControlStore(Settings().control_url), "redelivered")["stream"]
     assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
     drift = {r["key"]: r for r in spark.table(proofs.DRIFT).where("feed = 'stream'").collect()}
     assert {key: (r["verdict"], r["operation"], r["record"]["offset"]) for key, r in drift.items()} == {

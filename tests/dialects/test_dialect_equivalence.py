@@ -1,6 +1,6 @@
-"""Any log, told in five dialects with any of their settings, is decoded to equal changes: the log's own.
+"""Any log, written in five dialects with any of their settings, is decoded to equal changes: the log's own.
 
-Without services: the whole line is for tests/integration/test_thesis.py.
+Without services: the whole line is for tests/integration/test_dialect_equivalence.py.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class May(NamedTuple):
     # Columns that a before image, or any image, may leave out.
     before: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
-    # An update of a key is told as a delete and an insert.
+    # An update of a key is written as a delete and an insert.
     parts_key_updates: bool = True
     # The image of a delete holds its key alone.
     key_only_deletes: bool = False
-    # Which columns are told is a setting: any but the key may be left out.
+    # Which columns are written is a setting: any but the key may be left out.
     any_column: bool = False
     before_images: bool = True
     commit_time: bool = True
@@ -58,7 +58,7 @@ NOTES = frozenset({"notes"})
 LARGE = NOTES | {"document"}
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """A log in a dialect: lines as `changeledger decode` reads them."""
 
     dialect: str
@@ -66,7 +66,7 @@ class Told(NamedTuple):
     may: May
 
 
-def message_lines(told: Iterable[Message]) -> Lines:
+def message_lines(reported: Iterable[Message]) -> Lines:
     def text(value: bytes | None) -> str | None:
         return None if value is None else value.decode()
 
@@ -75,7 +75,7 @@ def message_lines(told: Iterable[Message]) -> Lines:
             "topic": m.topic, "partition": 0, "offset": at, "key": text(m.key), "value": text(m.value),
             "headers": {k: v.decode() for k, v in m.headers}, "timestamp": m.timestamp_ms,
         }
-        for at, m in enumerate(told)
+        for at, m in enumerate(reported)
     ]  # fmt: skip
 
 
@@ -88,9 +88,9 @@ def cell(value: Any) -> Any:
 
 
 def row_lines(
-    told: Iterable[tuple[Table, tuple[Any, ...]]], names: dict[str, tuple[str, ...]]
+    reported: Iterable[tuple[Table, tuple[Any, ...]]], names: dict[str, tuple[str, ...]]
 ) -> Iterator[dict[str, Any]]:
-    for table, row in told:
+    for table, row in reported:
         cells = dict(zip(names[table.full_name], map(cell, row), strict=True))
         yield {"table": table.full_name, "row": cells}
 
@@ -130,7 +130,7 @@ any_settings = st.builds(
 )
 
 
-def tellings(log: Log, how: Settings) -> list[Told]:
+def writings(log: Log, how: Settings) -> list[Reported]:
     task = qlik_tables.Task(how.prefix, how.header)
     ct_names = {t.full_name: sqlserver_cdc.columns(t) for t in log.tables}
     qlik_names = {t.full_name: (*task.columns, *t.names) for t in log.tables}
@@ -148,15 +148,15 @@ def tellings(log: Log, how: Settings) -> list[Told]:
     replicate = qlik_messages.messages(log, envelope=how.envelope, snapshot=False)
     whole = May(LARGE, LARGE, parts_key_updates=False, key_only_deletes=True)
     return [
-        Told("sqlserver_cdc", list(row_lines(cdc, ct_names)), May(LARGE, LARGE, commit_time=False)),
-        Told("qlik_tables", list(row_lines(qlik, qlik_names)), whole),
-        Told("debezium", message_lines(connector), May(NOTES, NOTES)),
-        Told(
+        Reported("sqlserver_cdc", list(row_lines(cdc, ct_names)), May(LARGE, LARGE, commit_time=False)),
+        Reported("qlik_tables", list(row_lines(qlik, qlik_names)), whole),
+        Reported("debezium", message_lines(connector), May(NOTES, NOTES)),
+        Reported(
             "ces",
             message_lines(streamed),
             May(NOTES, any_column=not how.all_columns, before_images=how.old_values),
         ),
-        Told("qlik_messages", message_lines(replicate), whole._replace(after=frozenset())),
+        Reported("qlik_messages", message_lines(replicate), whole._replace(after=frozenset())),
     ]
 
 
@@ -171,13 +171,13 @@ def contract(table: Table) -> Contract:
     )
 
 
-def decoded(log: Log, told: Told) -> list[dict[str, Any]]:
-    lines = [json.dumps(line) for line in told.lines]
-    on_kafka = reader.is_on_kafka(told.dialect)
+def decoded(log: Log, reported: Reported) -> list[dict[str, Any]]:
+    lines = [json.dumps(line) for line in reported.lines]
+    on_kafka = reader.is_on_kafka(reported.dialect)
     read = records.messages(lines) if on_kafka else records.rows(lines)
-    feed = reader.feed_of(told.dialect, read)
-    if told.dialect == "qlik_tables":
-        prefix = next(iter(told.lines[0]["row"])).removesuffix("change_seq")
+    feed = reader.feed_of(reported.dialect, read)
+    if reported.dialect == "qlik_tables":
+        prefix = next(iter(reported.lines[0]["row"])).removesuffix("change_seq")
         feed = feed.model_copy(update={"source": feed.source.model_copy(update={"header_prefix": prefix})})
     stated = {} if on_kafka else {t.full_name: contract(t) for t in log.tables}
     return list(reader.results(feed, read, stated))
@@ -186,22 +186,22 @@ def decoded(log: Log, told: Told) -> list[dict[str, Any]]:
 def python(table: Table, image: dict[str, Any]) -> dict[str, Any]:
     """An image as the log holds it: the texts of JSON in the types of the columns."""
 
-    def value(name: str, told: Any) -> Any:
+    def value(name: str, reported: Any) -> Any:
         column = next(c for c in table.columns if c.name == name)
-        if told is None:
+        if reported is None:
             return None
         if column.decimal:
-            return Decimal(told)
+            return Decimal(reported)
         if column.base == "real":
             # Shown in the fewest digits that are this number in 32 bits.
-            return struct.unpack("f", struct.pack("f", told))[0]
+            return struct.unpack("f", struct.pack("f", reported))[0]
         if column.base in {"varbinary", "binary"}:
-            return bytes.fromhex(told[2:])
+            return bytes.fromhex(reported[2:])
         if column.base in {"datetime", "datetime2"}:
-            return datetime.fromisoformat(told)
-        return date.fromisoformat(told) if column.base == "date" else told
+            return datetime.fromisoformat(reported)
+        return date.fromisoformat(reported) if column.base == "date" else reported
 
-    return {name: value(name, told) for name, told in image.items()}
+    return {name: value(name, reported) for name, reported in image.items()}
 
 
 class Wanted(NamedTuple):
@@ -232,7 +232,7 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
     if "change_lsn" in found:
         assert found["change_lsn"] == f"0x{change.change_lsn.hex().upper()}"
     at = want.transaction.commit_time.replace(tzinfo=None)
-    # A row of a change table alone does not tell it: cdc.lsn_time_mapping does.
+    # A row of a change table alone does not write it: cdc.lsn_time_mapping does.
     if may.commit_time:
         assert datetime.fromisoformat(found["committed_at"]).replace(tzinfo=None) == at
     gaps = {side: frozenset(found.get(f"{side}_gaps", ())) for side in ("before", "after")}
@@ -246,15 +246,15 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
     all_but_key = key_only or unsure or (may.any_column and want.operation == "delete")
     for side, image in (("before", want.before), ("after", want.after)):
         may_lack = beside_the_key if all_but_key else getattr(may, side)
-        told = found.get(side)
+        reported = found.get(side)
         if side == "before" and not may.before_images:
-            # What a delete then tells is its key.
-            assert told is None or gaps[side] == beside_the_key
+            # What a delete then writes is its key.
+            assert reported is None or gaps[side] == beside_the_key
             continue
-        assert (told is None) == (image is None), (one, side)
+        assert (reported is None) == (image is None), (one, side)
         assert gaps[side] <= may_lack, (one, side)
-        if told is not None and image is not None:
-            shown = python(table, {n: v for n, v in told.items() if n not in gaps[side]})
+        if reported is not None and image is not None:
+            shown = python(table, {n: v for n, v in reported.items() if n not in gaps[side]})
             assert shown == {n: image[n] for n in shown}, (one, side)
 
 
@@ -263,7 +263,7 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
 @given(how=any_settings)
 def test_any_log_in_any_dialect_is_the_same_changes(how: Settings) -> None:
     log = simulate(how.seed, how.transactions)
-    for one in tellings(log, how):
+    for one in writings(log, how):
         found = decoded(log, one)
         numbers = sorted(n for f in found for n in f.get("records", [f["record"]]))
         assert numbers == list(range(1, len(one.lines) + 1)), "each record has one result"
@@ -288,15 +288,15 @@ def test_any_log_in_any_dialect_is_the_same_changes(how: Settings) -> None:
 
 def python_key(log: Log, found: dict[str, Any]) -> list[Any]:
     table = log.table(found["table"])
-    told = python(table, found["key"])
-    return [told[name] for name in table.key]
+    reported = python(table, found["key"])
+    return [reported[name] for name in table.key]
 
 
-def binary_lines(told: Iterable[Message]) -> Lines:
+def binary_lines(reported: Iterable[Message]) -> Lines:
     return [
         {"topic": m.topic, "offset": at, "timestamp": m.timestamp_ms}
         | {f"{member}_hex": v.hex() for member, v in (("key", m.key), ("value", m.value)) if v is not None}
-        for at, m in enumerate(told)
+        for at, m in enumerate(reported)
     ]
 
 
@@ -304,7 +304,7 @@ def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Mess
     """The log in JSON, and in Avro."""
     if dialect == "debezium":
         in_json = list(debezium.messages(log, schemas=True, snapshot=True))
-        return in_json, list(AvroConverter(registry.register).told(in_json))
+        return in_json, list(AvroConverter(registry.register).encoded(in_json))
     if dialect == "ces":
         in_json = list(ces.messages(log, generation="captured"))
         return in_json, list(ces_avro.messages(in_json))
@@ -316,8 +316,8 @@ def in_both(dialect: str, log: Log, registry: SchemaRegistry) -> tuple[list[Mess
 def test_a_log_in_avro_is_the_same_changes_as_in_json(dialect: str) -> None:
     log, registry = simulate(11, 3), SchemaRegistry()
 
-    def read(told: list[Message]) -> list[dict[str, Any]]:
-        lines = records.messages([json.dumps(line) for line in binary_lines(told)])
+    def read(reported: list[Message]) -> list[dict[str, Any]]:
+        lines = records.messages([json.dumps(line) for line in binary_lines(reported)])
         feed = reader.feed_of(dialect, lines)
         return list(reader.results(feed, lines, {}, lambda _: registry.schemas))
 
