@@ -62,7 +62,7 @@ def packages(lock: Path = PROJECT / "requirements.txt") -> list[Component]:
 
 
 def own_jars(folder: Path = PROJECT / "jars") -> list[Component]:
-    """Those of ivy.xml, with the checksums that they are held against when they are fetched."""
+    """Those of ivy.xml, with the checksums that they are compared with when they are fetched."""
     lines = (line.split() for line in (folder / "jars.sha256").read_text("utf-8").splitlines() if line)
     checksums = {file: digest for digest, file in lines}
     found = []

@@ -181,7 +181,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
     # Not at the top: `--help` and a wrong argument answer at once.
-    from changeledger.control import kept  # noqa: PLC0415
+    from changeledger.control import lease_heartbeat  # noqa: PLC0415
     from changeledger.stages.common.context import control_store, entered  # noqa: PLC0415
 
     asked = window.request.argument()
@@ -190,7 +190,7 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     is_open = entered(control, feed, window)
     if not is_open and not control.incomplete_releases(feed.feed):
         return exit_codes.NOTHING
-    with kept(control, feed.feed, window.holder):
+    with lease_heartbeat(control, feed.feed, window.holder):
         began = time.monotonic()
         try:
             with _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session:

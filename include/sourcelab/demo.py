@@ -110,7 +110,7 @@ def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], so
     database = named_database(settings, feeds, DATABASE)
     try:
         verify_and_report(spark_session("changeledger demo"), database, feeds)
-        progress.say(f"all feeds are held against the source's own tables: {database.proofs(settings)}")
+        progress.say(f"all feeds are compared with the source's own tables: {database.proofs(settings)}")
     except ChangeledgerError as error:
         progress.say(str(error))
 

@@ -45,7 +45,7 @@ class Progress:
 def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
     """The folder of that name below the project's data, empty, and the settings of a lake in it.
 
-    Raises ServiceError when another process is at work there.
+    Raises ServiceError when another process is running there.
     """
     home = PROJECT / ".changeledger" / name
     private_home(home.parent)
@@ -54,7 +54,7 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ServiceError(
-                f"another `make {name}` is at work in {home}", "wait for it, or end it"
+                f"another `make {name}` is running in {home}", "wait for it, or end it"
             ) from None
         shutil.rmtree(home, ignore_errors=True)
         private(home)

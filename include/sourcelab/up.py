@@ -56,7 +56,7 @@ def main() -> int:
 def started(
     progress: Progress, home: Path, settings: Settings, traffic: Traffic
 ) -> Iterator[tuple[Sources, AirflowHome, Sequence[Child]]]:
-    """Sources with the traffic's past, and Airflow at work on them; all is ended on exit."""
+    """Sources with the traffic's past, and Airflow working on them; all is ended on exit."""
     sources, airflow = Sources(home), AirflowHome(home)
     server = SparkConnectServer(settings, home, lasting=True)
     services = (*sources.services, server)

@@ -48,7 +48,7 @@ def test_whatever_there_is_to_say() -> None:
     assert reported == [
         "shop debezium of db",
         "released to 2026-08-07 16:25:00 UTC, 1 d 6 h ago (release 7, 2026-08-07 16:25:00)",
-        "at work a run",
+        "running a run",
         "not released w",
         "violated dbo.t: order (3)",
         "audit failed v: dbo.t: conservation (2)",

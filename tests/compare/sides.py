@@ -15,7 +15,7 @@ from changeledger.model.contract import Contract
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.ledgers import NEEDED
 from changeledger.stages.comparison.matching import Matching, Method, Side
-from changeledger.storage.caching import asked_once
+from changeledger.storage.caching import uncached
 
 # With the positions of the log, or by keys and their order alone.
 BY_POSITION = Method(Reach(), Positions(COMMIT, True, 1, 1))
@@ -32,7 +32,7 @@ class Compared(NamedTuple):
 
 def side(number: int, ledger: pa.Table, contract: Contract, reach: Reach) -> Side:
     held = Stored(None, len(ledger), ledger.select(list(NEEDED)))  # type: ignore[arg-type]
-    return Side(number, held, contract, reach, None, asked_once)
+    return Side(number, held, contract, reach, None, uncached)
 
 
 def compared(

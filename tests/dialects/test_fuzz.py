@@ -1,4 +1,4 @@
-"""Messages that chance has corrupted: none stops the job, none is lost, none changes what stands beside it."""
+"""Messages that chance has corrupted: none stops the job, none is lost, none changes its neighbours."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_a_failed_audit_publishes_nothing(
         assert refs.names([lake_name(feed, CUSTOMERS.full_name)], refs.BRANCH, over.branch), (
             "kept for inspection"
         )
-        # The source is mended, and the same window run again.
+        # The source is corrected, and the same window run again.
         for seqval, operation, true_mask in masks:
             database.execute(
                 f'UPDATE {TABLE} SET "__$update_mask" = %s '

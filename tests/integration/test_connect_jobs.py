@@ -217,10 +217,10 @@ def test_every_job_runs_over_connect(
     (row,) = [row for row in control.proofs("shop") if row.feed == CDC]
     assert (row.outcome, row.counts["differs"]) == ("drift", 1)
     attached.stages(CDC, mode="repair", run="repaired")
-    (mended,) = attached.rows(
+    (corrected,) = attached.rows(
         f"SELECT weight FROM lake.{CDC}.sales_orders WHERE region = '{key[0]}' AND order_no = {key[1]}"
     )
-    assert mended["weight"] == 1234
+    assert corrected["weight"] == 1234
 
     # Maintain leaves what is published as it is.
     ended = attached.job("maintain", "--feed", CDC)

@@ -67,15 +67,15 @@ def test_messages_of_a_shape_that_was_refused(
     assert line["records"] > 10
     assert published(spark, wrong) != published(spark, right)
 
-    mended = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
+    corrected = wrong.model_copy(update={"source": right.source.model_copy(update={"topics": ("wrong.*",)})})
     other = Chosen(reason="unparseable_json")
-    assert quarantine.replay(spark, mended, other, print) == 0
-    assert quarantine.replay(spark, mended, EVERYTHING, print) == line["records"]
-    assert quarantine.replay(spark, mended, EVERYTHING, print) == 0, "they are on the list already"
-    run(spark, mended, window())
-    assert published(spark, mended) == published(spark, right)
-    assert not list(quarantine.records(mended, EVERYTHING))
-    assert not rows(spark, f"lake.{mended.feed}.replay"), "read again once"
+    assert quarantine.replay(spark, corrected, other, print) == 0
+    assert quarantine.replay(spark, corrected, EVERYTHING, print) == line["records"]
+    assert quarantine.replay(spark, corrected, EVERYTHING, print) == 0, "they are on the list already"
+    run(spark, corrected, window())
+    assert published(spark, corrected) == published(spark, right)
+    assert not list(quarantine.records(corrected, EVERYTHING))
+    assert not rows(spark, f"lake.{corrected.feed}.replay"), "read again once"
 
 
 def test_rows_of_a_change_table(
@@ -91,11 +91,11 @@ def test_rows_of_a_change_table(
         run(spark, wrong, window())
         (line,) = quarantine.summary(wrong, EVERYTHING)
         assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
-        mended = wrong.model_copy(update={"mask_order": "auto"})
-        assert quarantine.replay(spark, mended, EVERYTHING, print) == line["records"]
-        run(spark, mended, window())
-    assert published(spark, mended) == published(spark, right)
-    assert not list(quarantine.records(mended, EVERYTHING))
+        corrected = wrong.model_copy(update={"mask_order": "auto"})
+        assert quarantine.replay(spark, corrected, EVERYTHING, print) == line["records"]
+        run(spark, corrected, window())
+    assert published(spark, corrected) == published(spark, right)
+    assert not list(quarantine.records(corrected, EVERYTHING))
 
 
 def test_whoever_asks_waits_while_a_run_is_at_work(

@@ -102,7 +102,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
         extract.run(lambda: spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
-    assert control().lease(feed.feed) is None, "no retry mends that: the next run may begin"
+    assert control().lease(feed.feed) is None, "no retry corrects that: the next run may begin"
 
 
 def test_a_table_that_the_feed_got_later(

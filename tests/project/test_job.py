@@ -14,7 +14,7 @@ import yaml
 from changeledger import exit_codes, job
 from changeledger.config.database import Database
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore, kept, lease
+from changeledger.control import ControlStore, lease, lease_heartbeat
 from changeledger.model.errors import AuditFailed, SourceUnavailable
 from changeledger.model.window import Request, Window
 from changeledger.storage import failures, session
@@ -120,7 +120,7 @@ def test_a_window_that_is_done(control: ControlStore) -> None:
 class TestLease:
     def fails(self, control: ControlStore, error: Exception) -> None:
         control.acquire_lease(FEED, "me", 3600)
-        with pytest.raises(type(error)), kept(control, FEED, "me"):
+        with pytest.raises(type(error)), lease_heartbeat(control, FEED, "me"):
             raise error
 
     def test_an_error_that_no_retry_mends_lets_others_in(self, control: ControlStore) -> None:
@@ -139,7 +139,7 @@ class TestLease:
         control.acquire_lease(FEED, "me", 60)
         begun = control.lease(FEED)
         assert begun is not None
-        with kept(control, FEED, "me"):
+        with lease_heartbeat(control, FEED, "me"):
             for _ in range(500):
                 now = control.lease(FEED)
                 assert now is not None

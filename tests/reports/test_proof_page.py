@@ -1,4 +1,4 @@
-"""The page of proofs: the verdict first, then what is wrong, since when, and what would mend it."""
+"""The page of proofs: the verdict first, then what is wrong, since when, and what would correct it."""
 
 from __future__ import annotations
 

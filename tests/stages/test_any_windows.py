@@ -28,7 +28,7 @@ CONTRACT = contract_of(ORDERS)
 MANNER = Manner(parts_key_updates=True, unsent_before=frozenset({"ratio"}))
 # The first ones have faults, the others are right: a truncate ends what came before it, whosever it is.
 FAULTY = 4
-# Where a part comes after what follows it, a break that was there till then is mended.
+# Where a part comes after what follows it, a break that was there till then is corrected.
 ORDERS_OF_PARTS = ("forwards", "backwards", "the middle last", "any") * 2
 WINDOWS = 4
 NUMBERS = count()

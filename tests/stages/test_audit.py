@@ -135,7 +135,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
     with pytest.raises(AuditFailed) as raised:
         gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "http://127.0.0.1/data-docs/audit.html")
     message = str(raised.value)
-    assert "2 rules violated and 1 that could not be checked" in message
+    assert "2 failed rules and 1 that could not be checked" in message
     assert "dbo.Order Lines: lsn_width: 1 violations" in message
     assert "key=(order=9, rows=1), change_id=id9" in message
     assert "dbo.Order Lines: absent_column: could not be checked: KeyError: 'absent'" in message

@@ -112,7 +112,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
 def test_repairs_are_not_compared(spark: SparkSession) -> None:
     """They are of no tool's telling; and that they have no LSN does not leave the others without one."""
     log = simulate(13, 30)
-    feeds = {name: feed_of(name, "mended") for name in ("right", "repaired")}
+    feeds = {name: feed_of(name, "corrected") for name in ("right", "repaired")}
     for feed in feeds.values():
         publish(spark, feed, log)
     changes = TableNames.of(feeds["repaired"].namespace, CUSTOMERS.full_name).changes
@@ -126,7 +126,7 @@ def test_repairs_are_not_compared(spark: SparkSession) -> None:
     )
     repairs.writeTo(changes).append()
     assert spark.table(changes).where("commit_lsn IS NULL").count() == 3
-    rows = compare.run(spark, Database(database="mended"), feeds)
+    rows = compare.run(spark, Database(database="corrected"), feeds)
     assert {(row.table, row.outcome, row.to_lsn) for row in rows} == {
         (table.full_name, "agree", log.transactions[-1].commit_lsn.hex().upper()) for table in TABLES
     }

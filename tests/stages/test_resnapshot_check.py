@@ -20,8 +20,8 @@ from changeledger.stages import verify
 from changeledger.stages.verification import proofs
 from changeledger.storage import catalog, lake, refs
 from tests.ledgers import published_of
-from tests.released import release
 from tests.redelivered_rows import AT, CONTRACT, rows
+from tests.released import release
 
 
 def ledger(spark: SparkSession, run: str = "run") -> DataFrame:
@@ -70,7 +70,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         '{"id":2}': ("differs", "insert", 1),
         '{"id":3}': ("missing", "delete", 3),
     }
-    # The rows are published: nothing is left to mend, or to look at.
+    # The rows are published: nothing is left to correct, or to look at.
     assert spark.table(proofs.REPAIRS).where("feed = 'stream'").isEmpty()
     assert verify.run(spark, database, feeds) == []
     assert not verify.waits(database, feeds, NEEDED)

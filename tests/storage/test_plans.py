@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.storage.caching import at_hand
+from changeledger.storage.caching import cached
 
 
 def test_rows_are_at_hand_until_the_block_ends(spark: SparkSession) -> None:
     one, other = spark.range(3), spark.range(5)
-    with at_hand() as keep:
+    with cached() as keep:
         assert keep(one) is one
         keep(other)
         assert one.is_cached
@@ -24,7 +24,7 @@ def test_an_error_lets_them_go(spark: SparkSession) -> None:
     rows = spark.range(7)
 
     def fails() -> None:
-        with at_hand() as keep:
+        with cached() as keep:
             assert keep(rows).count() == 7
             raise ValueError("in between")
 

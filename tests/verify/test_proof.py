@@ -17,7 +17,7 @@ from changeledger.kernels.arrow import row_type
 from changeledger.reconcile.current import current
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification.tables import Proof, concluded
-from changeledger.storage.caching import asked_once
+from changeledger.storage.caching import uncached
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
@@ -55,7 +55,7 @@ def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner
         HISTORY: pa.concat_tables([made.closed, made.opened]),
     }
     columns = Columns.of(contract, contract)
-    return Proof({part: held(rows) for part, rows in parts.items()}, columns, within, asked_once)
+    return Proof({part: held(rows) for part, rows in parts.items()}, columns, within, uncached)
 
 
 def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
@@ -235,7 +235,7 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() ->
     ledger = held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
     named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
     kernel = drift.Conclude(named, one.fence.since)
-    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, asked_once)
+    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, uncached)
     reported = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
     repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
     mending = {verdict: repairs[row["key"]] for verdict, row in reported.items()}

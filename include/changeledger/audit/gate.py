@@ -85,7 +85,7 @@ def _verdict(table: str, rule: Rule, outcome: suites.Outcome, tolerate: str, red
         outcome.success,
         outcome.errored,
         rule.severity,
-        # A rule that could not be checked may be violated by anything.
+        # A rule that could not be checked may fail for anything.
         tolerate == rule.severity and not outcome.success and not outcome.errored,
         found.error,
         tuple(map(redacted_row, found.samples)) if redact else found.samples,
@@ -109,7 +109,7 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
         return
     failed = [v for v in stopping if not v.errored]
     errored = [v for v in stopping if v.errored]
-    lines = [f"the audit of {feed}, window {window.id}, found {len(failed)} rules violated"]
+    lines = [f"the audit of {feed}, window {window.id}, found {len(failed)} failed rules"]
     if errored:
         lines[0] += f" and {len(errored)} that could not be checked"
     lines[0] += f": {docs}"

@@ -20,7 +20,7 @@ Severity = Literal["critical", "error", "warning"]
 class Rule:
     """`says` is the rule as one sentence for people; `column` is what it is about.
 
-    A violated `warning` is reported and does not stop the release, an `error` stops it unless a person lets
+    A failed `warning` is reported and does not stop the release, an `error` stops it unless a person lets
     it pass, a `critical` one always does: records or changes would be lost.
     """
 

@@ -74,7 +74,7 @@ def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
 def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str], object]) -> int:
     """Ask the next run to read the records again, as they came; returns how many are new on its list.
 
-    Waits for a run of the feed that is at work, and says so.
+    Waits for a run of the feed that is running, and says so.
     """
     # Seconds to import: to look into the quarantine needs no Spark.
     from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415

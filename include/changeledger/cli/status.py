@@ -43,12 +43,12 @@ class FeedStatus:
     sources: tuple[SourceLook, ...] = ()
     # Of those on which the feed should have read on: what waits, since when, and why.
     late: tuple[str, ...] = ()
-    # Who is at work on the feed.
+    # Who is running on the feed.
     holder: str | None = None
     # A window that is open and was not released, and the rules that its audit found violated.
     open_window: str | None = None
     failed_rules: tuple[str, ...] = ()
-    # (window, violated rules) of earlier windows that an audit stopped, and whose records are not released.
+    # (window, failed rules) of earlier windows that an audit stopped, and whose records are not released.
     failed_audits: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # Was it a dry run?
     is_dry_run: bool = False

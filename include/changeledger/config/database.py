@@ -1,4 +1,4 @@
-"""What a user configures of a database: how its feeds are compared, and held against the source."""
+"""What a user configures of a database: how its feeds are compared, and compared with the source."""
 
 from __future__ import annotations
 

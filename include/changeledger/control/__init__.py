@@ -5,7 +5,7 @@
 """
 
 from changeledger.control.database import upgrade
-from changeledger.control.lease import LEASE_SECONDS, kept
+from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
 from changeledger.control.releases import IN_ORDER, Verdict, built_on_another
 from changeledger.control.store import ControlStore
@@ -36,6 +36,6 @@ __all__ = [
     "WindowRow",
     "built_on_another",
     "furthest",
-    "kept",
+    "lease_heartbeat",
     "upgrade",
 ]

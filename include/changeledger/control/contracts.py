@@ -36,7 +36,7 @@ class Contracts(Store):
             return {row.shape_id: Contract.model_validate(row.body) for row in session.scalars(query)}
 
     def save_shape(self, feed: str, shape_id: str, shape: Contract, window_id: str) -> None:
-        """Keep the columns of a writer; the last ones count."""
+        """Cache the columns of a writer; the last ones count."""
         body = shape.model_dump(mode="json")
         with self._writing(feed) as session:
             fresh = insert_if_absent(
@@ -58,7 +58,7 @@ class Contracts(Store):
             return {row.schema_id: row.body for row in session.scalars(query)}
 
     def save_writer_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
-        """Keep a schema; one that is kept already stays."""
+        """Cache a schema; one that is kept already stays."""
         with self._writing(feed) as session:
             insert_if_absent(
                 session,

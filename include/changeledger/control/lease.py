@@ -109,7 +109,7 @@ class Leases(Store):
 
 
 @contextmanager
-def kept(control: ControlStore, feed: str, holder: str) -> Iterator[None]:
+def lease_heartbeat(control: ControlStore, feed: str, holder: str) -> Iterator[None]:
     """Renews the lease of a feed that `control` has taken, and ends the process when it is lost.
 
     The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the

@@ -110,7 +110,7 @@ class Releases(Store):
             return [row for row in list(session.scalars(query))[:-1] if row.created_at < moment]
 
     def save_audit(self, feed: str, window: Window, verdicts: Sequence[Verdict], judged: Built) -> None:
-        """Keep the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
+        """Cache the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
         at = now()
         with self._writing(feed) as session:
             add_stage(session, feed, window, "audit", judged)

@@ -24,7 +24,7 @@ class Results(Store):
     """Comparisons, snapshots and proofs of a control store."""
 
     def save_comparison(self, row: ComparisonRow) -> None:
-        """Keep it in place of an earlier one of the same id."""
+        """Cache it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 
@@ -53,7 +53,7 @@ class Results(Store):
             return session.scalar(query.order_by(SnapshotRow.at.desc()).limit(1))
 
     def save_proof(self, row: ProofRow) -> None:
-        """Keep it in place of an earlier one of the same id."""
+        """Cache it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 
@@ -64,7 +64,7 @@ class Results(Store):
             return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
 
     def last_proofs(self, database: str) -> dict[str, list[ProofRow]]:
-        """The last one of each table and of what it was held against, by feed."""
+        """The last one of each table and of what it was compared with, by feed."""
         last = {(row.feed, row.table, row.against): row for row in self.proofs(database)}
         feeds: dict[str, list[ProofRow]] = {}
         for (feed, *_), row in sorted(last.items()):

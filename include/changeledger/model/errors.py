@@ -51,7 +51,7 @@ class StageOrderError(ChangeledgerError):
 
 
 class LeaseHeld(ChangeledgerError):
-    """Another run of the same feed is at work."""
+    """Another run of the same feed is running."""
 
     retryable = True
 

@@ -27,7 +27,7 @@ class Request(Strict):
     tables: tuple[str, ...] = ()
     # Everything but publish.
     dry_run: bool = False
-    # Violated rules up to this severity do not stop the run; critical ones always do.
+    # failed rules up to this severity do not stop the run; critical ones always do.
     tolerate: Literal["nothing", "error"] = "nothing"
     reason: str = ""
     # Who asked: Airflow's id of the run. Empty for a job that was started by hand.

@@ -33,7 +33,7 @@ records. If the log asks for it, clear from normalize.
 3. The runs after it wait, or have failed for the same reason: clear those, too, in any order.
 
 #### Nothing is red, but
-- *up for reschedule*: another run of the feed is at work (its lease); the log says which. It comes by \
+- *up for reschedule*: another run of the feed is running (its lease); the log says which. It comes by \
 itself.
 - *all but extract skipped*: the window had nothing new, or is released already.
 - *scheduled and never queued*: the pool `changeledger` is missing or full: \
@@ -50,7 +50,7 @@ import error, which names file and setting (shown above the list of DAGs).
 | quarantined records, after a fix | mode `replay` |
 | rows that a verification found wrong | read its page, then mode `repair` |
 | to see whether it would pass | `dry run` |
-| to publish in spite of a violated rule | mode `window` over the same times, `tolerate` and a reason |
+| to publish in spite of a failed rule | mode `window` over the same times, `tolerate` and a reason |
 | many hours | a backfill, or one wide `window`, which is quicker |
 
 Source: connection `{connection}` · Spark: connection `{spark_connection}` · owner: {owner}

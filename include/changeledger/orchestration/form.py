@@ -18,7 +18,7 @@ _MODES = {
     "replay": "replay: quarantined records, after a fix",
     "repair": "repair: what the last verification has found wrong, as it has planned",
 }
-_TOLERATE = {"nothing": "nothing: a violated rule stops the run", "error": "errors, for the reason below"}
+_TOLERATE = {"nothing": "nothing: a failed rule stops the run", "error": "errors, for the reason below"}
 
 
 def params(feed: Feed) -> dict[str, Param]:
@@ -42,7 +42,7 @@ def params(feed: Feed) -> dict[str, Param]:
         "tolerate": Param(
             "nothing",
             type="string",
-            title="Violated rules that do not stop the run",
+            title="failed rules that do not stop the run",
             enum=list(_TOLERATE),
             values_display=_TOLERATE,
             description="Critical rules always stop it: records or changes would be lost.",

@@ -171,7 +171,9 @@ class JobOperator(SparkSubmitOperator):
             )
         if returncode == exit_codes.HELD:
             again = datetime.now(UTC) + _WAIT
-            self.log.info("Another run holds the feed; see above. Comes again at %s, as no try", again)
+            self.log.info(
+                "Another run holds the feed; see above. Retries automatically at %s, as no try", again
+            )
             raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
         if returncode == exit_codes.NOTHING:
             self.log.info("Nothing is left to do for this window: what follows is skipped")

@@ -14,7 +14,7 @@ from changeledger.orchestration.database_dag import Work, database_dag
 _DOC = """\
 ### verify_{database}: is what is published what `{database}` holds?
 
-Once a day the tables of {feeds} are read from the source, while it goes on, and held against what each
+Once a day the tables of {feeds} are read from the source, while it goes on, and compared with what each
 feed has published: hashes of many rows first, single rows where these differ. Changes that were made
 meanwhile are no faults. Connection: {connection}. Rows that a feed's topic delivers again, by another
 snapshot, are compared with what it had published before.
@@ -25,7 +25,7 @@ is `waiting`, and the run is green: when a feed has published, this DAG goes on 
 
 **When it fails** with `PublishedDrifts`, nothing that is published is touched. The last lines of the log
 say which feed, which table and how many rows; the page says what each row is, what it should be, since
-which change, and which changes would mend it. Ask first whether the other feeds have the same rows wrong:
+which change, and which changes would correct it. Ask first whether the other feeds have the same rows wrong:
 
 | | |
 |---|---|

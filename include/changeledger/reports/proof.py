@@ -48,7 +48,7 @@ _BESIDE = {
 
 @dataclass(frozen=True)
 class Wrong:
-    """The rows of one table of a feed that are wrong, and what would mend them; the first ones of many."""
+    """The rows of one table of a feed that are wrong, and what would correct them; the first ones of many."""
 
     row: ProofRow
     drifts: Sequence[dict[str, Any]]
@@ -163,7 +163,7 @@ def write(report: Report, folder: Path) -> None:
 
 
 def _assignments(change: dict[str, Any]) -> str:
-    """A change that mends, in few words: the cells that it sets."""
+    """A change that corrects, in few words: the cells that it sets."""
     before, after = change["before"] or {}, change["after"]
     if after is None:
         return "the row goes"

@@ -14,7 +14,7 @@ from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.storage import lake, summaries
-from changeledger.storage.caching import at_hand
+from changeledger.storage.caching import cached
 
 # By the feed's `image_chain`.
 _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
@@ -22,15 +22,15 @@ _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
 
 @stage
 def run(ctx: StageContext) -> None:
-    """Raises AuditFailed when a rule is violated: the published tables stay, the branch is kept."""
+    """Raises AuditFailed when a rule has failed: the published tables stay, the branch is kept."""
     built = ctx.require_done("reconcile")
     ctx = ctx.at(built)
     feed, window = ctx.feed, ctx.window
-    with ThreadPoolExecutor(1) as pool, at_hand() as keep:
+    with ThreadPoolExecutor(1) as pool, cached() as cache:
         # Seconds of importing, while Spark reads.
         loading = pool.submit(suites.load)
         tables = summaries.built(built.tables)
-        subjects = _subjects(ctx, Carrier.for_rows(_size(ctx, tables), keep), tables)
+        subjects = _subjects(ctx, Carrier.for_rows(_size(ctx, tables), cache), tables)
         loading.result()
     verdicts = gate.judge(
         feed.feed, window, subjects, ctx.settings.data_docs, redact=ctx.settings.redact_values

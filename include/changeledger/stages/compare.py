@@ -27,7 +27,7 @@ from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
 from changeledger.stages.comparison.tables import Pair, TablePair
 from changeledger.storage import lake
-from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.caching import Cache, cached
 from changeledger.storage.session import for_small_data
 
 
@@ -70,18 +70,18 @@ def _compared(pair: Pair, kept: Findings) -> list[ComparisonRow]:
     if not (one.rows and other.rows):
         log.info("%s: %s has no changes yet", other.feed.feed, (other if one.rows else one).feed.feed)
         return []
-    with at_hand() as keep:
-        method = _method(pair, keep)
+    with cached() as cache:
+        method = _method(pair, cache)
     return _tables(pair, method, kept)
 
 
-def _method(pair: Pair, keep: Keep) -> Method:
+def _method(pair: Pair, cache: Cache) -> Method:
     one, other = pair.one, pair.other
     name = other.feed.feed
     if one.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
         return Method(Reach())
-    found = corresponding(one, other, keep)
+    found = corresponding(one, other, cache)
     log.info("%s: %s", name, positions.said(found.as_json(one.feed.feed, name)))
     if found.lsn == positions.UNKNOWN:
         return Method(one.reach_by_time(other), found)
@@ -89,7 +89,7 @@ def _method(pair: Pair, keep: Keep) -> Method:
         return Method(one.reach(other), found)
     known, unclear = (one, other) if found.of_other else (other, one)
     translation = Translation(known)
-    return Method(known.reach(translation.translated(unclear, keep)), found, translation)
+    return Method(known.reach(translation.translated(unclear, cache)), found, translation)
 
 
 def _tables(pair: Pair, method: Method, kept: Findings) -> list[ComparisonRow]:

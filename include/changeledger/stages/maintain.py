@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, kept
+from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
 from changeledger.model.table_names import distinct_names
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
@@ -31,12 +31,12 @@ _SKEW = timedelta(days=1)
 
 
 def run(spark: SparkSession, feed: Feed, holder: str) -> None:
-    """Raises LeaseHeld while a run of the feed is at work."""
+    """Raises LeaseHeld while a run of the feed is running."""
     settings = Settings()
     control = control_store(settings)
     control.acquire_lease(feed.feed, holder, LEASE_SECONDS)
     try:
-        with kept(control, feed.feed, holder):
+        with lease_heartbeat(control, feed.feed, holder):
             complete_releases(lambda: spark, control, feed.feed)
             _maintain(spark, feed, control)
             _forget(spark, feed, control, settings)

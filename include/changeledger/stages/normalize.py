@@ -32,7 +32,7 @@ from changeledger.stages.common.frame import stage
 from changeledger.stages.normalization import mask_orders, other_feeds, reading, repairing
 from changeledger.stages.normalization.reading import Input, Records
 from changeledger.storage import catalog, lake, refs, writes
-from changeledger.storage.caching import at_hand
+from changeledger.storage.caching import cached
 from changeledger.storage.records import message_record
 from changeledger.storage.spread import as_frame
 
@@ -45,8 +45,8 @@ def run(ctx: StageContext) -> None:
     ctx.opened("normalize")
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
-    with at_hand() as keep:
-        carrier = Carrier.of_raw(ctx, keep)
+    with cached() as cache:
+        carrier = Carrier.of_raw(ctx, cache)
         if isinstance(dialect, MessageDialect):
             inputs = _message_inputs(ctx, dialect, carrier)
         else:

@@ -11,7 +11,7 @@ from changeledger.stages.common.frame import stage
 from changeledger.stages.reconciliation.breaks import Breaks, write_breaks
 from changeledger.stages.reconciliation.building import Building
 from changeledger.storage import catalog, lake, refs, scans
-from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.caching import Cache, cached
 
 
 @stage
@@ -23,8 +23,8 @@ def run(ctx: StageContext) -> None:
     new = scans.of_run({name: normalized[name] for name in ledgers.values()}, ctx.id)
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
     published = refs.heads(tables, refs.MAIN)
-    with at_hand() as keep:
-        found = lake.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]], keep), contracts)
+    with cached() as cache:
+        found = lake.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts)
         write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     if catalog.exists(ctx.breaks):
@@ -33,7 +33,7 @@ def run(ctx: StageContext) -> None:
 
 
 def _table(
-    ctx: StageContext, contract: Contract, published: Mapping[str, int], changes: int, keep: Keep
+    ctx: StageContext, contract: Contract, published: Mapping[str, int], changes: int, cache: Cache
 ) -> Breaks | None:
     """Build one table from that many new changes; return what breaks its image chain.
 
@@ -44,4 +44,4 @@ def _table(
     branches.begin(ctx, names.current, contract, published.get(names.current))
     if not changes:
         return None
-    return Building(ctx, contract, history, keep).build(changes)
+    return Building(ctx, contract, history, cache).build(changes)

@@ -29,7 +29,7 @@ from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, Kee
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake
-from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.caching import Cache, cached
 from changeledger.storage.releases import release_tag
 from changeledger.storage.scans import Weight
 from changeledger.storage.session import for_small_data
@@ -85,7 +85,7 @@ def run(
         raise PublishedDrifts(
             "; ".join(f"{row.feed} {row.table}: {summary(row.counts)}" for row in drifted),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
-            f"is, what it should be, and since which change; {REPAIRS} has the changes that would mend it, "
+            f"is, what it should be, and since which change; {REPAIRS} has the changes that correct it, "
             "which a run of the feed's DAG with the mode `repair` applies",
         )
     return rows
@@ -221,8 +221,8 @@ class _Proving:
 
     def table(self, one: _Table) -> ProofRow:
         log.info("%s: %s: comparing with what was read at %s", one.feed.feed, one.table, self.snapshot.until)
-        with at_hand() as keep:
-            proof = self._proof(one, keep)
+        with cached() as cache:
+            proof = self._proof(one, cache)
             sums = proof.summed()
             counts = dict.fromkeys(COUNTED, 0) | {
                 "rows": sums.rows,
@@ -243,7 +243,7 @@ class _Proving:
                     row.outcome = DRIFTED if self._is_settled(one) else WAITING
                 if row.outcome == DRIFTED:
                     kernel = drift.Conclude(self.keeper.named(row), proof.fence.since)
-                    wrong = concluded(proof.explained(judged), self._ledger(one), kernel, keep)
+                    wrong = concluded(proof.explained(judged), self._ledger(one), kernel, cache)
                     self.keeper.keep(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
         self.keeper.save(row)
         return row
@@ -271,7 +271,7 @@ class _Proving:
         needed = self.snapshot.until + self.source.settle
         return one.reached is not None and one.reached >= needed
 
-    def _proof(self, one: _Table, keep: Keep) -> Proof:
+    def _proof(self, one: _Table, cache: Cache) -> Proof:
         kept, tag = self.snapshot.tables[one.table], release_tag(one.release.id)
         parts = {
             READ: self.stored[kept["name"], self.snapshot.id],
@@ -283,7 +283,7 @@ class _Proving:
         since = self.snapshot.since - self.source.lag - _SLACK
         fence = Fence(since, self.snapshot.until + _SLACK, *lsns)
         columns = Columns.of(Contract.model_validate(kept["contract"]), one.contract)
-        return Proof(parts, columns, fence, keep)
+        return Proof(parts, columns, fence, cache)
 
     def _ledger(self, one: _Table) -> Stored:
         return Stored(lake.read(self.spark, one.names.changes, at=release_tag(one.release.id)), 0)

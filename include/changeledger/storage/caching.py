@@ -1,4 +1,4 @@
-"""Which rows Spark keeps at hand."""
+"""Which rows Spark caches."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from contextlib import ExitStack, contextmanager
 
 from pyspark.sql import DataFrame
 
-Keep = Callable[[DataFrame], DataFrame]
+Cache = Callable[[DataFrame], DataFrame]
 
 
-def asked_once(rows: DataFrame) -> DataFrame:
-    """A `Keep` for rows that are asked once: they need not be kept."""
+def uncached(rows: DataFrame) -> DataFrame:
+    """A `Cache` for rows that are read once: it caches nothing."""
     return rows
 
 
 @contextmanager
-def at_hand() -> Iterator[Keep]:
-    """Gives a function that keeps rows which are asked several times; they are let go when the block ends.
+def cached() -> Iterator[Cache]:
+    """Gives a function that caches rows which are read several times; they are released when the block ends.
 
-    A server that stays warm would keep them on after an error, and a second try would read them in place
+    A server that stays warm would cache them on after an error, and a second try would read them in place
     of what the lake has by then.
     """
     with ExitStack() as kept:
 
-        def keep(rows: DataFrame) -> DataFrame:
+        def cache(rows: DataFrame) -> DataFrame:
             kept.callback(rows.unpersist)
             return rows.persist()
 
-        yield keep
+        yield cache

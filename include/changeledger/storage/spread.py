@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
 from changeledger.model.change import quoted
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 
 # So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
 _BUCKET = 50_000
@@ -39,17 +39,17 @@ class Spread:
 
     base: DataFrame
     schema: pa.Schema
-    keep: Keep
+    cache: Cache
     size: int
     steps: tuple[BatchKernel, ...] = ()
     is_packed: bool = False
 
     @classmethod
-    def of(cls, frame: DataFrame, keep: Keep, size: int, schema: pa.Schema | None = None) -> Spread:
+    def of(cls, frame: DataFrame, cache: Cache, size: int, schema: pa.Schema | None = None) -> Spread:
         """The frame's rows, in the types of `schema`."""
         if schema is None:
-            return cls(frame, to_arrow_schema(frame.schema), keep, size)
-        return cls(frame, schema, keep, size, (partial(_typed, schema),))
+            return cls(frame, to_arrow_schema(frame.schema), cache, size)
+        return cls(frame, schema, cache, size, (partial(_typed, schema),))
 
     @property
     def frame(self) -> DataFrame:
@@ -73,7 +73,7 @@ class Spread:
         frames = [_keyed(self._frame_of(part.rows), name, part.key, columns) for name, part in there.items()]
         rows = reduce(DataFrame.union, frames)
         number = max(2, -(-self.size // _BUCKET))
-        made = self.keep(
+        made = self.cache(
             rows.repartition(number, _KEY)
             .drop(_KEY)
             .mapInArrow(partial(_bucket, kernel, schemas, outputs), spark_schema(_PACKED))

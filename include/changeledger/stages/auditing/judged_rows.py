@@ -91,7 +91,7 @@ class JudgedRows:
             return Here(schema.empty_table())
         rows = narrow.of_ledger(self._of_run(name), contract)
         # Of many rows several ask.
-        return self.carrier.carried(rows if self.carrier.size is None else self.carrier.keep(rows), schema)
+        return self.carrier.carried(rows if self.carrier.size is None else self.carrier.cache(rows), schema)
 
     def of_keys(self, contract: Contract, new: Rows) -> OfKeys:
         """`new`: the run's changes of the table."""

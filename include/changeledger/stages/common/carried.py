@@ -11,7 +11,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import MOST_ROWS, StageContext
 from changeledger.storage import scans
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 from changeledger.storage.session import for_rows_of, for_small_data
 from changeledger.storage.spread import Spread, as_table
 
@@ -23,10 +23,10 @@ class Carrier(NamedTuple):
     """`size`: how many rows there are; None: few."""
 
     size: int | None
-    keep: Keep
+    cache: Cache
 
     @classmethod
-    def of_raw(cls, ctx: StageContext, keep: Keep) -> Carrier:
+    def of_raw(cls, ctx: StageContext, cache: Cache) -> Carrier:
         """For the raw records of a run."""
         rows, packed = (
             sum(of) for of in zip((0, 0), *(scans.weight(raw, ctx.id) for raw in ctx.raws), strict=True)
@@ -37,15 +37,15 @@ class Carrier(NamedTuple):
         if input_records.replayed(ctx) is not None:
             rows += sum(input_records.raw(ctx, raw).count() for raw in ctx.raws)
         for_rows_of(ctx.spark, packed // max(rows, 1), _MOST_BYTES)
-        return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, keep)
+        return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, cache)
 
     @classmethod
-    def for_rows(cls, rows: int, keep: Keep) -> Carrier:
-        return cls(rows if rows > MOST_ROWS else None, keep)
+    def for_rows(cls, rows: int, cache: Cache) -> Carrier:
+        return cls(rows if rows > MOST_ROWS else None, cache)
 
     def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
         """The rows, in the types of `schema`."""
         if self.size is None:
             return Here(as_table(frame, schema))
         for_small_data(frame.sparkSession, small=False)
-        return Spread.of(frame, self.keep, self.size, schema)
+        return Spread.of(frame, self.cache, self.size, schema)

@@ -21,7 +21,6 @@ from changeledger.control import (
     WindowRow,
     built_on_another,
     furthest,
-    kept,
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
@@ -90,7 +89,7 @@ class StageContext:
         if not is_open and not control.incomplete_releases(feed.feed):
             return None
         token = control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
-        with kept(control, feed.feed, window.holder):
+        with lease_heartbeat(control, feed.feed, window.holder):
             complete_releases(session, control, feed.feed)
         if not is_open:
             control.release_lease(feed.feed, window.holder)
@@ -202,7 +201,7 @@ class StageContext:
         }
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
-        """Keep what the stage has built of these tables, and by which contracts."""
+        """Cache what the stage has built of these tables, and by which contracts."""
         found = refs.heads(tables, self.branch)
         missing = set(tables) - found.keys()
         assert not missing, f"every stage makes its branches: {missing}"

@@ -10,9 +10,6 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import (
-    kept,
-)
 from changeledger.model.window import Window
 from changeledger.stages.common.context import MOST_ROWS, StageContext, control_store
 from changeledger.storage import failures
@@ -54,7 +51,7 @@ def stage_of_source(work: Callable[[StageContext], Result]) -> Stage[Result]:
             ctx = StageContext.begin(prepared, feed, window)
         if ctx is None:
             return None
-        with kept(ctx.control, feed.feed, window.holder), failures.named(feed.connection):
+        with lease_heartbeat(ctx.control, feed.feed, window.holder), failures.named(feed.connection):
             return work(ctx)
 
     return run

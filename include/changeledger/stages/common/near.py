@@ -38,7 +38,7 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     if rows.isEmpty():
         return None
     assert isinstance(changes, Spread), "rows are here or spread"
-    return Spread.of(rows, changes.keep, changes.size, schema)
+    return Spread.of(rows, changes.cache, changes.size, schema)
 
 
 def _here(ctx: StageContext, contract: Contract, changes: pa.Table) -> Rows | None:

@@ -15,7 +15,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
 from changeledger.stages.common.context import MOST_ROWS
 from changeledger.storage import scans
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 from changeledger.storage.scans import Weight
 from changeledger.storage.session import for_small_data
 from changeledger.storage.spread import Spread, as_frame, as_table
@@ -32,14 +32,14 @@ class Stored:
     size: int
     held: pa.Table | None = None
 
-    def rows(self, names: Sequence[str], keep: Keep, near: tuple[bytes, bytes] | None = None) -> Rows:
+    def rows(self, names: Sequence[str], cache: Cache, near: tuple[bytes, bytes] | None = None) -> Rows:
         """These columns. `near`: between which commit LSNs rows are needed; others may come, too."""
         if self.held is not None:
             return Here(self.held.select(list(names)))
         frame = self.frame if near is None else self.frame.where(_between(near))
-        return Spread.of(frame.select(*map(quoted, names)), keep, self.size)
+        return Spread.of(frame.select(*map(quoted, names)), cache, self.size)
 
-    def among(self, names: Sequence[str], column: str, values: Rows, keep: Keep) -> Rows:
+    def among(self, names: Sequence[str], column: str, values: Rows, cache: Cache) -> Rows:
         """These columns of the rows whose `column` is one of `values`, which have one column."""
         if self.held is not None:
             wanted = pc.unique(values.collected().column(0))
@@ -48,7 +48,7 @@ class Stored:
         wanted = as_frame(self.frame.sparkSession, values).where(F.col(name).isNotNull()).distinct()
         found = self.frame.join(wanted, self.frame[column] == wanted[name], "left_semi")
         rows = found.select(*map(quoted, names))
-        return Here(as_table(rows)) if isinstance(values, Here) else Spread.of(rows, keep, self.size)
+        return Here(as_table(rows)) if isinstance(values, Here) else Spread.of(rows, cache, self.size)
 
     def read_here(self, between: tuple[bytes, bytes], size: int) -> Stored:
         """Its rows between these commit LSNs, which are `size`."""

@@ -24,7 +24,7 @@ from changeledger.model.contract import Contract
 from changeledger.stages.common.context import MOST_ROWS, log
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.ranges import Translation, log_of
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 
 Numbers = dict[tuple[str, int], int]
 
@@ -66,10 +66,10 @@ class Side(NamedTuple):
     reach: Reach
     # Of a feed whose positions are change LSNs, with the table's ledger of the feed that has both.
     translation: tuple[Translation, Stored] | None
-    keep: Keep
+    cache: Cache
 
     def times(self) -> Times:
-        rows = self.ledger.rows(of_log.NEEDED, self.keep, self._between)
+        rows = self.ledger.rows(of_log.NEEDED, self.cache, self._between)
         found = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
         counted = found.through(of_log.times, of_log.TIMES).collected()
         number, *ends = (column(counted, name).drop_null() for name in of_log.TIMES.names)
@@ -78,9 +78,9 @@ class Side(NamedTuple):
     def effects(self, make: effects.MakeEffects, at: Rows | None = None) -> Rows:
         """`effects.SCHEMA`. `at`: the positions at which alone is looked."""
         if at is None:
-            rows = self.ledger.rows(effects.NEEDED, self.keep, self._between)
+            rows = self.ledger.rows(effects.NEEDED, self.cache, self._between)
         else:
-            rows = self.ledger.among(effects.NEEDED, "commit_lsn", at, self.keep)
+            rows = self.ledger.among(effects.NEEDED, "commit_lsn", at, self.cache)
         return self._in_reach(rows.through(make, effects.SCHEMA))
 
     def read_here(self, rows: int) -> Side:
@@ -93,7 +93,7 @@ class Side(NamedTuple):
         if self.translation is None:
             return rows.through(of_log.InReach(self.reach), rows.schema)
         translation, known = self.translation
-        placed = translation.placed(rows, log_of(known, self.keep))
+        placed = translation.placed(rows, log_of(known, self.cache))
         return placed.through(of_log.InReach(self.reach, translation.times), rows.schema)
 
     @property
@@ -144,7 +144,7 @@ class Matching:
         found = wrong
         for side, columns, look in zip((self.one, self.other), own, looks, strict=True):
             ids = found.through(look.ids, findings.IDS)
-            rows = side.ledger.among(findings.NEEDED, "change_id", ids, side.keep)
+            rows = side.ledger.among(findings.NEEDED, "change_id", ids, side.cache)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
             parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, "change_id")}
             found = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]

@@ -16,7 +16,7 @@ from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import Findings
 from changeledger.stages.comparison.matching import Matching, Method, Side
 from changeledger.stages.comparison.ranges import FeedRange
-from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.caching import Cache, cached
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class TablePair:
             "feed": feed,
         }
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
-        with at_hand() as keep:
-            matching = self._matching(keep)
+        with cached() as cache:
+            matching = self._matching(cache)
             result, faulty = matching.counted()
             row = ComparisonRow(
                 id=f"{reference}.{feed}.{self.table}.{from_lsn}.{to_lsn}",
@@ -74,7 +74,7 @@ class TablePair:
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 
-    def _matching(self, keep: Keep) -> Matching:
+    def _matching(self, cache: Cache) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
         for number, one in enumerate((pair.one, pair.other)):
@@ -83,7 +83,7 @@ class TablePair:
             translation = None
             if method.translation is not None and method.translation.known is not one:
                 translation = (method.translation, method.translation.known.ledgers[table])
-            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation, keep))
+            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation, cache))
         return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
 
 

@@ -59,7 +59,7 @@ def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted:
 
 
 def _fetch_schemas(ctx: StageContext) -> None:
-    """Keep the Avro schemas that the messages name, before anything is read by them.
+    """Cache the Avro schemas that the messages name, before anything is read by them.
 
     A schema that the registry does not know is left out, and its records are quarantined. Raises
     SourceUnavailable where the registry does not answer.

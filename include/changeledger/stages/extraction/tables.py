@@ -26,7 +26,7 @@ from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, looks
 from changeledger.storage import catalog, lake
-from changeledger.storage.caching import asked_once
+from changeledger.storage.caching import uncached
 from changeledger.storage.jdbc import Database
 from changeledger.storage.spread import as_frame
 
@@ -134,7 +134,7 @@ class _Reading:
         return [one.read(received.get(one.of.instance, 0)) for one in asked]
 
     def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
-        ctx, carrier = self.ctx, Carrier.for_rows(sum(one.weight for one in asked), asked_once)
+        ctx, carrier = self.ctx, Carrier.for_rows(sum(one.weight for one in asked), uncached)
         kernel = self.dialect.kernel
         found = [
             carrier.carried(frame).through(AsRaw(kernel, ctx.feed, instance, ctx.id, raw), raw.schema)

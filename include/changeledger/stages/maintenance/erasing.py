@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, kept
+from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_heartbeat
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import TableNames, distinct_names
@@ -95,7 +95,7 @@ class Erasing:
         feed = self.feed.feed
         self.control.acquire_lease(feed, _HOLDER, LEASE_SECONDS)
         try:
-            with kept(self.control, feed, _HOLDER):
+            with lease_heartbeat(self.control, feed, _HOLDER):
                 complete_releases(lambda: self.spark, self.control, feed)
                 return self._erase(by)
         finally:

@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import LEASE_SECONDS, kept
+from changeledger.control import LEASE_SECONDS, lease_heartbeat
 from changeledger.stages.common.context import control_store
 from changeledger.storage.releases import complete
 
@@ -21,7 +21,7 @@ def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[in
     """
     control = control_store(Settings())
     control.acquire_lease(feed.feed, _HOLDER, LEASE_SECONDS)
-    with kept(control, feed.feed, _HOLDER):
+    with lease_heartbeat(control, feed.feed, _HOLDER):
         waiting = control.incomplete_releases(feed.feed)
         for release in waiting:
             complete(spark, control, release, force=force)

@@ -22,7 +22,7 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks
 from changeledger.stages.reconciliation.keys import Keys
 from changeledger.storage import lake, refs, scans, writes
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Building:
     ctx: StageContext
     contract: Contract
     published: int | None
-    keep: Keep
+    cache: Cache
 
     def build(self, changes: int) -> Breaks:
         """`changes`: how many the run has. Returns what breaks the image chain."""
@@ -41,7 +41,7 @@ class Building:
         came = truncates.filter(pc.equal(truncates.column("run_id"), ctx.id))
         keys = Keys(ctx, contract, self.published, came)
         # A truncate ends whatever was there.
-        carrier = Carrier.for_rows(changes + keys.ended(), self.keep)
+        carrier = Carrier.for_rows(changes + keys.ended(), self.cache)
         rows = self._new(carrier)
         exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened(rows, carrier)
@@ -101,7 +101,7 @@ class Building:
         ctx, contract = self.ctx, self.contract
         ledger = lake.read(ctx.spark, self._names.changes, ctx.branch)
         rows = keys.changes_of(ledger, again)
-        carrier = Carrier.for_rows(rows.count(), self.keep)
+        carrier = Carrier.for_rows(rows.count(), self.cache)
         changes = carrier.carried(rows, ledger_schema(contract))
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {

@@ -21,7 +21,7 @@ from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification.proofs import COUNTED, Keeper
 from changeledger.stages.verification.tables import concluded
 from changeledger.storage import lake
-from changeledger.storage.caching import Keep, at_hand
+from changeledger.storage.caching import Cache, cached
 from changeledger.storage.releases import release_tag
 from changeledger.verify import drift, judging, resnapshot
 
@@ -34,9 +34,9 @@ def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed
         for table in (t.table for t in feed.tables)
     }
     contracts = control.contracts(feed.feed)
-    with at_hand() as keep:
+    with cached() as cache:
         return [
-            _table(spark, keeper, _Redelivered(feed, contracts[table], releases[-1], brought), keep)
+            _table(spark, keeper, _Redelivered(feed, contracts[table], releases[-1], brought), cache)
             for table, brought in runs.items()
             if brought
         ]
@@ -65,9 +65,9 @@ class _Redelivered(NamedTuple):
     runs: Sequence[str]
 
 
-def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, keep: Keep) -> ProofRow:
+def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, cache: Cache) -> ProofRow:
     feed, release, contract = redelivered.feed, redelivered.release, redelivered.contract
-    rows = _rows(spark, redelivered, keep)
+    rows = _rows(spark, redelivered, cache)
     kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
     found = bucketed(parts, kernel, resnapshot.OUTPUTS)
     counts = dict.fromkeys(COUNTED, 0)
@@ -93,13 +93,13 @@ def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, keep:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
         ledger = Stored(lake.read(spark, names.changes, at=tag), 0)
         conclude = drift.Conclude(keeper.named(made), release.created_at)
-        wrong = concluded(found[resnapshot.WRONG], ledger, conclude, keep)
+        wrong = concluded(found[resnapshot.WRONG], ledger, conclude, cache)
         keeper.keep(made, wrong[drift.DRIFT_ROWS])
     keeper.save(made)
     return made
 
 
-def _rows(spark: SparkSession, redelivered: _Redelivered, keep: Keep) -> Rows:
+def _rows(spark: SparkSession, redelivered: _Redelivered, cache: Cache) -> Rows:
     """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
     contract = redelivered.contract
     names, tag = (
@@ -112,8 +112,8 @@ def _rows(spark: SparkSession, redelivered: _Redelivered, keep: Keep) -> Rows:
     history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))
     found = stored({names.changes: ledger, names.history: history}, weights([names.changes, names.history]))
     schema = resnapshot.schema(contract)
-    again = found[names.changes].rows(resnapshot.OF_LEDGER, keep)
-    versions = found[names.history].rows(columns, keep)
+    again = found[names.changes].rows(resnapshot.OF_LEDGER, cache)
+    versions = found[names.history].rows(columns, cache)
     return together(
         [
             again.through(resnapshot.SentAgain(contract, redelivered.runs), schema),

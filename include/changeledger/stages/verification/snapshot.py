@@ -21,7 +21,7 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import NAMESPACE, log
 from changeledger.storage import catalog, lake
-from changeledger.storage.caching import asked_once
+from changeledger.storage.caching import uncached
 from changeledger.storage.jdbc import Database as Jdbc
 from changeledger.storage.spread import as_frame
 from changeledger.verify import snapshot_sql as sql
@@ -82,7 +82,7 @@ class _Reading(NamedTuple):
         (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])
         raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
-        carried = Carrier.for_rows(counted["rows"], asked_once).carried(raw)
+        carried = Carrier.for_rows(counted["rows"], uncached).carried(raw)
         rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
         kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
         is_old = catalog.exists(kept)

@@ -12,7 +12,7 @@ from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import column
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.stages.common.stored import Stored
-from changeledger.storage.caching import Keep
+from changeledger.storage.caching import Cache
 from changeledger.verify import drift, judging, sums, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
@@ -42,7 +42,7 @@ class Proof:
     parts: Mapping[int, Stored]
     columns: Columns
     fence: Fence
-    keep: Keep
+    cache: Cache
 
     def summed(self) -> Sums:
         """Do the hashes of many rows agree?"""
@@ -70,7 +70,7 @@ class Proof:
             keys = column(judged.wrong.collected(), "key_1").to_pylist()
         shown = [
             self.parts[part]
-            .rows(self._read(part).needed, self.keep)
+            .rows(self._read(part).needed, self.cache)
             .through(drift.Show(self._read(part), keys), drift.SHOWN)
             for part in (SOURCE, CURRENT, HISTORY)
         ]
@@ -89,17 +89,17 @@ class Proof:
         found = []
         for part in (SOURCE, CURRENT, HISTORY):
             read = self._read(part)
-            rows = self.parts[part].rows(read.needed, self.keep)
+            rows = self.parts[part].rows(read.needed, self.cache)
             found.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
         return found
 
 
-def concluded(explained: Rows, ledger: Stored, kernel: drift.Conclude, keep: Keep) -> dict[str, Rows]:
+def concluded(explained: Rows, ledger: Stored, kernel: drift.Conclude, cache: Cache) -> dict[str, Rows]:
     """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
     last = explained.through(_last_ids, _IDS)
     parts = {
         drift.EXPLAINED_ROWS: Part(explained, drift.KEY_OF_EXPLAINED),
-        drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last, keep), drift.KEY_OF_LEDGER),
+        drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last, cache), drift.KEY_OF_LEDGER),
     }
     return bucketed(parts, kernel, drift.OUTPUTS)
 
