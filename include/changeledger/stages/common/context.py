@@ -21,6 +21,7 @@ from changeledger.control import (
     WindowRow,
     built_on_another,
     furthest,
+    lease_heartbeat,
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
+from changeledger.control import lease_heartbeat
 from changeledger.model.window import Window
 from changeledger.stages.common.context import MOST_ROWS, StageContext, control_store
 from changeledger.storage import failures
