@@ -1,4 +1,4 @@
-"""The connections of docs/operate.md: what the Spark provider and this project make of each."""
+"""The connections of docs/connections.md: what the Spark provider and this project make of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ URLS = {
 
 def documented() -> dict[str, str]:
     """The JSON of each row of the tables of connections, by the row's first cell."""
-    text = (PROJECT / "docs" / "operate.md").read_text("utf-8")
+    text = (PROJECT / "docs" / "connections.md").read_text("utf-8")
     section = text[text.index("\n## Connections\n") : text.index("\n## Grants\n")]
     return dict(re.findall(r"(?m)^\| ([\w' ]+) \| [^`\n]*`(\{.*\})`", section))
 

@@ -15,7 +15,7 @@ import psutil
 
 from sourcelab.process import Owner, Service, free_port
 
-# What the workers' Python must have (docs/operate.md, "Connections"), with what these need.
+# What the workers' Python must have (docs/connections.md, "Connections"), with what these need.
 PACKAGES = (
     "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
     "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",

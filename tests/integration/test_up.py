@@ -34,7 +34,7 @@ EXTRACTED = """
 
 def documented(since: datetime, until: datetime) -> list[str]:
     """The commands of the page, word by word, but for the dates."""
-    section = (PROJECT / "docs" / "operate.md").read_text("utf-8").partition("## Backfill")[2]
+    section = (PROJECT / "docs" / "running.md").read_text("utf-8").partition("## Backfill")[2]
     commands = re.findall(r"^airflow backfill create (?:.*\\\n)*.*$", section, re.MULTILINE)
     assert len(commands) == 2
     dates = {"2026-01-01T00:00": since, "2026-01-01T05:00": until}

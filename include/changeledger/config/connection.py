@@ -43,7 +43,7 @@ class Connection(BaseModel):
     """`kafka`: librdkafka's settings, `bootstrap.servers` among them, and those of a schema registry behind
     `schema.registry.`. `mssql`: `encrypt` (default `true`) and `trustServerCertificate` (default `false`).
     `postgres`: `sslmode` (default `verify-full`; `prefer` on this machine itself) and `sslrootcert`.
-    `spark` and `spark_connect`: see [connections](operate.md#connections)."""
+    `spark` and `spark_connect`: see [connections](connections.md#connections)."""
 
     @field_validator("extra", mode="before")
     @classmethod

@@ -59,7 +59,7 @@ class Feed(Strict):
     """The share of a window's records that may be quarantined before the audit stops the run; 1 is never."""
     image_chain: Literal["report", "stop"] = "report"
     """`report` changes that do not follow from the one before, or `stop` the run for them ([the image
-    chain](operate.md#the-image-chain))."""
+    chain](when-a-run-stops.md#the-image-chain))."""
     pending_limit: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
     """A record that waits longer than this for what it lacks (the rest of a split message, its metadata) is
     quarantined."""
@@ -79,10 +79,10 @@ class Feed(Strict):
     that was not released. `maintain` removes older ones."""
     late_after: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
     """A run that has not ended so long after it was due is reported, and so is what waits at the source for
-    so long ([a feed that stands still](operate.md#a-feed-that-stands-still))."""
+    so long ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
     execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))
     """A task that has run for longer is ended, and tried again from its stage's beginning ([a long first
-    load](operate.md#a-long-first-load))."""
+    load](running.md#a-long-first-load))."""
 
     @field_validator("feed", "database")
     @classmethod

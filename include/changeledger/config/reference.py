@@ -42,7 +42,7 @@ use a Spark Connect server instead of a Spark of its own; tasks have it from Spa
 _CONNECTION = """\
 Admin > Connections in Airflow, `airflow connections add`, a secrets backend, or the variable
 `AIRFLOW_CONN_<ID>` with this as JSON. Examples for every source and every Spark:
-[operate.md](operate.md#connections). Other fields are not looked at."""
+[connections.md](connections.md#connections). Other fields are not looked at."""
 _WORDS = {
     "string": "text", "boolean": "`true`, `false`", "integer": "whole number", "number": "number",
     "object": "mapping",

@@ -81,14 +81,14 @@ _OF_OTHERS = (
         r"permission denied for|permission was denied on",
         ConfigError,
         "the login may not read what the feed needs",
-        "grant it (docs/operate.md, 'Grants') on the source of the connection{connection}",
+        "grant it (docs/connections.md, 'Grants') on the source of the connection{connection}",
     ),
     _cause(
         r"may have been lost|OffsetOutOfRange|does not host this topic-partition|Some data .* lost|"
         r"KAFKA_DATA_LOSS",
         GapError,
         "messages were removed while they were read",
-        "run the window again: what is gone is then named (docs/operate.md, 'A gap')",
+        "run the window again: what is gone is then named (docs/when-a-run-stops.md, 'A gap')",
     ),
     _cause(
         r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|Retriable)\w*|"
@@ -112,7 +112,7 @@ _OF_OTHERS = (
         SparkUnavailable,
         "Spark has run out of memory, or has lost an executor",
         "give it more memory in the Spark connection (spark.driver.memory, spark.executor.memory), or cut "
-        "the window (docs/operate.md, 'A long first load')",
+        "the window (docs/running.md, 'A long first load')",
     ),
     _cause(
         r"StatusCode\.UNAVAILABLE|failed to connect to all addresses|SESSION_(?:NOT_FOUND|CLOSED|CHANGED)|"

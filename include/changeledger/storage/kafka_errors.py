@@ -28,7 +28,7 @@ _CAUSES: Final = (
     _cause(
         r"not authorized to access|authorization failed|_AUTHORIZATION_FAILED|AuthorizationException",
         "the login is not authorized at Kafka at {servers}: {reason}",
-        "grant it READ and DESCRIBE on the feed's topics (docs/operate.md, Grants)",
+        "grant it READ and DESCRIBE on the feed's topics (docs/connections.md, 'Grants')",
     ),
     _cause(
         r"SaslAuthenticationException|SASL authentication error|code=_AUTHENTICATION|invalid credentials",

@@ -24,7 +24,8 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
     if holes:
         raise GapError(
             f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
-            "take a new snapshot into the topics and start the feed again (docs/operate.md, 'A gap')",
+            "take a new snapshot into the topics and start the feed again "
+            "(docs/when-a-run-stops.md, 'A gap')",
         )
 
 

@@ -21,7 +21,7 @@ def add(commands: Any) -> None:
         help="erase the rows of one key, with all that the lake has of them",
         description="Erases from current rows, history, ledger, raw records, quarantine, pending and what "
         "was found of them; older releases can no longer be read. Erase in the source first "
-        "(docs/operate.md, 'Erasing a person').",
+        "(docs/maintenance.md, 'Erasing a person').",
     )
     erase.add_argument("feed", help="the feed's name")
     erase.add_argument("table", help="the source table, as the feed names it")

@@ -84,7 +84,7 @@ class ChangeTables:
                 raise GapError(
                     f"{self._feed.feed}: {of_table.instance} ends at {top}, but {known} was read: its task "
                     "was started again from an earlier time, or the table was restored",
-                    "start the feed again from a snapshot (docs/operate.md, 'A gap')",
+                    "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
                 )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none

@@ -65,7 +65,7 @@ class CaptureTables:
                 f"{self._feed.feed}: changes behind the last ones published were cleaned up: "
                 f"{'; '.join(lost)}",
                 "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
-                "(docs/operate.md, 'A gap')",
+                "(docs/when-a-run-stops.md, 'A gap')",
             )
         top = self._highest_lsn()
         known = max(released.values(), default="")
@@ -73,7 +73,7 @@ class CaptureTables:
             raise GapError(
                 f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
                 "or its capture was enabled again",
-                "start the feed again from a snapshot (docs/operate.md, 'A gap')",
+                "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
@@ -90,7 +90,7 @@ class CaptureTables:
                 f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
                 "any more, which was read of it, though it has older ones: it was restored, or failed over "
                 "with loss",
-                "start the feed again from a snapshot, under a new name (docs/operate.md, 'A gap')",
+                "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
             )
         return {table: f"{at} {times[at]}" for table, at in positions.items() if at in times}
 

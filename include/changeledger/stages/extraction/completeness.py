@@ -48,7 +48,8 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
         raise GapError(
             f"{ctx.feed.feed}: the topic {', '.join(sorted(set(others)))} was deleted and created again "
             "since it was read: what was in it behind the last release is lost",
-            "take a new snapshot into the topics and read them with a new feed (docs/operate.md, 'A gap')",
+            "take a new snapshot into the topics and read them with a new feed "
+            "(docs/when-a-run-stops.md, 'A gap')",
         )
 
 
@@ -68,7 +69,7 @@ def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: Tab
     if others:
         raise GapError(
             f"{ctx.feed.feed}: the source was restored, or failed over with loss: {'; '.join(others)}",
-            "start the feed again from a snapshot, under a new name (docs/operate.md, 'A gap')",
+            "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
         )
 
 
