@@ -73,6 +73,9 @@ class Bench:
         truth = self.stream(messages)
         return self._run(("load", str(truth.messages)), truth, "dlt")
 
+    def commands(self) -> Result:
+        return self._run(("commands", self._kafka.bootstrap), in_home=True)
+
     def stream(self, messages: int, at: int = 0) -> Stream:
         return stream(CACHE / "streams", messages, _table(at), seed=1 + at)
 
@@ -90,11 +93,14 @@ class Bench:
         truth: Stream | None = None,
         environment: str | None = None,
         more: Sequence[str] = (),
+        *,
+        in_home: bool = False,
     ) -> Result:
-        """`truth`: of a subject that takes a folder for what it publishes."""
+        """`truth`: of a subject that takes a folder for what it publishes; `in_home`: that takes its home."""
         self._tries += 1
         home = HOME / f"{self._tries}-{arguments[0]}"
         out = () if truth is None else (str(home / "out"),)
+        out = (str(home),) if in_home else out
         python = sys.executable if environment is None else python_of(environment, CACHE)
         home.mkdir()
         paths = [PROJECT] if environment else [PROJECT, PROJECT / "include"]

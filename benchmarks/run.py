@@ -89,6 +89,7 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "line": lambda: bench.line(messages),
         "line, ten windows": lambda: bench.line(messages, windows=10),
         "line, five times the messages": lambda: bench.line(5 * messages),
+        "commands and idle windows": bench.commands,
         "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
     }
 

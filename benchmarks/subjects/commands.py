@@ -1,0 +1,107 @@
+"""Commands and idle windows: processes that should need no Spark, on a lake with two feeds.
+
+    python -m benchmarks.subjects.commands BOOTSTRAP HOME
+
+Marks: `made`, then one for each command. The feeds read one small log, from topics and from change tables.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import yaml
+
+from benchmarks.marks import mark
+from changeledger import exit_codes
+from changeledger.config.settings import PROJECT
+from sourcelab import debezium, sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.messages import produce
+from sourcelab.services import Postgres
+
+BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
+DECODED = 10
+
+
+def main() -> None:
+    bootstrap, home = sys.argv[1], Path(sys.argv[2])
+    log = simulate(5, 60, datetime.now(UTC).replace(microsecond=0) - timedelta(days=2))
+    messages = list(debezium.messages(log, schemas=True, snapshot=True, prefix="commands"))
+    produce(bootstrap, messages)
+    with Postgres(home) as postgres:
+        sqlserver_cdc.load(postgres.url, log)
+        kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
+        shared = {"database": "shop", "tables": [{"table": table.full_name} for table in log.tables]}
+        topics = {"dialect": "debezium", "source": {"topics": ["commands.*"]}, **shared}
+        os.environ["CHANGELEDGER_FEEDS"] = str(home / "feeds")
+        (home / "feeds").mkdir()
+        _describe(home / "feeds" / "messages.yaml", topics, kafka)
+        change_tables = {"dialect": "sqlserver_cdc", "source": {}, **shared}
+        _describe(home / "feeds" / "change_tables.yaml", change_tables, postgres.connection)
+        end = datetime.now(UTC)
+        _publish(end)
+        mark("made")
+        for feed in ("messages", "change_tables"):
+            with _marked(f"idle window of {feed}"):
+                _idle(feed, end)
+    lines = home / "messages.jsonl"
+    values = (message.value.decode() for message in messages if message.value is not None)
+    lines.write_text("".join(json.dumps({"value": value}) + "\n" for value in islice(values, DECODED)))
+    with _marked("decode"):
+        _command("decode", "--dialect", "debezium", str(lines))
+    with _marked("status"):
+        _command("status")
+
+
+def _describe(path: Path, feed: dict[str, object], connection: object) -> None:
+    name = path.stem
+    os.environ[f"AIRFLOW_CONN_{name.upper()}"] = json.dumps(connection)
+    path.write_text(yaml.safe_dump({"feed": name, "connection": name, **feed}))
+
+
+def _publish(end: datetime) -> None:
+    from changeledger.config.files import load_feeds  # noqa: PLC0415 - it reads the settings
+    from changeledger.config.settings import Settings  # noqa: PLC0415
+    from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
+    from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+    spark = spark_session("changeledger-bench")
+    for feed in load_feeds(Settings().feeds).values():
+        for stage in (extract, normalize, reconcile, audit, publish):
+            stage.run(lambda: spark, feed, Window(start=BEGIN, end=end))
+    spark.stop()
+
+
+@contextmanager
+def _marked(name: str) -> Iterator[None]:
+    yield
+    mark(name)
+
+
+def _idle(feed: str, begin: datetime) -> None:
+    """Extract as Airflow's operator runs it first; the exit code skips the other four tasks."""
+    end = datetime.now(UTC)
+    arguments = ["--feed", feed, "--start", begin.isoformat(), "--end", end.isoformat(), "--no-spark"]
+    ended = subprocess.run(
+        [sys.executable, str(PROJECT / "jobs" / "extract.py"), *arguments], stdout=sys.stderr, check=False
+    )
+    assert ended.returncode == exit_codes.NOTHING, "the window is idle"
+
+
+def _command(*arguments: str) -> None:
+    command = [sys.executable, "-m", "changeledger.cli", *arguments]
+    ended = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
+    assert ended.returncode in (0, 1), "1: a feed is late"
+
+
+if __name__ == "__main__":
+    main()
