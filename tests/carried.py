@@ -55,7 +55,7 @@ def carry(
     one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))
     normalize._write_dispositions(ctx, [normalize._write(ctx, one)])
     ctx.finish("normalize", ctx.written, [contract])
-    reconcile.run(lambda: spark, feed, over)
+    reconcile.run(spark, feed, over)
     built = ctx.require_done("reconcile")
     ctx.control.save_audit(feed.feed, over, [], built)
     ctx.control.commit_release(feed.feed, over, built.tables, {}, {})

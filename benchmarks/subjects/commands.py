@@ -77,7 +77,7 @@ def _publish(end: datetime) -> None:
     spark = spark_session("changeledger-bench")
     for feed in load_feeds(Settings().feeds).values():
         for stage in (extract, normalize, reconcile, audit, publish):
-            stage.run(lambda: spark, feed, Window(start=BEGIN, end=end))
+            stage.run(spark, feed, Window(start=BEGIN, end=end))
     spark.stop()
 
 

@@ -42,7 +42,7 @@ def main() -> None:
     mark("start")
     for begin, end in windows(int(number)):
         for stage in (extract, normalize, reconcile, audit, publish):
-            stage.run(lambda: spark, feed, Window(start=begin, end=end))
+            stage.run(spark, feed, Window(start=begin, end=end))
             mark(stage.__name__.rpartition(".")[2])
     names, folder = TableNames.of(feed.namespace, tables[0]), Path(out)
     folder.mkdir(parents=True, exist_ok=True)

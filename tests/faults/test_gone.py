@@ -53,7 +53,7 @@ def test_a_broker_that_goes_while_it_is_read(
         gone_before(monkeypatch, "create", services)
         over = window()
         with pytest.raises(SourceUnavailable, match="the broker does not answer any more") as raised:
-            extract.run(lambda: spark, feed, over)
+            extract.run(spark, feed, over)
     assert "'gone_broker'" in raised.value.remedy
     assert "\tat " not in raised.value.message
     # The run's own next try comes before others.
@@ -73,7 +73,7 @@ def test_a_database_that_goes_while_it_is_read(
         with pytest.raises(
             SourceUnavailable, match="the source's database does not answer any more"
         ) as raised:
-            extract.run(lambda: spark, feed, window())
+            extract.run(spark, feed, window())
     assert "'gone_database'" in raised.value.remedy
     assert "\tat " not in raised.value.message
 

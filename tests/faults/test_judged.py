@@ -101,9 +101,9 @@ def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
 def test_a_stage_run_again_needs_another_verdict(
     spark: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
-    normalize.run(lambda: spark, feed, over)
+    normalize.run(spark, feed, over)
     with pytest.raises(StageOrderError):
-        publish.run(lambda: spark, feed, over)
+        publish.run(spark, feed, over)
     run(spark, feed, over, (reconcile, audit, publish))
     published_whole(spark, feed, log)
 
@@ -115,7 +115,7 @@ def test_what_is_written_on_the_branch_after_the_verdict(
     assert judged is not None
     name = lake_name(feed, "dbo.customers", "_changes")
     spark.sql(FOREIGN.format(lake.on_branch(name, judged.branch), name))
-    publish.run(lambda: spark, feed, over)
+    publish.run(spark, feed, over)
     published_whole(spark, feed, log)
 
 
@@ -124,7 +124,7 @@ def test_main_written_before_the_commit(spark: SparkSession, feed: Feed, over: W
     before = control().latest_release(feed.feed)
     spark.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
     with pytest.raises(ReleaseStuck, match="nothing was released"):
-        publish.run(lambda: spark, feed, over)
+        publish.run(spark, feed, over)
     after = control().latest_release(feed.feed)
     assert before is not None
     assert after is not None
@@ -143,13 +143,13 @@ def test_main_written_behind_the_commit(
     with monkeypatch.context() as patch:
         killed_in(patch, refs, "set_tag")
         with pytest.raises(Killed):
-            publish.run(lambda: spark, feed, over)
+            publish.run(spark, feed, over)
     control().release_lease(feed.feed, over.holder)
     spark.sql(f"DELETE FROM {name}")
     (stuck,) = control().incomplete_releases(feed.feed)
     for stage in (extract, normalize):
         with pytest.raises(ReleaseStuck, match=f"release complete {feed.feed} --force"):
-            stage.run(lambda: spark, feed, window())
+            stage.run(spark, feed, window())
     with pytest.raises(ReleaseStuck):
         complete_by_hand(spark, feed, force=False)
     assert complete_by_hand(spark, feed, force=True) == [stuck.id]
@@ -166,14 +166,14 @@ def test_killed_inside_publish(
     with monkeypatch.context() as patch:
         killed_in(patch, refs, at)
         with pytest.raises(Killed):
-            publish.run(lambda: spark, feed, over)
+            publish.run(spark, feed, over)
     (committed,) = control().incomplete_releases(feed.feed)
     if at == "forward":
         tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
         assert committed.id in {row["release"] for row in rows(spark, f"lake.{feed.feed}.releases")}
     control().release_lease(feed.feed, over.holder)
-    extract.run(lambda: spark, feed, window())
+    extract.run(spark, feed, window())
     published_whole(spark, feed, log)
 
 
@@ -192,7 +192,7 @@ def test_another_try_publishes_at_once(
 
     with monkeypatch.context() as patch:
         patch.setattr(ControlStore, "window_row", beside)
-        publish.run(lambda: spark, feed, over)
+        publish.run(spark, feed, over)
     published_whole(spark, feed, log)
 
 
@@ -208,7 +208,7 @@ def test_a_publish_that_wakes_behind_another_release(
             with monkeypatch.context() as patch:
                 patch.setattr(refs, "lineages", lineages)
                 patch.setattr(base, "_PROCESS", "the next run")
-                extract.run(lambda: spark, feed, window())
+                extract.run(spark, feed, window())
             # Stands for what the next run publishes.
             spark.sql(FOREIGN.format(name, name))
         return lineages(*of)
@@ -216,7 +216,7 @@ def test_a_publish_that_wakes_behind_another_release(
     with monkeypatch.context() as patch:
         patch.setattr(refs, "lineages", slept)
         with pytest.raises(LeaseLost):
-            publish.run(lambda: spark, feed, over)
+            publish.run(spark, feed, over)
     assert not control().incomplete_releases(feed.feed)
 
 
@@ -226,7 +226,7 @@ def test_records_asked_for_again_between_verdict_and_publish(
     """The list of records to replay belongs to no release: it moves no main under a run's feet."""
     control().release_lease(feed.feed, over.holder)
     quarantine.replay(spark, feed, Chosen(), lambda _: None)
-    publish.run(lambda: spark, feed, over)
+    publish.run(spark, feed, over)
     published_whole(spark, feed, log)
 
 
@@ -249,12 +249,12 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
 
     monkeypatch.setattr(reconcile, "_table", sleeps)
     try:
-        reconcile.run(lambda: spark, feed, over)
+        reconcile.run(spark, feed, over)
     except LeaseLost as error:
         woken.append(error)
     assert woken, "the process that was left behind has learnt it"
     monkeypatch.setattr(base, "_PROCESS", "the retry")
-    publish.run(lambda: spark, feed, over)
+    publish.run(spark, feed, over)
     published_whole(spark, feed, log)
 
 

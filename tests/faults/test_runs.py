@@ -70,10 +70,10 @@ def test_a_failed_audit_publishes_nothing(
         over = window()
         run(spark, feed, over, BUILD)
         with pytest.raises(AuditFailed, match=r"mask_agrees_with_images: \d+ violations") as failed:
-            audit.run(lambda: spark, feed, over)
+            audit.run(spark, feed, over)
         assert over.branch in str(failed.value)
         with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
-            publish.run(lambda: spark, feed, over)
+            publish.run(spark, feed, over)
         assert published(spark, feed) == before, "nothing that a reader sees has moved"
         assert refs.names([lake_name(feed, CUSTOMERS.full_name)], refs.BRANCH, over.branch), (
             "kept for inspection"
@@ -117,7 +117,7 @@ def test_the_same_window_twice(spark: SparkSession, feed: Feed) -> None:
     # Every stage again, as cleared tasks of a run that is not released yet.
     again = window()
     for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
-        stage.run(lambda: spark, feed, again)
+        stage.run(spark, feed, again)
     found = rows(spark, lake_name(feed, "dbo.customers", "_changes"))
     assert len({row["change_id"] for row in found}) == len(found)
 
@@ -218,18 +218,18 @@ def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> No
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute("UPDATE cdc.change_tables SET start_lsn = %s", (b"\xff" * 10,))
     with pytest.raises(GapError, match="dbo_customers_CT begins at f"):
-        extract.run(lambda: spark, feed, window())
+        extract.run(spark, feed, window())
 
 
 def test_a_missing_connection(spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(f"AIRFLOW_CONN_{feed.connection.upper()}")
     with pytest.raises(ConfigError, match=f"the connection '{feed.connection}' does not exist"):
-        extract.run(lambda: spark, feed, window())
+        extract.run(spark, feed, window())
 
 
 def test_stages_out_of_order(spark: SparkSession, feed: Feed) -> None:
     with pytest.raises(StageOrderError, match="has not been extracted"):
-        normalize.run(lambda: spark, feed, window())
+        normalize.run(spark, feed, window())
 
 
 def test_a_position_never_goes_back() -> None:

@@ -168,6 +168,6 @@ def test_a_type_that_turns_into_another_stops_the_run(
     over = window()
     run(spark, feed, over, (extract, normalize, reconcile))
     with pytest.raises(AuditFailed, match="shapes_fit_contracts") as failed:
-        audit.run(lambda: spark, feed, over)
+        audit.run(spark, feed, over)
     assert f"{TABLE}.stock changed its type from smallint to nvarchar(10)" in str(failed.value)
     assert rows(spark, lake_name(feed, TABLE)) == before

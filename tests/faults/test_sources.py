@@ -92,7 +92,7 @@ def extracted(spark: SparkSession, feed: Feed) -> Window:
     """A window of now is read, and left to the next one."""
     over = window()
     try:
-        extract.run(lambda: spark, feed, over)
+        extract.run(spark, feed, over)
     finally:
         ControlStore(Settings().control_url).release_lease(feed.feed, over.holder)
     return over
@@ -158,4 +158,4 @@ def test_a_compacted_topic(spark: SparkSession, kafka: KafkaBroker, topic: str, 
     (read,) = reads(feed, over)
     assert read.problem == "the topic is compacted: of 5 offsets 1 have no record"
     with pytest.raises(AuditFailed, match="source_complete"):
-        audit.run(lambda: spark, feed, over)
+        audit.run(spark, feed, over)

@@ -80,7 +80,7 @@ def window(end: datetime | None = None, start: datetime = BEGIN) -> Window:
 
 def run(spark: SparkSession, feed: Feed, over: Window, stages: tuple[ModuleType, ...] = STAGES) -> None:
     for stage in stages:
-        stage.run(lambda: spark, feed, over)
+        stage.run(spark, feed, over)
 
 
 def carry(

@@ -40,7 +40,7 @@ def test_columns_of_another_feed(
         over = window()
         run(spark, borrower, over, (extract, normalize, reconcile))
         with pytest.raises(AuditFailed, match="run another feed of the same `database:` first"):
-            audit.run(lambda: spark, borrower, over)
+            audit.run(spark, borrower, over)
         run(spark, lender, window())
         run(spark, borrower, over)
     for feed in (lender, borrower):

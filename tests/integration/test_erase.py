@@ -171,7 +171,7 @@ def test_a_person_of_a_change_table(
         assert in_files(spark, raw, f"id = {person}") == 0
         assert others(spark, feed, person) == before
         with pytest.raises(StageOrderError):
-            publish.run(lambda: spark, feed, waiting)
+            publish.run(spark, feed, waiting)
         run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
     assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["id"] == person]
 

@@ -92,7 +92,7 @@ def test_a_maintained_lake(
     # A window is built, and waits for a person.
     waiting = over()
     for stage in (extract, normalize, reconcile, audit):
-        stage.run(lambda: spark, feed, waiting)
+        stage.run(spark, feed, waiting)
     with pytest.raises(LeaseHeld, match="works on the feed"):
         maintain.run(spark, feed, "maintain (weekly)")
     control.release_lease(feed.feed, waiting.holder)
@@ -103,7 +103,7 @@ def test_a_maintained_lake(
     newest = control.latest_release(feed.feed)
     assert newest is not None
     assert {tag for tag in tags(spark, history) if tag.startswith("release")} == {release_tag(newest.id)}
-    publish.run(lambda: spark, feed, waiting)
+    publish.run(spark, feed, waiting)
     assert content(spark, feed) == before
 
     maintain.run(spark, feed, "maintain (weekly)")
@@ -167,4 +167,4 @@ def test_what_nobody_needs_goes(
     assert [row["release"] for row in rows(spark, "lake.forgetful.releases")] == [newest.id]
     assert content(spark, feed) == before
     with pytest.raises(StageOrderError, match="has not been run to its end"):
-        publish.run(lambda: spark, feed, Window(start=dry.start, end=dry.end))
+        publish.run(spark, feed, Window(start=dry.start, end=dry.end))

@@ -101,7 +101,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
-        extract.run(lambda: spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
+        extract.run(spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
     assert control().lease(feed.feed) is None, "no retry corrects that: the next run may begin"
 
 
@@ -145,7 +145,7 @@ def test_a_window_with_nothing_new_ends_after_extract(
 def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
     run(spark, feed, asked())
     before, position = main_of(spark, feed), control().position(feed.feed)
-    assert extract.run(lambda: spark, feed, idle(dry_run=True)) is False
+    assert extract.run(spark, feed, idle(dry_run=True)) is False
     assert control().position(feed.feed) == position
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     trial = asked(dry_run=True, run="manual__1")
@@ -154,7 +154,7 @@ def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source
     assert stored is not None
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
-        publish.run(lambda: spark, feed, trial)
+        publish.run(spark, feed, trial)
     assert main_of(spark, feed) == before
     control().release_lease(feed.feed, trial.holder)
     true = asked(trial.end, run="manual__2")
@@ -171,7 +171,7 @@ def test_rules_let_pass_for_a_reason(
     over = asked()
     run(spark, feed, over, BUILD)
     with pytest.raises(AuditFailed, match="quarantine_limit: 1 violations"):
-        audit.run(lambda: spark, feed, over)
+        audit.run(spark, feed, over)
     excused = asked(over.end, tolerate="error", reason="row 10000 is a test of theirs")
     run(spark, feed, excused)
     release = control().latest_release(feed.feed)
@@ -192,7 +192,7 @@ def test_rules_let_pass_for_a_reason(
     assert kept["run_id"] == replay.id
     # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.
     other = asked(mode="replay", tables=("sales.orders",), run="manual__3")
-    assert extract.run(lambda: spark, feed, other) is False
+    assert extract.run(spark, feed, other) is False
 
 
 def test_a_branch_that_no_longer_follows_main(
@@ -207,7 +207,7 @@ def test_a_branch_that_no_longer_follows_main(
     done = main_of(spark, feed)
     for stage in (reconcile, audit, publish):
         with pytest.raises(StageOrderError, match="clear normalize with what follows it"):
-            stage.run(lambda: spark, feed, early)
+            stage.run(spark, feed, early)
     assert main_of(spark, feed) == done
     assert not control().incomplete_releases(feed.feed)
     run(spark, feed, early, (normalize, reconcile, audit, publish))

@@ -126,7 +126,7 @@ def test_an_audit_fails_where_duplicates_leave_no_change(
             broken.setattr(duplicates, "repeated", lambda new, _: usual(new, column(new, "change_id")))
             run(spark, feed, over, (normalize, reconcile))
         with pytest.raises(AuditFailed, match="duplicates_leave_one"):
-            audit.run(lambda: spark, feed, over)
+            audit.run(spark, feed, over)
         run(spark, feed, over)
     found = rows(spark, lake_name(feed, "dbo.customers"))
     assert {row["id"] for row in found} == {key for (key,) in log.final_rows(log.table("dbo.customers"))}

@@ -36,7 +36,7 @@ window = Window(start=start, end=end)
 feed = load_feeds(Settings().feeds)["shared"]
 spark = spark_session("shared stores")
 for stage in (extract, normalize, reconcile, audit, publish):
-    stage.run(lambda: spark, feed, window)
+    stage.run(spark, feed, window)
 """
 
 

@@ -253,7 +253,7 @@ def test_a_topic_that_the_login_may_not_see(
         }
     )  # fmt: skip
     with pytest.raises(ConfigError, match="no topic of 'tls' matches closed") as refused:
-        extract.run(lambda: spark, feed, window())
+        extract.run(spark, feed, window())
     assert "DESCRIBE and READ" in refused.value.remedy
 
 

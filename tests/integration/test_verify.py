@@ -172,7 +172,7 @@ def check_repair(
     (shown,) = broken(spark, feed)
     # The same plan by another run adds nothing, though that run goes on only after all is right.
     second = repair("second")
-    extract.run(lambda: spark, feed, second)
+    extract.run(spark, feed, second)
     ControlStore(Settings().control_url).release_lease(feed.feed, second.holder)
     run(spark, feed, repair("first"))
     assert {row.outcome for row in outcomes(spark, shop, feed, NEW).values()} == {"proven"}

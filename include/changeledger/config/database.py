@@ -13,7 +13,7 @@ from pydantic import Field
 from changeledger.config.feed import Feed
 from changeledger.config.files import read_yaml
 from changeledger.config.settings import Settings
-from changeledger.config.sources import CdcTablesSource
+from changeledger.config.sources import SqlServerCdcSource
 from changeledger.model.base_model import Strict
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
@@ -112,7 +112,7 @@ class Database(Strict):
         of_source = (
             (feed.connection, feed.source.cdc_schema)
             for feed in feeds.values()
-            if feed.database == self.database and isinstance(feed.source, CdcTablesSource)
+            if feed.database == self.database and isinstance(feed.source, SqlServerCdcSource)
         )
         found = next(of_source, None)
         if found is None:

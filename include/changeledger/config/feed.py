@@ -10,19 +10,13 @@ from zoneinfo import ZoneInfo
 
 from pydantic import (
     Field,
+    SerializeAsAny,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from changeledger.config.sources import (
-    SOURCE_MODELS,
-    CdcTablesSource,
-    CesSource,
-    KafkaSource,
-    KafkaTopics,
-    QlikTablesSource,
-)
+from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.byte_order import ByteOrder
@@ -45,7 +39,7 @@ class Feed(Strict):
     """The source database. Feeds of one database share the name, and are compared with each other."""
     connection: str
     """The id of the source's Airflow connection."""
-    source: KafkaSource | CesSource | KafkaTopics | CdcTablesSource | QlikTablesSource
+    source: SerializeAsAny[Strict]
     """The settings of the dialect, see below."""
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     """The tables to read."""
@@ -121,8 +115,11 @@ class Feed(Strict):
     @classmethod
     def _source_of_the_dialect(cls, value: Any, info: ValidationInfo) -> Any:
         """Validate `source` with the dialect's own model, so that an error names the right settings."""
+        if not isinstance(value, dict):
+            return value
         model = SOURCE_MODELS.get(info.data.get("dialect", ""))
-        return model.model_validate(value) if model is not None and isinstance(value, dict) else value
+        # Of an unknown dialect nothing can be said of its source.
+        return Strict() if model is None else model.model_validate(value)
 
     @model_validator(mode="after")
     def _tables_differ(self) -> Feed:

@@ -18,7 +18,7 @@ class KafkaTopics(Strict):
     """Names of topics, or patterns with `*` for any run of characters."""
 
 
-class KafkaSource(KafkaTopics):
+class DebeziumSource(KafkaTopics):
     """Topics of Debezium, and how the connector is set up."""
 
     placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
@@ -34,6 +34,10 @@ class KafkaSource(KafkaTopics):
     """How the connector writes bytes (`binary.handling.mode`); `base64` is also for `base64-url-safe`."""
 
 
+class QlikMessagesSource(KafkaTopics):
+    """Topics of a Qlik task; its messages say all else."""
+
+
 class CesSource(KafkaTopics):
     """The topic of a change event stream group."""
 
@@ -42,7 +46,7 @@ class CesSource(KafkaTopics):
     as base64."""
 
 
-class CdcTablesSource(Strict):
+class SqlServerCdcSource(Strict):
     """SQL Server CDC tables: the schema that holds `change_tables`, `lsn_time_mapping` and `*_CT`."""
 
     cdc_schema: str = "cdc"
@@ -65,9 +69,9 @@ class QlikTablesSource(Strict):
 
 
 SOURCE_MODELS: dict[str, type[Strict]] = {
-    "debezium": KafkaSource,
+    "debezium": DebeziumSource,
     "qlik_tables": QlikTablesSource,
-    "qlik_messages": KafkaTopics,
+    "qlik_messages": QlikMessagesSource,
     "ces": CesSource,
-    "sqlserver_cdc": CdcTablesSource,
+    "sqlserver_cdc": SqlServerCdcSource,
 }

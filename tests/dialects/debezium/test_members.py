@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
-from changeledger.config.sources import KafkaSource
+from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import cell_of
@@ -136,7 +136,7 @@ PAYLOADS = st.one_of(
 @given(payloads=st.lists(PAYLOADS, min_size=1, max_size=100))
 def test_decimals_are_big_endian_twos_complement(precision: int, scale: int, payloads: list[bytes]) -> None:
     """In a column, and each alone."""
-    assert isinstance(FEED.source, KafkaSource)
+    assert isinstance(FEED.source, DebeziumSource)
     cell = cell_of(Column(name="d", type=f"decimal({precision},{scale})", ordinal=1), FEED.source)
     texts = [b64encode(payload).decode() for payload in payloads]
     expected = []

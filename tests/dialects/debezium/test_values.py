@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
-from changeledger.config.sources import KafkaSource
+from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.events import schema
@@ -73,7 +73,7 @@ def plan(**source: Any) -> TablePlan:
             "source": {"topics": ["t"], **source}, "tables": [{"table": "dbo.t"}],
         }
     )  # fmt: skip
-    assert isinstance(feed.source, KafkaSource)
+    assert isinstance(feed.source, DebeziumSource)
     return TablePlan(feed, CONTRACT, CONTRACT, "d", "window")
 
 

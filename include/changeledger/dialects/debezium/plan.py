@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from changeledger.config.feed import Feed
-from changeledger.config.sources import KafkaSource
+from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.survey import Survey
 from changeledger.dialects.kernel import Written
 from changeledger.model.contract import Contract
@@ -29,8 +29,8 @@ class TablePlan:
     avro_schema: str | None = None
 
     @property
-    def source(self) -> KafkaSource:
-        assert isinstance(self.feed.source, KafkaSource), "config binds a dialect to its source"
+    def source(self) -> DebeziumSource:
+        assert isinstance(self.feed.source, DebeziumSource), "config binds a dialect to its source"
         return self.feed.source
 
 

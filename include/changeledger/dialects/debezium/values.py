@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config.sources import KafkaSource
+from changeledger.config.sources import DebeziumSource
 from changeledger.kernels import cells, sql_text
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import from_base64, from_hex
@@ -50,7 +50,7 @@ class Cell(NamedTuple):
 UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 
 
-def cell_of(column: Column, source: KafkaSource) -> Cell:
+def cell_of(column: Column, source: DebeziumSource) -> Cell:
     sql = column.sql_type
     read = reader(sql, source)
     raw = source.placeholder.encode()
@@ -159,7 +159,7 @@ def _plain_decimals(sql: SqlType, read: Reader) -> Callable[[Sequence[Any]], Cel
     return convert
 
 
-def reader(sql: SqlType, source: KafkaSource) -> Reader:
+def reader(sql: SqlType, source: DebeziumSource) -> Reader:
     """The value of a cell's text, as the connector's settings have it."""
     if sql.base in _TEMPORAL:
         return _temporal(sql, 3 if source.temporal == "connect" else sql.fraction_digits)

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Select
 
 from changeledger.config.feed import Feed
-from changeledger.config.sources import CdcTablesSource
+from changeledger.config.sources import SqlServerCdcSource
 from changeledger.dialects.interface import ChangeTable, Database, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.kernels.lsn import WIDTH
@@ -44,7 +44,7 @@ class CaptureTables:
 
     def __init__(self, feed: Feed, database: Database) -> None:
         source = feed.source
-        assert isinstance(source, CdcTablesSource), "config binds a dialect to its source"
+        assert isinstance(source, SqlServerCdcSource), "config binds a dialect to its source"
         self._feed = feed
         self._database = database
         self._partition_rows = source.partition_rows

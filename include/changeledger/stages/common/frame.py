@@ -18,7 +18,9 @@ from changeledger.storage.session import for_small_data
 
 Result = TypeVar("Result")
 
-Stage = Callable[[Callable[[], SparkSession], Feed, Window], Result | None]
+# A session, or what starts one.
+Session = SparkSession | Callable[[], SparkSession]
+Stage = Callable[[Session, Feed, Window], Result | None]
 
 
 def stage(work: Callable[[StageContext], Result]) -> Stage[Result]:
@@ -40,11 +42,11 @@ def stage_of_source(work: Callable[[StageContext], Result]) -> Stage[Result]:
     """The frame of the stage that asks the source: it starts Spark itself, where there is something new."""
 
     @wraps(work)
-    def run(session: Callable[[], SparkSession], feed: Feed, window: Window) -> Result | None:
+    def run(session: Session, feed: Feed, window: Window) -> Result | None:
         @cache
         def prepared() -> SparkSession:
             received = sum(read.received for read in control_store(Settings()).reads(feed.feed, window))
-            spark = session()
+            spark = session() if callable(session) else session
             for_small_data(spark, small=received <= MOST_ROWS)
             return spark
 
