@@ -46,12 +46,11 @@ def spark(home: Path) -> Iterator[SparkSession]:
     from changeledger.storage import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
-        conf, options = usual(settings), "spark.driver.extraJavaOptions"
         return {
-            **conf,
+            **usual(settings),
             # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
-            options: f"{conf[options]} {session.SMALL_DATA_JVM}",
+            "spark.driver.extraJavaOptions": session.SMALL_DATA_JVM,
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
         }

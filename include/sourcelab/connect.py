@@ -14,7 +14,6 @@ from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-_OPTIONS = "spark.driver.extraJavaOptions"
 
 # Where other processes need the processors as much, the thorough compiler's time does not come back within
 # minutes; later the plans are made in half the time of the quick compiler's.
@@ -87,17 +86,16 @@ class SparkConnectServer(Service):
         self.wait_until(lambda: "Spark Connect server started at" in self.logged(log_from), log_from)
 
     def _properties(self) -> str:
-        local = local_conf(self.settings)
-        options = f"{local[_OPTIONS]} {SMALL_DATA_JVM}"
+        options = SMALL_DATA_JVM if self.lasting else f"{SMALL_DATA_JVM} {_FOR_MINUTES}"
         conf = {
-            **local,
+            **local_conf(self.settings),
             **spark_conf(self.settings),
             "spark.app.name": "changeledger",
             "spark.connect.grpc.binding.address": "127.0.0.1",
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
-            _OPTIONS: options if self.lasting else f"{options} {_FOR_MINUTES}",
+            "spark.driver.extraJavaOptions": options,
             **SMALL_DATA,
         }
         return as_properties(conf)

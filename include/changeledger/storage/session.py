@@ -67,12 +67,6 @@ _SQL = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
-# A length in a broken Avro message must not be believed: Java would run out of memory to make room for it.
-_AVRO_LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{what}.maxLength={most}"
-    for what, most in (("string", 64 << 20), ("bytes", 64 << 20), ("collectionItems", 1_000_000))
-)
-
 # For small data, where preparing a query takes longer than running it.
 SMALL_DATA = {
     # Compiling a plan takes longer than running it uncompiled.
@@ -138,7 +132,6 @@ def as_properties(conf: Mapping[str, str]) -> str:
 def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars(settings)),
-        "spark.driver.extraJavaOptions": _AVRO_LIMITS,
         **_LOCAL,
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),

@@ -162,9 +162,13 @@ def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> No
     old = half(0, "before", "p")
     old["before"] = {"id": 1, "a": 0, "note": "long"}
     new = half(1, "after", "p", changed=["a"], after_gaps=[("note", "unavailable")])
-    assert reported(old, new)[1]["flags"] == ["mask_disagrees"]
+    found = reported(old, new)[1]
+    assert found["flags"] == ["mask_disagrees"]
+    assert (found["after"]["note"], found["after_gaps"]) == (None, None), "it was set to NULL, and is known"
     new["changed"] = None
     assert reported(old, new)[1]["flags"] is None
+    old["before"] = {"id": 1, "a": 0, "note": None}
+    assert reported(old, new)[1]["after_gaps"] == [("note", "unavailable")], "it may have been left alone"
 
 
 def test_flags_come_behind_those_that_are_there() -> None:

@@ -6,7 +6,7 @@ rows are cut by it, whole or into buckets. Rows that are no halves go through as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,8 +17,9 @@ from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_sc
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels import changes, images, ledger, masks
 from changeledger.kernels.arrow import Bools, Rows, named_where, valid
-from changeledger.kernels.cells import UNAVAILABLE
+from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
+from changeledger.kernels.images import Image
 from changeledger.model import change
 
 _AMBIGUOUS = "several before or after rows stand at one position, and no key says which belong together"
@@ -155,11 +156,15 @@ def _changes(halves: _Halves, rows: Rows, plan: TablePlan) -> pa.RecordBatch:
     moved = np.zeros(len(rows), np.bool_)
     for cell, new in zip(old_key, key, strict=True):
         moved |= images.differs(cell, new)
+    emptied = _emptied(before, after, plan) & paired[:, None]
+    if after.states is not None:
+        after = replace(after, states=np.where(emptied, KNOWN, after.states))
     found = ledger.changes(batch, before, after, key, moved & paired, old.column("record"))
+    disagrees = _masks_differ(old, batch) | _disagrees(found, paired, plan)
     late = {
         change.BEFORE_UNKNOWN: ~paired,
         change.KEY_CHANGED: found.moved,
-        change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(found, paired, plan),
+        change.MASK_DISAGREES: disagrees | (emptied.any(axis=1) & valid(found.mask) & valid(found.changed)),
     }
     feed = plan.feed
     columns = changes.ledger_rows(found, plan.contract, feed.feed, feed.dialect, plan.window_id)
@@ -176,12 +181,21 @@ def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
     return flags
 
 
-def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
-    """Does the mask set other columns than those in which the images differ, gaps aside?
+def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
+    """n x columns: large values that the update has set to NULL, though its mask does not say so.
 
-    Also where the row of old values has a large value that the row of new values, by its mask, did not change
-    and does not have: change tables leave a large value that did not change out of both rows.
+    The row of old values has one only where the update has changed it (operation 3 of SQL Server's `_CT`).
     """
+    found = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
+    if after.states is not None:
+        for at, column in enumerate(plan.contract.columns):
+            if column.sql_type.is_large:
+                found[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
+    return found
+
+
+def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
+    """Does the mask set other columns than those in which the images differ, gaps aside?"""
     contract = plan.contract
     shown = np.column_stack(
         [images.differs(old, new) for old, new in zip(found.before.cells, found.after.cells, strict=True)]
@@ -192,12 +206,7 @@ def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
         np.logical_and.reduce([states == 0 for states in gaps]) if gaps else np.ones(stated.shape, np.bool_)
     )
     masked = valid(found.mask) & valid(found.changed) & paired
-    disagrees = masks.any_set((shown ^ stated) & care)
-    if found.after.states is not None:
-        for at, column in enumerate(contract.columns):
-            if column.sql_type.is_large:
-                disagrees |= valid(found.before.cells[at]) & (found.after.states[:, at] == UNAVAILABLE)
-    return disagrees & masked
+    return masks.any_set((shown ^ stated) & care) & masked
 
 
 def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
