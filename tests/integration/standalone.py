@@ -64,7 +64,7 @@ class _Part(Service):
             str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
         ]  # fmt: skip
         with self.log.open("ab") as log:
-            log_from = log.write()
+            log_from = log.tell()
             self.launch(command, log, Owner(self.home))
         self.wait_until(lambda: ready in self.logged(log_from), log_from)
 
