@@ -16,7 +16,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -37,18 +37,30 @@ class ServiceError(RuntimeError):
         super().__init__(f"{message}\n  Remedy: {remedy}")
 
 
-class PortTaken(Exception):
-    """Somebody took the port between its choice and its use."""
+class TryAgain(Exception):
+    """This start failed by an accident, such as a port that was taken between its choice and its use."""
+
+
+def last_lines(text: str) -> str:
+    """What a log ends with, indented, to follow a colon."""
+    return "".join(f"\n    {line}" for line in text.splitlines()[-5:])
 
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+def free_ports(count: int) -> tuple[int, ...]:
+    """Ports that nobody listens on, no two the same: each is held until all are chosen."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return tuple(int(probe.getsockname()[1]) for probe in probes)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)[0]
 
 
 @dataclass(frozen=True)
@@ -93,12 +105,12 @@ class Service(ABC):
                 try:
                     self.start()
                     return self
-                except PortTaken as error:
+                except TryAgain as error:
                     self._stop()
                     if attempt == _ATTEMPTS:
                         raise ServiceError(
-                            f"{self.name} found its port taken {_ATTEMPTS} times, see {self.log}",
-                            "end the programs that take ports on 127.0.0.1, and try again",
+                            f"{self.name} did not start in {_ATTEMPTS} attempts: {error}",
+                            f"read {self.log}, end the programs that take ports on 127.0.0.1, and try again",
                         ) from error
         except BaseException:
             self.__exit__(None, None, None)
@@ -118,7 +130,7 @@ class Service(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Start on a free port and wait until ready. Raises PortTaken when another one must be tried."""
+        """Start on a free port and wait until ready. Raises TryAgain after an accident."""
 
     @abstractmethod
     def clean(self) -> None:
@@ -160,10 +172,9 @@ class Service(ABC):
                 continue
             text = self.logged(log_from)
             if _PORT_TAKEN.search(text):
-                raise PortTaken
+                raise TryAgain("its port was taken")
             what = "ended" if self._process.poll() is not None else f"took over {_PATIENCE_SECONDS:.0f} s"
-            last = "\n    ".join(text.splitlines()[-5:])
-            raise ServiceError(f"{self.name} {what} while starting:\n    {last}", f"read {self.log}")
+            raise ServiceError(f"{self.name} {what} while starting:{last_lines(text)}", f"read {self.log}")
 
     def logged(self, log_from: int) -> str:
         """What this attempt has logged so far."""

@@ -23,7 +23,7 @@ import psycopg
 from psycopg import sql
 
 from sourcelab.postgres import plain_url
-from sourcelab.process import Owner, Service, ServiceError, Tls, free_port
+from sourcelab.process import Owner, Service, ServiceError, Tls, TryAgain, free_port, free_ports, last_lines
 
 __all__ = ["KafkaBroker", "Postgres", "ServiceError", "Tls", "free_port", "java"]
 
@@ -74,8 +74,7 @@ class KafkaBroker(Service):
             "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{self.jars}/*",
         ]  # fmt: skip
         self.clean()
-        self.port, controller = free_port(), free_port()
-        self.login_port, self.certificate_port = free_port(), free_port()
+        self.port, controller, self.login_port, self.certificate_port = free_ports(4)
         settings = self.home / "server.properties"
         settings.write_text(self._settings(controller), "utf-8")
         identity = secrets.token_urlsafe(16)
@@ -86,7 +85,8 @@ class KafkaBroker(Service):
                 stdout=log, stderr=log, check=False,
             )  # fmt: skip
             if formatted.returncode:
-                raise ServiceError(f"Kafka cannot format {self.home}/data", f"read {self.log}")
+                code, text = formatted.returncode, last_lines(self.logged(log_from))
+                raise TryAgain(f"Kafka cannot format {self.home}/data (exit code {code}):{text}")
             self.launch([*run, "kafka.Kafka", str(settings)], log, Owner(self.home))
         self.wait_until(lambda: "Kafka Server started" in self.logged(log_from), log_from)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from sourcelab.process import Owner, Service, free_port
+from sourcelab.process import Owner, Service, free_ports
 
 # What the workers' Python must have (docs/connections.md, "Connections"), with what these need.
 PACKAGES = (
@@ -78,7 +78,7 @@ class Master(_Part):
         return f"spark://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        self.port, self.web = free_port(), free_port()
+        self.port, self.web = free_ports(2)
         at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
         self.run("master.Master", *at, ready="New state: ALIVE")
 
@@ -93,7 +93,7 @@ class Worker(_Part):
         self.master = master
 
     def start(self) -> None:
-        self.port, self.web = free_port(), free_port()
+        self.port, self.web = free_ports(2)
         at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
         size = ("--cores", "1", "--memory", "1g")
         self.run("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from sourcelab.process import free_ports
 from sourcelab.services import KafkaBroker, ServiceError, java
 
 
@@ -39,4 +40,17 @@ def test_a_new_java_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ve
 
 def test_missing_jars_are_told(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="there is no Kafka in"), KafkaBroker(tmp_path, tmp_path):
+        pass
+
+
+def test_ports_that_are_chosen_together_differ() -> None:
+    assert all(len(set(free_ports(4))) == 4 for _ in range(2_000))
+
+
+def test_a_broker_that_cannot_start_says_what_its_program_said(tmp_path: Path) -> None:
+    (tmp_path / "kafka_2.13-0.jar").touch()
+    with (
+        pytest.raises(ServiceError, match=r"(?s)3 attempts: Kafka cannot format .*exit code 1.*StorageTool"),
+        KafkaBroker(tmp_path, tmp_path / "home"),
+    ):
         pass
