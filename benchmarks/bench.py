@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -76,6 +77,20 @@ class Bench:
     def commands(self) -> Result:
         return self._run(("commands", self._kafka.bootstrap), in_home=True)
 
+    def dialects(self, transactions: int, *, prove: bool = False) -> Result:
+        more = ("--prove",) if prove else ()
+        return self._run(("dialects", str(transactions)), in_home=True, more=more)
+
+    def large_table(self, rows: int, which: str) -> Result:
+        return self._run(("large_table", self._kafka.bootstrap, str(rows), which), in_home=True)
+
+    def make(self, what: str) -> Result:
+        """`make demo` or `make test`, with what they need installed before."""
+        needed = ("spark", "kafka") if what == "demo" else ("spark", "kafka", "debezium")
+        subprocess.run([PROJECT / "scripts" / "bootstrap", *needed], cwd=PROJECT, check=True)
+        found = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
+        return Result(found)
+
     def stream(self, messages: int, at: int = 0) -> Stream:
         return stream(CACHE / "streams", messages, _table(at), seed=1 + at)
 
@@ -83,7 +98,7 @@ class Bench:
         """The stream's topic, filled once; streams of other sizes have their own server name."""
         topic = f"{of.folder.name}_{windows}.dbo.{_table(at)}"
         if topic not in self._topics:
-            fill(self._kafka.bootstrap, topic, of, windows)
+            fill(self._kafka.bootstrap, topic, of.messages, windows)
             self._topics.add(topic)
         return topic
 

@@ -56,8 +56,13 @@ class Measured:
         return (span for span in self.spans if not names or span.name in names)
 
 
-def measured(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> Measured:
-    """Run the command to its last mark and its end. Raises BenchmarkError where it fails."""
+def measured(
+    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None, whole: str | None = None
+) -> Measured:
+    """Run the command to its last mark and its end; one that makes no marks is one span, named `whole`.
+
+    Raises BenchmarkError where it fails.
+    """
     found = Measured()
     with (
         log.open("wb") as errors,
@@ -83,6 +88,9 @@ def measured(command: Sequence[str], log: Path, env: Mapping[str, str] | None = 
             began, used = time.monotonic(), usage
         over.set()
         sampling.join()
+        if whole is not None:
+            # Its processes are gone; of those it has waited for, only the wall clock is asked here.
+            found.spans.append(Span(whole, time.monotonic() - began, {}))
     if process.returncode:
         raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}: see {log}")
     return found

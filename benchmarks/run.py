@@ -13,6 +13,7 @@ import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -23,6 +24,7 @@ from rich.table import Table
 from benchmarks.bench import Bench, Result
 from benchmarks.judge import Wrong
 from benchmarks.meter import DRIVER, JVM, WORKERS
+from benchmarks.subjects.large_table import RECENT, SPREAD
 from benchmarks.targets import TARGETS, Target
 from changeledger.config.settings import PROJECT
 
@@ -91,6 +93,16 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "line, five times the messages": lambda: bench.line(5 * messages),
         "commands and idle windows": bench.commands,
         "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
+        **{
+            f"10,000 updates into {rows:,} rows, {which}": partial(bench.large_table, rows, which)
+            for which in (SPREAD, RECENT)
+            for rows in (100_000, 10_000_000)
+        },
+        # Some 20,000 changes, and 1,472.
+        "five dialects": lambda: bench.dialects(4_000),
+        "five feeds, compare and verify": lambda: bench.dialects(280, prove=True),
+        "make demo": lambda: bench.make("demo"),
+        "make test": lambda: bench.make("test"),
     }
 
 

@@ -41,6 +41,7 @@ _INSERTS, _UPDATES, _DELETES = 0.35, 0.85, 0.95
 _AGAIN = _LATE = 0.005
 _FARTHEST = 0.2
 Cells = dict[str, Any]
+Images = tuple[Cells | None, Cells | None]
 
 
 @dataclass(frozen=True)
@@ -146,17 +147,21 @@ class _Source:
         }
 
     def _event(self, op: str, before: Cells | None, after: Cells | None, serial: int | None = None) -> bytes:
-        at = self._number
-        source = {
-            "version": "3.1.0.Final", "connector": "sqlserver", "name": "bench", "ts_ms": 1_786_119_900_883 + at // 3,
-            "snapshot": "false", "db": "bench", "sequence": None, "schema": "dbo", "table": self.table,
-            "change_lsn": f"0000002a:{at:08x}:0003", "commit_lsn": f"0000002a:{at // 3 * 3 + 3:08x}:0005",
-            "event_serial_no": serial or 1 + (op == "u"),
-        }  # fmt: skip
-        event = {"before": before, "after": after, "source": source, "op": op}
-        event |= {"ts_ms": 1_786_119_901_883 + at, "transaction": None}
-        event |= {"ts_us": 1_786_119_901_883_000 + at, "ts_ns": 1_786_119_901_883_000_000 + at}
-        return json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        return event(self.table, self._number, op, (before, after), serial)
+
+
+def event(table: str, at: int, op: str, images: Images, serial: int | None = None) -> bytes:
+    """The message of the change number `at`, as a line; `images`: before and after."""
+    source = {
+        "version": "3.1.0.Final", "connector": "sqlserver", "name": "bench", "ts_ms": 1_786_119_900_883 + at // 3,
+        "snapshot": "false", "db": "bench", "sequence": None, "schema": "dbo", "table": table,
+        "change_lsn": f"0000002a:{at:08x}:0003", "commit_lsn": f"0000002a:{at // 3 * 3 + 3:08x}:0005",
+        "event_serial_no": serial or 1 + (op == "u"),
+    }  # fmt: skip
+    whole = {"before": images[0], "after": images[1], "source": source, "op": op}
+    whole |= {"ts_ms": 1_786_119_901_883 + at, "transaction": None}
+    whole |= {"ts_us": 1_786_119_901_883_000 + at, "ts_ns": 1_786_119_901_883_000_000 + at}
+    return json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
 
 
 def _as_delivered(lines: list[bytes], rng: Random) -> Iterator[bytes]:

@@ -1,17 +1,16 @@
-"""Streams in topics of a broker, each message with the time of one of several windows."""
+"""Messages in topics of a broker, each message with the time of one of several windows."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zlib import crc32
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-
-from benchmarks.stream import Stream
 
 PARTITIONS = 2
 # The windows are hours from then on.
@@ -25,16 +24,16 @@ def windows(number: int) -> Iterator[tuple[datetime, datetime]]:
         yield begin, begin + timedelta(hours=1)
 
 
-def fill(bootstrap: str, topic: str, stream: Stream, number: int = 1) -> None:
-    """The stream in a new topic, as `number` windows of equal size."""
+def fill(bootstrap: str, topic: str, messages: Path, number: int = 1) -> None:
+    """The lines of the file in a new topic, as `number` windows of equal size."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result()
     producer = Producer(
         {"bootstrap.servers": bootstrap, "linger.ms": 100, "queue.buffering.max.messages": 1_000_000}
     )
-    with stream.messages.open("rb") as lines:
+    with messages.open("rb") as lines:
         size = sum(1 for _ in lines)
-    with stream.messages.open("rb") as lines:
+    with messages.open("rb") as lines:
         for at, line in enumerate(lines):
             key = _KEY.search(line)
             assert key is not None, "every message has a row"

@@ -1,0 +1,30 @@
+"""The feed that the benchmarks read: Debezium's messages of tables like the stream's."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from benchmarks.stream import TYPES
+
+if TYPE_CHECKING:
+    from changeledger.config.feed import Feed
+
+
+def feed_of(bootstrap: str, topics: Sequence[str]) -> Feed:
+    """Of these topics, `<server>.dbo.<table>` each; its connection is set in the environment."""
+    connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
+    os.environ["AIRFLOW_CONN_BENCH_KAFKA"] = json.dumps(connection)
+    from changeledger.config.feed import Feed  # noqa: PLC0415 - it reads the settings
+
+    columns = [{"name": name, "type": kind} for name, kind in TYPES.items()]
+    tables = [topic.partition(".")[2] for topic in topics]
+    return Feed.model_validate(
+        {
+            "feed": "bench", "dialect": "debezium", "database": "bench", "connection": "bench_kafka",
+            "source": {"topics": list(topics), "decimals": "text"},
+            "tables": [{"table": table, "key": ["id"], "columns": columns} for table in tables],
+        }
+    )  # fmt: skip

@@ -1,0 +1,120 @@
+"""10,000 updates into a published table of many rows: what a window costs beside the table's size.
+
+    python -m benchmarks.subjects.large_table BOOTSTRAP ROWS spread|recent HOME
+
+Marks: `made`, then the stages of two windows, of which the first warms the engine. The rows are put on main
+of the ledger, the history and the current rows by Spark, as a snapshot would have: through the line ten
+million take an hour. Updates go to keys all over the table, or to its last ones.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from benchmarks.feeds import feed_of
+from benchmarks.marks import mark
+from benchmarks.stream import event
+from benchmarks.topics import fill, windows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from changeledger.model.table_names import TableNames
+
+CHANGES = 10_000
+# One that makes the tables, and a warm one before the one that counts.
+WINDOWS = 3
+TOPIC = "large_{}_{}.dbo.t"
+SPREAD, RECENT = "spread", "recent"
+_CELLS = {"n1": 1, "n2": 2, "amount": "3.50", "d": 20_000, "ts": 1_786_119_900_000_000, "flag": True}
+
+
+def main() -> None:
+    bootstrap, rows, which, home = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
+    topic = TOPIC.format(rows, which)
+    messages = home / "messages.jsonl"
+    with messages.open("wb") as out:
+        out.writelines(_messages(rows, which))
+    fill(bootstrap, topic, messages, WINDOWS)
+    feed = feed_of(bootstrap, [topic])
+    from changeledger.model.table_names import TableNames  # noqa: PLC0415 - they read the settings
+    from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
+    from changeledger.storage.session import spark_session  # noqa: PLC0415
+
+    spark = spark_session("changeledger-bench")
+    names = TableNames.of(feed.namespace, feed.tables[0].table)
+    for number, (begin, end) in enumerate(windows(WINDOWS)):
+        for stage in (extract, normalize, reconcile, audit, publish):
+            stage.run(spark, feed, Window(start=begin, end=end))
+            if number:
+                mark(stage.__name__.rpartition(".")[2])
+        if not number:
+            _enlarge(spark, names, rows)
+            mark("made")
+    _judge(spark, names, rows)
+
+
+def _row(key: int, name: str | None = None) -> dict[str, Any]:
+    return {"id": key, "name": name or f"customer {key}", **_CELLS, "city": "Bern", "x": 0.25}
+
+
+def _messages(rows: int, which: str) -> Iterator[bytes]:
+    """As many inserts as a window has updates, then two windows of updates, of other keys each."""
+    for at in range(1, CHANGES + 1):
+        yield event("t", at, "c", (None, _row(rows + at)))
+    few = range(rows - 2 * CHANGES, rows) if which == RECENT else Random(1).sample(range(rows), 2 * CHANGES)
+    for at, key in enumerate(few, CHANGES + 1):
+        yield event("t", at, "u", (_row(key), _row(key, _changed(key))))
+
+
+def _changed(key: int) -> str:
+    return f"changed {key}"
+
+
+def _enlarge(spark: SparkSession, names: TableNames, rows: int) -> None:
+    """Rows like that of the first key, in the order of their keys."""
+    keys = spark.range(0, rows, numPartitions=max(1, rows // 1_000_000)).select(
+        F.col("id").cast("int").alias("_at")
+    )
+    name = F.concat(F.lit("customer "), F.col("_at"))
+    for table, cells in (
+        (names.history, {"id": F.col("_at"), "name": name}),
+        (names.current, {"id": F.col("_at"), "name": name}),
+        (names.changes, _ledger_cells(name)),
+    ):
+        own = f"{'key.id' if table == names.changes else 'id'} = {rows + 1}"
+        template = spark.table(table).where(own)
+        _append(template.crossJoin(keys).withColumns(cells).select(*template.columns), table)
+
+
+def _ledger_cells(name: Column) -> dict[str, Column]:
+    at = F.col("_at")
+    return {
+        "key": F.col("key").withField("id", at),
+        "after": F.col("after").withField("id", at).withField("name", name),
+        "change_id": F.sha2(at.cast("string"), 256),
+        "record": F.col("record").withField("offset", -at.cast("bigint")),
+    }
+
+
+def _append(rows: DataFrame, table: str) -> None:
+    rows.writeTo(table).append()
+
+
+def _judge(spark: SparkSession, names: TableNames, rows: int) -> None:
+    current, history = spark.table(names.current), spark.table(names.history)
+    expected = F.concat(F.lit("changed "), F.col("id"))
+    found = current.count(), history.count(), current.where(F.col("name") == expected).count()
+    wanted = rows + CHANGES, rows + 3 * CHANGES, 2 * CHANGES
+    assert found == wanted, f"rows, versions, changed rows: {found}, not {wanted}"
+
+
+if __name__ == "__main__":
+    main()
