@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from changeledger.model.window import STAGES
-from tests.faults.matrix import cells
+from sourcelab.log import simulate
+from tests.faults.matrix import cells, soak
 from tests.faults.matrix.cells import FAULTS, RETRIES, Cell, Effect
 from tests.faults.matrix.effects import same
 from tests.faults.matrix.judge import differences
-from tests.faults.matrix.outcomes import Outcome, Outcomes
+from tests.faults.matrix.outcomes import Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
 
 # As an undisturbed run of the three windows had them, each stage shortened.
@@ -114,7 +115,7 @@ def test_the_last_outcome_of_a_cell_counts(tmp_path: Path) -> None:
 
 def test_the_page_has_what_was_found_and_no_more() -> None:
     effects = known()
-    empty = page(effects, [], 120)
+    empty = page(effects, [], 120, None)
     assert "0 of 120 chosen cells" in empty
     assert "Defects that stand" not in empty
     reported = [
@@ -123,12 +124,27 @@ def test_the_page_has_what_was_found_and_no_more() -> None:
         outcome(Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="GapError: x. Remedy: y"),
         outcome(Cell("killed", 1, "audit", 1, "run", 5)),
     ]
-    text = page(effects, reported, 120)
+    text = page(effects, reported, 120, Soak(3, 50, {"killed": 2}, 1, [], 600, "c", "2026-01-02T"))
     assert "3 of 120 chosen cells and 1 random ones were run" in text
     assert "2 survived, 1 stopped, 1 defect" in text
     assert "| SIGKILL of the job between two effects |  | ✓ | ✗ |" in text
     assert "`killed-w2-publish-03-next` (`insert leases`): dbo_customers: 2 rows \\| missing" in text
     assert "GapError: x. Remedy: y" in text
+    assert "50 windows of one feed one after the other, 2026-01-02, seed 3" in text
+    assert "Wrong, missing or double: nothing." in text
+    assert "Faults that took place: SIGKILL of the job between two effects (2)." in text
+
+
+def test_a_soak_has_a_fault_in_every_window_and_every_change_in_one() -> None:
+    chosen = soak.cells(known(), 3, has_disk=True)
+    assert [cell.window for cell in chosen] == list(range(1, soak.COUNT + 1))
+    assert len({cell.fault for cell in chosen}) == sum(
+        soak.is_possible(fault, has_disk=True) for fault in FAULTS
+    )
+    log = simulate(5, 6 * soak.COUNT)
+    spans = soak.windows(log)
+    times = [transaction.commit_time for transaction in log.transactions]
+    assert sorted(at for begin, end in spans for at in times if begin <= at < end) == sorted(times)
 
 
 @pytest.mark.parametrize(

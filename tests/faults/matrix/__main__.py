@@ -12,11 +12,11 @@ from pathlib import Path
 from rich.console import Console
 
 from changeledger.config.settings import PROJECT
-from tests.faults.matrix import cells
+from tests.faults.matrix import cells, soak
 from tests.faults.matrix.base import Base, base, code
 from tests.faults.matrix.cells import Cell
 from tests.faults.matrix.lab import Lab, moment
-from tests.faults.matrix.outcomes import Effects, Outcome, Outcomes
+from tests.faults.matrix.outcomes import Effects, Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
 from tests.faults.matrix.scene import DEFECT, Found, play
 
@@ -29,10 +29,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--minutes", type=float, help="how long it runs; until Ctrl-C when it is not said")
     parser.add_argument("--only", default="", help="cells whose name has this text")
+    parser.add_argument("--soak", type=int, metavar="SEED", help="fifty windows of one feed instead of cells")
     parser.add_argument("--page", action="store_true", help="write docs/reliability.md from what was found")
     arguments = parser.parse_args()
     console = Console(soft_wrap=True)
-    if not arguments.page:
+    if arguments.soak is not None:
+        soak.run(FOLDER, arguments.soak, lambda text: console.print(text, highlight=False, markup=False))
+    elif not arguments.page:
         until = time.monotonic() + (arguments.minutes * 60 if arguments.minutes else float("inf"))
         try:
             _run(console, FOLDER, until, arguments.only)
@@ -89,7 +92,8 @@ def _write_page(console: Console) -> None:
         console.print("nothing was found yet")
         return
     known = Effects(stored).load()
-    PAGE.write_text(page(known, Outcomes(FOLDER / "outcomes.jsonl").all(), len(cells.chosen(known))))
+    found = Outcomes(FOLDER / "outcomes.jsonl").all()
+    PAGE.write_text(page(known, found, len(cells.chosen(known)), Soak.load(FOLDER / soak.FILE)))
     console.print(f"written: {PAGE}")
 
 

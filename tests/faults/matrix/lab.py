@@ -23,7 +23,7 @@ from psycopg import sql
 from changeledger.config.settings import PROJECT, Settings
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
-from sourcelab.log import simulate
+from sourcelab.log import Log, simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS
@@ -32,8 +32,9 @@ from tests.faults.matrix.jobs import Job, Jobs, Place
 
 FEED, TABLE = "shop", "dbo.customers"
 CHANGE_TABLE = '"cdc"."dbo_customers_CT"'
+Windows = tuple[tuple[datetime, datetime], ...]
 # Windows of the simulated log: 21 changes of the table, then 10, then the rest.
-WINDOWS = tuple(
+WINDOWS: Windows = tuple(
     (datetime.fromisoformat(start), datetime.fromisoformat(end))
     for start, end in (
         ("2020-01-01T00:00:00+00:00", "2024-03-01T08:00:40+00:00"),
@@ -88,10 +89,15 @@ class State(NamedTuple):
 class Lab:
     """Services, and where everything lies: `folder` for what stays, `disk` for what a disk can run out of.
 
-    `own_disk`: the latter is a small file system of its own, where this process may mount one.
+    `own_disk`: the latter is a small file system of its own, where this process may mount one. `log`: of the
+    source, without it the matrix's own.
     """
 
-    def __init__(self, folder: Path, *, own_disk: bool) -> None:
+    def __init__(
+        self, folder: Path, *, own_disk: bool, log: Log | None = None, windows: Windows = WINDOWS
+    ) -> None:
+        self.log = log or simulate(5, 24)
+        self.windows = windows
         self._wants_own_disk = own_disk
         self.folder = folder.absolute()
         self.disk = self.folder / "disk"
@@ -150,10 +156,9 @@ class Lab:
             self.has_own_disk = subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
     def _load(self) -> None:
-        log = simulate(5, 24)
-        sqlserver_cdc.load(self.source.url, log)
+        sqlserver_cdc.load(self.source.url, self.log)
         # One record that cannot be read, in the second window.
-        lsn = log.transactions[12].commit_lsn
+        lsn = self.log.transactions[12].commit_lsn
         with psycopg.connect(plain_url(self.source.url), autocommit=True) as database:
             found = database.execute(
                 f'SELECT * FROM {CHANGE_TABLE} WHERE "__$start_lsn" = %s LIMIT 1', (lsn,)
@@ -177,11 +182,13 @@ class Lab:
         with psycopg.connect(plain_url(self.source.url)) as database:
             place = " || '/' || ".join(names)
             query = f"SELECT {place} FROM {CHANGE_TABLE} {of_time}"
-            return [row[0] for row in database.execute(query, (WINDOWS[window - 1][1].replace(tzinfo=None),))]
+            return [
+                row[0] for row in database.execute(query, (self.windows[window - 1][1].replace(tzinfo=None),))
+            ]
 
     def source_keys(self) -> set[int]:
         """Of the rows that the table has in the end, by the simulated log itself."""
-        return {key[0] for key in simulate(5, 24).final_rows(CUSTOMERS)}
+        return {key[0] for key in self.log.final_rows(CUSTOMERS)}
 
     def copied_source(self, name: str) -> str:
         """A database of the source for one cell alone; returns its URL."""
@@ -223,7 +230,7 @@ class Lab:
     def stage(
         self, place: Place, folder: Path, stage: str, window: int, fault: Fault | None = None, **more: Any
     ) -> Job:
-        start, end = WINDOWS[window - 1]
+        start, end = self.windows[window - 1]
         times = ["--start", start.isoformat(), "--end", end.isoformat()]
         command = [str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *times]
         return self.jobs.start(place, folder, command, fault, **more)

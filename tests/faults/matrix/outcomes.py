@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -74,3 +74,24 @@ class Effects:
             (int(name.split()[0]), name.split()[1]): [Effect(*effect) for effect in effects]
             for name, effects in found.items()
         }
+
+
+class Soak(NamedTuple):
+    """Windows of one feed one after the other, each with a fault. `met`: how often each fault took place;
+    `wrong`: what differs in the end."""
+
+    seed: int
+    windows: int
+    met: Mapping[str, int]
+    remedies: int
+    wrong: Sequence[str]
+    seconds: float
+    code: str
+    at: str
+
+    @classmethod
+    def load(cls, file: Path) -> Soak | None:
+        return cls(**json.loads(file.read_text())) if file.exists() else None
+
+    def save(self, file: Path) -> None:
+        file.write_text(json.dumps(self._asdict()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from changeledger.model.window import STAGES
 from tests.faults.matrix.cells import FAULTS, RETRIES, Known
-from tests.faults.matrix.outcomes import Outcome
+from tests.faults.matrix.outcomes import Outcome, Soak
 
 _SIGNS = {"survived": "✓", "stopped": "■", "defect": "✗", "skipped": "○"}
 _HEAD = """\
@@ -34,6 +34,7 @@ _HOW = """
 
     make faults                 cells that have no outcome yet, then random ones by seed, until Ctrl-C
     make faults MINUTES=30      for so long
+    make faults SOAK=1          fifty windows of one feed, with this seed
     make reliability            this page from what was found
 
 Outcomes lie in `.cache/faults/outcomes.jsonl`, the logs and stores of every defect in
@@ -49,8 +50,8 @@ one order; in the cells by seed they are written at the same time, as in product
 """
 
 
-def page(known: Known, outcomes: Sequence[Outcome], chosen: int) -> str:
-    parts = [_HEAD, _figures(outcomes, chosen), _summary(outcomes)]
+def page(known: Known, outcomes: Sequence[Outcome], chosen: int, soak: Soak | None) -> str:
+    parts = [_HEAD, _figures(outcomes, chosen), _soak(soak), _summary(outcomes)]
     parts += [_stage(known, outcomes, window, stage) for window in (1, 2) for stage in STAGES]
     parts += [_others(outcomes), _by_seed(outcomes), _defects(outcomes), _HOW]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
@@ -68,6 +69,23 @@ def _figures(outcomes: Sequence[Outcome], chosen: int) -> str:
         f"{len(of_choice)} of {chosen} chosen cells and {by_seed} random ones were run"
         f"{f', {days[0]} to {days[-1]}' if days else ''}: {reported}. The product had {codes} states "
         "meanwhile; a cell stands for the one in which it was run last.\n"
+    )
+
+
+def _soak(soak: Soak | None) -> str:
+    if soak is None:
+        return ""
+    names = {fault.name: fault.says for fault in FAULTS}
+    met = "; ".join(f"{names[name]} ({number})" for name, number in sorted(soak.met.items()))
+    wrong = "; ".join(map(_short, soak.wrong)) or "nothing"
+    return (
+        "## Soak\n\n"
+        f"{soak.windows} windows of one feed one after the other, {soak.at[:10]}, seed {soak.seed}. In each "
+        "there is a fault at a place by chance; then the task goes on, or the run, or an earlier window is "
+        "cleared first. In the end all tables are compared with those of one undisturbed window over the "
+        "whole log, the current rows with the log itself, raw with the source. Remedies followed: "
+        f"{soak.remedies}. Wrong, missing or "
+        f"double: {wrong}.\n\nFaults that took place: {met}.\n"
     )
 
 

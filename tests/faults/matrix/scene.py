@@ -95,8 +95,8 @@ def _played(who: Operator, base: Base, cell: Cell) -> Found:
 
 
 def _at_effect(who: Operator, base: Base, cell: Cell, read_again: bool) -> Found:
-    is_done = _disturb(who, cell)
-    return _verdict(who, base, _go_on(who, cell, is_done), read_again)
+    is_done = disturb(who, cell)
+    return _verdict(who, base, go_on(who, cell, is_done), read_again)
 
 
 def _verdict(who: Operator, base: Base, last: int, read_again: bool) -> Found:
@@ -122,7 +122,7 @@ def _stores(who: Operator, cell: Cell) -> Iterator[None]:
         who.stores.drop()
 
 
-def _disturb(who: Operator, cell: Cell) -> bool:
+def disturb(who: Operator, cell: Cell) -> bool:
     """The stage with its fault, until the fault is over. Is the stage done all the same?"""
     if cell.fault in _IN_CLIENT:
         return _ended(who, _start(who, cell, Fault(_IN_CLIENT[cell.fault], cell.at)))
@@ -132,7 +132,7 @@ def _disturb(who: Operator, cell: Cell) -> bool:
     if cell.fault == "orphan":
         return _orphan(who, cell)
     if cell.fault == "stopped":
-        # It is woken by `_go_on`, once the others are done.
+        # It is woken by `go_on`, once the others are done.
         job = _start(who, cell, Fault("stop", cell.at))
         job.await_meeting()
         who.let_an_hour_pass()
@@ -184,7 +184,7 @@ def _orphan(who: Operator, cell: Cell) -> bool:
     return _ended(who, retry)
 
 
-def _go_on(who: Operator, cell: Cell, is_done: bool) -> int:
+def go_on(who: Operator, cell: Cell, is_done: bool) -> int:
     """Returns the window up to which all is released now."""
     stages = STAGES[STAGES.index(cell.stage) + is_done :]
     last = cell.window
