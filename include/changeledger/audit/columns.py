@@ -33,7 +33,9 @@ def changes_schema(contract: Contract) -> pa.Schema:
     """Of ledger rows."""
     key = row_type(contract.key)
     images = [field for has, own in IMAGES for field in ((has, pa.bool_()), (own, key))]
-    return pa.schema([("key", key), *OF_LEDGER, *images, *((name, pa.int64()) for name in HASHED)])
+    return pa.schema(
+        [("key", key), ("previous_key", key), *OF_LEDGER, *images, *((name, pa.int64()) for name in HASHED)]
+    )
 
 
 def built_schema(contract: Contract) -> pa.Schema:

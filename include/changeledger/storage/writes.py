@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyiceberg.expressions import And
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.kernels.rows import Here, Rows
-from changeledger.model.change import literal, quoted
+from changeledger.model.change import quoted
 from changeledger.storage import catalog, lake, scans
+from changeledger.storage.bounds import FLOATS, between, sql_literal
 from changeledger.storage.spread import as_frame
 
 # So many keys stand in a statement; more are joined.
 _MOST_KEYS = 2_000
-# NaN stands between no two values.
-_FLOATS = {"float", "double"}
 # A table and its branch.
 Place = tuple[str, str]
 # Of files that are written again rather than marked.
@@ -62,13 +60,16 @@ def delete_keys(
         few = keys.table.select(names)
         if not len(few) or (scans.can_ask(few.schema) and _rewritten(few, place, open_by)):
             return
-        if not _FLOATS & {kind for _, kind in columns}:
+        if not FLOATS & {kind for _, kind in columns}:
             where = f"{_are(few, columns)}{is_open}"
             spark.sql(f"DELETE FROM {lake.on_branch(*place)} WHERE {where}")  # noqa: S608 - literals
             return
-    same = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in names)
+    same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
+    if isinstance(keys, Here):
+        # Of a join Spark passes over no file; of these it does.
+        same += [f"t.{bound}" for bound in between(keys.table, columns)]
     frame: DataFrame = as_frame(spark, keys).select(*map(quoted, names))
-    lake.merge(frame, *place, f"{same}{is_open}", _DELETE)
+    lake.merge(frame, *place, f"{' AND '.join(same)}{is_open}", _DELETE)
 
 
 def _rewritten(keys: pa.Table, place: Place, open_by: str | None) -> bool:
@@ -91,7 +92,7 @@ def _rewritten(keys: pa.Table, place: Place, open_by: str | None) -> bool:
 
 def _are(keys: pa.Table, columns: lake.Columns) -> str:
     """SQL: is a row's key one of these?"""
-    cells = [[_literal(value, kind) for value in keys.column(n).to_pylist()] for n, kind in columns]
+    cells = [[sql_literal(value, kind) for value in keys.column(n).to_pylist()] for n, kind in columns]
     names = [quoted(name) for name, _ in columns]
     each = [
         f"{name} IN ({', '.join(dict.fromkeys(values))})" for name, values in zip(names, cells, strict=True)
@@ -99,26 +100,9 @@ def _are(keys: pa.Table, columns: lake.Columns) -> str:
     if len(columns) > 1:
         rows = ", ".join(_struct(row) for row in zip(*cells, strict=True))
         each.append(f"{_struct(names)} IN ({rows})")
-    return " AND ".join([*_between(keys, columns), *each])
+    return " AND ".join([*between(keys, columns), *each])
 
 
 def _struct(cells: Sequence[str]) -> str:
     members = ", ".join(f"'{at}', {cell}" for at, cell in enumerate(cells))
     return f"named_struct({members})"
-
-
-def _between(keys: pa.Table, columns: lake.Columns) -> list[str]:
-    """Iceberg compares files with the ends of a list of up to 200 values only."""
-    found = []
-    for name, kind in columns:
-        if not pa.types.is_binary(keys.schema.field(name).type):
-            ends = pc.min_max(keys.column(name)).as_py()
-            least, greatest = (_literal(ends[end], kind) for end in ("min", "max"))
-            found.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
-    return found
-
-
-def _literal(value: object, kind: str) -> str:
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    return f"CAST({literal(str(value))} AS {kind})"

@@ -107,31 +107,40 @@ class JudgedRows:
         published = self._published(contract, new)
         keys = _hashes(new, "key_hash", "previous_hash")
         if self.carrier.size is None:
-            return self._here(contract, keys.collected(), published)
+            touched = [column(new.collected(), name) for name in ("key", "previous_key")]
+            return self._here(contract, keys.collected(), touched, published)
         return self._spread(contract, keys, published)
 
     def _is_first(self, contract: Contract) -> bool:
         """Is nothing of the table published?"""
         return all(self.tables[name].main is None for name in self.ctx.names[contract.table])
 
-    def _here(self, contract: Contract, keys: pa.Table, published: DataFrame | None) -> OfKeys:
-        """In one query, and in another one where the run touches keys by more than its changes."""
+    def _here(
+        self, contract: Contract, keys: pa.Table, touched: list[pa.Array], published: DataFrame | None
+    ) -> OfKeys:
+        """In one query, and in another one where the run touches keys by more than its changes.
+
+        `keys`: hashes of the keys that are `touched`.
+        """
         schema = narrow.found_schema(contract)
         history, current = self._built(contract)
         is_own, is_open = F.col("_run_id") == self.ctx.id, F.col("_valid_to").isNull()
         while True:
-            of_keys = narrow.among("key_hash", Here(keys))
+            of_keys, near = narrow.among("key_hash", Here(keys)), narrow.within(touched, contract)
+            # Two conditions: only the first one is of a kind that passes over files.
+            opened = history.where(is_own | (is_open & near)).where(is_own | (is_open & of_keys))
             parts = [
-                narrow.found(history.where(is_own | (is_open & of_keys)), built.HISTORY, contract),
-                narrow.found(current.where(is_own | of_keys), built.CURRENT, contract),
+                narrow.found(opened, built.HISTORY, contract),
+                narrow.found(current.where(is_own | near).where(is_own | of_keys), built.CURRENT, contract),
             ]
             if published is not None:
                 parts.append(narrow.found(published, ids.PUBLISHED, contract))
             rows = as_table(lake.union(parts), schema)
-            touched = pc.unique(column(rows, "key_hash")).drop_null()
-            more = touched.filter(pc.invert(pc.is_in(touched, value_set=column(keys, "hash"))))
+            hashes = pc.unique(column(rows, "key_hash")).drop_null()
+            more = hashes.filter(pc.invert(pc.is_in(hashes, value_set=column(keys, "hash"))))
             if not len(more):
                 return OfKeys(*narrow.parted(rows, contract))
+            touched = [*touched, column(rows, "key")]
             keys = pa.concat_tables([keys, pa.table([more], schema=narrow.HASHES)])
 
     def _spread(self, contract: Contract, keys: Rows, published: DataFrame | None) -> OfKeys:

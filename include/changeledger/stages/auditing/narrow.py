@@ -19,6 +19,7 @@ from changeledger.kernels.arrow import RECORD, column
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
+from changeledger.storage.bounds import between
 from changeledger.storage.spread import Spread
 
 HASHES: Final = pa.schema([("hash", pa.int64())])
@@ -33,7 +34,7 @@ def of_ledger(rows: DataFrame, contract: Contract) -> DataFrame:
         cells = (F.col(side).getField(c.name).alias(c.name) for c in contract.key)
         images += [F.col(side).isNotNull().alias(has), F.struct(*cells).alias(own)]
     hashes = (F.expr(f"xxhash64({what})").alias(name) for name, what in _hashed(contract).items())
-    return rows.select("key", *(name for name, _ in OF_LEDGER), *images, *hashes)
+    return rows.select("key", "previous_key", *(name for name, _ in OF_LEDGER), *images, *hashes)
 
 
 def _hashed(contract: Contract) -> dict[str, str]:
@@ -98,6 +99,14 @@ def among(key: str, hashes: Here) -> Column:
     """Is the Spark SQL expression one of these? Also true of a few others that share a hash."""
     numbers = pc.unique(column(hashes.table, "hash")).to_pylist()
     return F.expr(f"{key} IN ({', '.join(f'{n}L' for n in numbers)})") if numbers else F.lit(False)
+
+
+def within(keys: Sequence[pa.Array], contract: Contract) -> Column:
+    """Does the row's `key` stand between the ends of these keys? By it files are passed over."""
+    whole = pa.concat_arrays(list(keys)).drop_null()
+    cells = pa.Table.from_arrays(whole.flatten(), names=[c.name for c in contract.key])
+    bounds = between(cells, [(c.name, c.spark_type) for c in contract.key])
+    return F.expr(" AND ".join(f"key.{bound}" for bound in bounds) or "true")
 
 
 def having(rows: DataFrame, key: str, hashes: Rows) -> DataFrame:
