@@ -81,8 +81,8 @@ class Bench:
         more = ("--prove",) if prove else ()
         return self._run(("dialects", str(transactions)), in_home=True, more=more)
 
-    def large_table(self, rows: int, which: str) -> Result:
-        return self._run(("large_table", self._kafka.bootstrap, str(rows), which), in_home=True)
+    def large_table(self, rows: int) -> Result:
+        return self._run(("large_table", self._kafka.bootstrap, str(rows)), in_home=True)
 
     def make(self, what: str) -> Result:
         """`make demo` or `make test`, with what they need installed before."""

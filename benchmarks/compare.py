@@ -61,7 +61,7 @@ def main() -> None:
         joined.agg(F.count_if(same), F.count("*")).collect()
 
     def compared() -> None:
-        rows = compare.run(spark, Database(database="bench"), feeds, again=True)
+        rows = compare.run(spark, Database(database="bench"), feeds, full=True)
         assert [row.outcome for row in rows] == ["agree"]
         # The transaction of the last change is the fence.
         assert rows[0].counts["equal"] == changes - 1

@@ -5,5 +5,5 @@ from changeledger.config.database import Database
 from changeledger.job import Choice, main_of_database
 
 if __name__ == "__main__":
-    # Again: all there is.
-    main_of_database(compare_and_report, Choice("again", {"false": False, "true": True}), Database.report)
+    # Full: all there is.
+    main_of_database(compare_and_report, Choice("full", {"false": False, "true": True}), Database.report)

@@ -1,10 +1,10 @@
 """10,000 updates into a published table of many rows: what a window costs beside the table's size.
 
-    python -m benchmarks.subjects.large_table BOOTSTRAP ROWS spread|recent HOME
+    python -m benchmarks.subjects.large_table BOOTSTRAP ROWS HOME
 
-Marks: `made`, then the stages of two windows, of which the first warms the engine. The rows are put on main
-of the ledger, the history and the current rows by Spark, as a snapshot would have: through the line ten
-million take an hour. Updates go to keys all over the table, or to its last ones.
+Marks: `made`, `warm`, then the stages of two windows: updates of keys all over the table (`reconcile spread`),
+and of its last ones (`reconcile recent`). The rows are put on main of the ledger, the history and the current
+rows by Spark, as a snapshot would have: through the line ten million take an hour.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ if TYPE_CHECKING:
     from changeledger.model.table_names import TableNames
 
 CHANGES = 10_000
-# One that makes the tables, and a warm one before the one that counts.
-WINDOWS = 3
-TOPIC = "large_{}_{}.dbo.t"
-SPREAD, RECENT = "spread", "recent"
+# One makes the tables, another warms the engine.
+WINDOWS = ("made", "warm", "spread", "recent")
+TOPIC = "large_{}.dbo.t"
 _CELLS = {"n1": 1, "n2": 2, "amount": "3.50", "d": 20_000, "ts": 1_786_119_900_000_000, "flag": True}
 
 
 def main() -> None:
-    bootstrap, rows, which, home = sys.argv[1], int(sys.argv[2]), sys.argv[3], Path(sys.argv[4])
-    topic = TOPIC.format(rows, which)
+    bootstrap, rows, home = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
+    topic = TOPIC.format(rows)
     messages = home / "messages.jsonl"
     with messages.open("wb") as out:
-        out.writelines(_messages(rows, which))
-    fill(bootstrap, topic, messages, WINDOWS)
+        out.writelines(_messages(rows))
+    fill(bootstrap, topic, messages, len(WINDOWS))
     feed = feed_of(bootstrap, [topic])
     from changeledger.model.table_names import TableNames  # noqa: PLC0415 - they read the settings
     from changeledger.model.window import Window  # noqa: PLC0415
@@ -50,14 +49,15 @@ def main() -> None:
 
     spark = spark_session("changeledger-bench")
     names = TableNames.of(feed.namespace, feed.tables[0].table)
-    for number, (begin, end) in enumerate(windows(WINDOWS)):
+    for name, (begin, end) in zip(WINDOWS, windows(len(WINDOWS)), strict=True):
         for stage in (extract, normalize, reconcile, audit, publish):
             stage.run(spark, feed, Window(start=begin, end=end))
-            if number:
-                mark(stage.__name__.rpartition(".")[2])
-        if not number:
+            if name in WINDOWS[2:]:
+                mark(f"{stage.__name__.rpartition('.')[2]} {name}")
+        if name == "made":
             _enlarge(spark, names, rows)
-            mark("made")
+        if name in WINDOWS[:2]:
+            mark(name)
     _judge(spark, names, rows)
 
 
@@ -65,12 +65,12 @@ def _row(key: int, name: str | None = None) -> dict[str, Any]:
     return {"id": key, "name": name or f"customer {key}", **_CELLS, "city": "Bern", "x": 0.25}
 
 
-def _messages(rows: int, which: str) -> Iterator[bytes]:
-    """As many inserts as a window has updates, then two windows of updates, of other keys each."""
+def _messages(rows: int) -> Iterator[bytes]:
+    """As many inserts as a window has updates, then three windows of updates, of other keys each."""
     for at in range(1, CHANGES + 1):
         yield event("t", at, "c", (None, _row(rows + at)))
-    few = range(rows - 2 * CHANGES, rows) if which == RECENT else Random(1).sample(range(rows), 2 * CHANGES)
-    for at, key in enumerate(few, CHANGES + 1):
+    spread = Random(1).sample(range(rows - CHANGES), 2 * CHANGES)
+    for at, key in enumerate([*spread, *range(rows - CHANGES, rows)], CHANGES + 1):
         yield event("t", at, "u", (_row(key), _row(key, _changed(key))))
 
 
@@ -112,7 +112,7 @@ def _judge(spark: SparkSession, names: TableNames, rows: int) -> None:
     current, history = spark.table(names.current), spark.table(names.history)
     expected = F.concat(F.lit("changed "), F.col("id"))
     found = current.count(), history.count(), current.where(F.col("name") == expected).count()
-    wanted = rows + CHANGES, rows + 3 * CHANGES, 2 * CHANGES
+    wanted = rows + CHANGES, rows + 4 * CHANGES, 3 * CHANGES
     assert found == wanted, f"rows, versions, changed rows: {found}, not {wanted}"
 
 

@@ -51,7 +51,7 @@ def test_the_feeds_of_a_database_are_compared_daily(dags: dict[str, Any]) -> Non
     dag = dags["compare_shop"]
     (task,) = dag.tasks
     assert Path(task.application).name == "compare.py"
-    assert task.application_args == ["--database", "shop", "--again", "{{ params.again | lower }}"]
+    assert task.application_args == ["--database", "shop", "--full", "{{ params.full | lower }}"]
     assert dag.timetable.timetable.expression == "30 4 * * *"
     assert all(name in dag.doc_md for name in EXPECTED)
 
@@ -60,7 +60,7 @@ def test_the_feeds_of_a_database_are_verified_daily(dags: dict[str, Any]) -> Non
     dag = dags["verify_shop"]
     (task,) = dag.tasks
     assert Path(task.application).name == "verify.py"
-    assert task.application_args[:3] == ["--database", "shop", "--take"]
+    assert task.application_args[:3] == ["--database", "shop", "--snapshot"]
     # The source itself is read: its connection reaches the job.
     assert task.source_connection == "shop_sqlserver"
     assert dag.timetable.timetable.expression == "30 5 * * *"
@@ -83,16 +83,16 @@ def test_what_is_done_for_a_database(dags: dict[str, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run_type", "asked", "take"),
-    [("scheduled", "needed", "needed"), ("manual", "new", "new"), ("asset_triggered", "needed", "kept")],
+    ("run_type", "asked", "snapshot"),
+    [("scheduled", "auto", "auto"), ("manual", "fresh", "fresh"), ("asset_triggered", "auto", "reuse")],
 )
 def test_a_release_does_not_make_anybody_read_the_source(
-    dags: dict[str, Any], run_type: str, asked: str, take: str
+    dags: dict[str, Any], run_type: str, asked: str, snapshot: str
 ) -> None:
     task = dags["verify_shop"].task_dict["verify"]
     run = SimpleNamespace(run_type=DagRunType(run_type))
-    rendered = task.render_template(task.application_args, {"params": {"take": asked}, "dag_run": run})
-    assert rendered == ["--database", "shop", "--take", take]
+    rendered = task.render_template(task.application_args, {"params": {"snapshot": asked}, "dag_run": run})
+    assert rendered == ["--database", "shop", "--snapshot", snapshot]
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))

@@ -209,7 +209,7 @@ def test_every_job_runs_over_connect(
         changed = session.execute(f"UPDATE sales.orders SET weight = 1234 WHERE {wanted}", key)
         assert changed.rowcount == 1
     one = ("verify", "--database", "shop")
-    assert attached.job(*one, "--take", "new").code == 0
+    assert attached.job(*one, "--snapshot", "fresh").code == 0
     assert {row.outcome for row in control.proofs("shop") if row.feed == CDC} == {"waiting"}
     attached.stages(CDC)
     ended = attached.job(*one)

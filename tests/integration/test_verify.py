@@ -16,7 +16,7 @@ from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
 from changeledger.cli.verify import verify_and_report
-from changeledger.config.database import KEPT, NEEDED, NEW, Database, Verify
+from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -71,7 +71,7 @@ def _captured(url: str, log: Log, _first: int, last: int) -> None:
     sqlserver_cdc.load(url, log, last)
 
 
-def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = NEEDED) -> dict[str, Any]:
+def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = AUTO) -> dict[str, Any]:
     return {row.table: row for row in verify.run(spark, of, {feed.feed: feed}, what)}
 
 
@@ -98,19 +98,19 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     (since, until) = {(row.since_lsn, row.until_lsn) for row in proved.values()}.pop()
     assert since == until >= log.transactions[29].commit_lsn.hex().upper()
     # The source is read where it is asked for, and not where nothing waits.
-    assert outcomes(spark, shop, feed, KEPT) == {}
-    assert not verify.waits(shop, {feed.feed: feed}, KEPT)
+    assert outcomes(spark, shop, feed, REUSE) == {}
+    assert not verify.waits(shop, {feed.feed: feed}, REUSE)
 
     # The tables are further than the capture, and that further than the feed: not known yet.
     reported(log, 30, 45, postgres, captured=False)
     waiting = outcomes(spark, shop, feed)
     assert {row.outcome for row in waiting.values()} == {"waiting"}
-    assert verify.waits(shop, {feed.feed: feed}, KEPT)
+    assert verify.waits(shop, {feed.feed: feed}, REUSE)
     sqlserver_cdc.append(postgres.url, log, 30, 45)
     reported(log, 45, 61, postgres)
     run(spark, feed, window())
     # The feed has gone beyond what was read: all is proved by what was read then.
-    proved = outcomes(spark, shop, feed, KEPT)
+    proved = outcomes(spark, shop, feed, REUSE)
     assert {row.outcome for row in proved.values()} == {"proven"}
     assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
     assert all(row.counts["in_flight"] > 0 for row in proved.values())
@@ -118,7 +118,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     check_full_load(spark, feed)
     changed, lost, fresh = spoil(postgres, log)
     # It may be a change that the feed has not written yet.
-    assert outcomes(spark, shop, feed, NEW)["dbo.customers"].outcome == "waiting"
+    assert outcomes(spark, shop, feed, FRESH)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
@@ -175,7 +175,7 @@ def check_repair(
     extract.run(spark, feed, second)
     ControlStore(Settings().control_url).release_lease(feed.feed, second.holder)
     run(spark, feed, repair("first"))
-    assert {row.outcome for row in outcomes(spark, shop, feed, NEW).values()} == {"proven"}
+    assert {row.outcome for row in outcomes(spark, shop, feed, FRESH).values()} == {"proven"}
     run(spark, feed, second)
     ledger = spark.table(names.changes).where(f"array_contains(flags, '{change.REPAIRED}')").collect()
     by_key = {(row["key"]["id"],): row for row in ledger}
@@ -218,7 +218,7 @@ def check_full_load(spark: SparkSession, feed: Feed) -> None:
     """The full load is behind the source: what it lacks is in flight, as far as it may be behind."""
     for lag, outcome in ((timedelta(hours=2), "proven"), (timedelta(0), "waiting")):
         behind = database(connection="verified", schemas={"dbo": "behind", "sales": "behind"}, lag=lag)
-        assert {row.outcome for row in outcomes(spark, behind, feed, NEW).values()} == {outcome}
+        assert {row.outcome for row in outcomes(spark, behind, feed, FRESH).values()} == {outcome}
 
 
 def check_page() -> None:

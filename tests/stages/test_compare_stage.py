@@ -106,7 +106,7 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     assert first.transactions[-1].commit_lsn.hex().upper() in begun
     # Corrected, and all of it compared again: what was found is gone.
     publish(spark, feeds["two"], log)
-    assert {row.outcome for row in compare.run(spark, database, feeds, again=True)} == {"agree"}
+    assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
 
 
 def test_repairs_are_not_compared(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from changeledger.stages import compare
 
 
 def compare_and_report(
-    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], again: bool = False
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], full: bool = False
 ) -> None:
     """Raises FeedsDisagree, with the report written."""
     settings = Settings()
@@ -29,7 +29,7 @@ def compare_and_report(
         comparison.write(report, database.report(settings).parent)
 
     with page.written(write):
-        compare.run(spark, database, feeds, again)
+        compare.run(spark, database, feeds, full)
 
 
 def drawn_comparison(database: str) -> Table:

@@ -2,25 +2,59 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
 from changeledger.cli.commands import databases, decode, erase, quarantine, query, release, status
 from changeledger.cli.lake import fail
-from changeledger.console.arguments import CommandParser
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
 
+_CODES = """Exit codes: 0: done; of compare and verify: and nothing is wrong.
+1: stopped: the last lines say why and what to do; of compare and verify also: something is wrong; of status:
+a feed is late.
+2: the arguments are wrong."""
+
+app = typer.Typer(
+    name="changeledger",
+    help=__doc__,
+    epilog=_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 # In the order of `--help`.
-_COMMANDS = (query, decode, status, databases, quarantine, release, erase)
+app.command("query")(query.query)
+app.command("decode")(decode.decode)
+app.command("status")(status.status)
+app.command("compare")(databases.compare)
+app.command("verify")(databases.verify)
+app.add_typer(quarantine.app)
+app.add_typer(release.app)
+app.command("erase")(erase.erase)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"changeledger {version('changeledger')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command; `CommandParser` says with which code it ends."""
-    parser = CommandParser(prog="changeledger", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in _COMMANDS:
-        command.add(commands)
-    arguments = parser.parse_args(argv)
+    """Run one command; the process ends with one of `_CODES`."""
     try:
-        arguments.run(arguments)
+        app(argv)
     except Exception as error:
         ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
         if ours is None:

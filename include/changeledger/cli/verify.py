@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import SparkSession
 from rich.table import Table
 
-from changeledger.config.database import NEEDED, Database
+from changeledger.config.database import AUTO, Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.console.terminal import plain
@@ -22,7 +22,7 @@ def verify_and_report(
     spark: SparkSession,
     database: Database,
     feeds: Mapping[str, Feed],
-    what: str = NEEDED,
+    what: str = AUTO,
     only: str = "",
 ) -> None:
     """Raises PublishedDrifts, with the page written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import yaml
 from pydantic import Field
@@ -22,7 +22,11 @@ from changeledger.model.misspelt import meant
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
 
 # Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.
-NEEDED, NEW, KEPT = TAKES = ("needed", "new", "kept")
+Snapshot = Literal["auto", "fresh", "reuse"]
+AUTO: Final = "auto"
+FRESH: Final = "fresh"
+REUSE: Final = "reuse"
+SNAPSHOTS: Final[tuple[Snapshot, ...]] = (AUTO, FRESH, REUSE)
 
 
 class Tolerance(Strict):

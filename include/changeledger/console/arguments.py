@@ -1,4 +1,4 @@
-"""The command lines of jobs and commands: their `--help` ends with the exit codes."""
+"""The command lines of jobs: their `--help` ends with the exit codes."""
 
 from __future__ import annotations
 
@@ -17,26 +17,7 @@ class _Help(argparse.HelpFormatter):
         return text if text.startswith(_CODES) else super()._fill_text(text, width, indent)
 
 
-class _Parser(argparse.ArgumentParser):
-    codes: ClassVar[dict[int, str]]
-
-    def __init__(self, **settings: Any) -> None:
-        lines = "".join(f"  {code:<4}{meaning}\n" for code, meaning in self.codes.items())
-        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **settings)
-
-
-class CommandParser(_Parser):
-    """Of `changeledger`, and of its commands."""
-
-    codes: ClassVar = {
-        0: "done; of compare and verify: and nothing is wrong",
-        1: "stopped: the last lines say why and what to do; of compare and verify also: something is wrong; "
-        "of status: a feed is late",
-        2: "the arguments are wrong",
-    }
-
-
-class JobParser(_Parser):
+class JobParser(argparse.ArgumentParser):
     """Of the scripts in `jobs/`: Airflow's task goes on as the code says."""
 
     codes: ClassVar = {
@@ -49,3 +30,7 @@ class JobParser(_Parser):
         exit_codes.NOTHING: "done, and nothing is left for the stages that follow",
         exit_codes.NEEDS_SPARK: "with --no-spark: the source has something new, which Spark reads",
     }
+
+    def __init__(self, **settings: Any) -> None:
+        lines = "".join(f"  {code:<4}{meaning}\n" for code, meaning in self.codes.items())
+        super().__init__(epilog=_CODES + lines, formatter_class=_Help, **settings)

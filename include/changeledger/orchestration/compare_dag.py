@@ -40,10 +40,10 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
             reference=reference.feed,
             report=links.report(database.comparison),
         ),
-        arguments=["--again", "{{ params.again | lower }}"],
+        arguments=["--full", "{{ params.full | lower }}"],
         params={
-            "again": Param(
-                False, type="boolean", title="Again", description="compare all there is, not only what is new"
+            "full": Param(
+                False, type="boolean", title="Full", description="compare all there is, not only what is new"
             )
         },
         daily=daily,

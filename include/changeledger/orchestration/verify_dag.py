@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from airflow.sdk import DAG, Param
 
-from changeledger.config.database import Database
+from changeledger.config.database import AUTO, FRESH, REUSE, Database
 from changeledger.config.feed import Feed
 from changeledger.orchestration import links
 from changeledger.orchestration.database_dag import Work, database_dag
@@ -41,10 +41,10 @@ Then trigger this DAG with *take: new*, which reads the source again.
 
 _NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"
 
-_TAKES = {
-    "needed": "needed: where nothing waits any more to be proved",
-    "new": "new: now, whatever waits",
-    "kept": "kept: not at all, only go on with what was read",
+_SNAPSHOTS = {
+    AUTO: "auto: where nothing waits any more to be proved",
+    FRESH: "fresh: now, whatever waits",
+    REUSE: "reuse: not at all, only go on with what was read",
 }
 
 
@@ -63,14 +63,17 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
             connection=_NO_SOURCE if connection is None else f"`{connection}`",
             settle="-" if source is None else source.settle,
         ),
-        arguments=["--take", "{{ 'kept' if dag_run.run_type == 'asset_triggered' else params.take }}"],
+        arguments=[
+            "--snapshot",
+            "{{ 'reuse' if dag_run.run_type == 'asset_triggered' else params.snapshot }}",
+        ],
         params={
-            "take": Param(
-                "needed",
+            "snapshot": Param(
+                AUTO,
                 type="string",
                 title="Read the source",
-                enum=list(_TAKES),
-                values_display=_TAKES,
+                enum=list(_SNAPSHOTS),
+                values_display=_SNAPSHOTS,
                 description="A run that a feed's release has begun never reads it.",
             )
         },

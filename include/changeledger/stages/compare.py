@@ -32,9 +32,9 @@ from changeledger.storage.session import for_small_data
 
 
 def run(
-    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], again: bool = False
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], full: bool = False
 ) -> list[ComparisonRow]:
-    """Compare all feeds with the reference. `again`: from the beginning, instead of from the last time.
+    """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
 
     Raises FeedsDisagree where more than the tolerated number of changes have a verdict; what was found is
     kept before.
@@ -50,7 +50,7 @@ def run(
     rows = []
     with Findings.kept(spark, control) as kept:
         for other in ranges:
-            rows += _compared(Pair(control, database, one, other, again), kept)
+            rows += _compared(Pair(control, database, one, other, full), kept)
     differing = [row for row in rows if row.outcome == DIFFER]
     if differing:
         raise FeedsDisagree(
@@ -95,7 +95,7 @@ def _method(pair: Pair, cache: Cache) -> Method:
 def _tables(pair: Pair, method: Method, kept: Findings) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as it has not been compared."""
     both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
-    ended = {} if pair.again else _ended(pair)
+    ended = {} if pair.full else _ended(pair)
     todo = []
     for table in (t.table for t in pair.one.feed.tables if t.table.lower() in both):
         reach = method.reach

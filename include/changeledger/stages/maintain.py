@@ -159,23 +159,25 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     if not windows or not found:
         return 0
     quarantine = f"lake.{feed.namespace}.quarantine"
-    bad = lake.read(spark, quarantine).select("run_id", "record") if catalog.exists(quarantine) else None
-    with_bad = set() if bad is None else {r["run_id"] for r in bad.select("run_id").distinct().collect()}
+    # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
+    bad = lake.read(spark, quarantine).select("record").distinct() if catalog.exists(quarantine) else None
     changed = 0
     for raw in found:
         there = upkeep.runs_of(spark, raw)
         old = [window for window in windows if window in there]
-        kept_rows = {
-            run: _in_quarantine(spark, raw, run, bad) for run in old if bad is not None and run in with_bad
-        }
+        kept_rows = {} if bad is None else _in_quarantine(spark, raw, old, bad)
         changed += upkeep.keep_only(spark, raw, old, kept_rows)
     return changed
 
 
-def _in_quarantine(spark: SparkSession, raw: str, run: str, bad: DataFrame) -> DataFrame:
-    rows = lake.read(spark, raw).where(F.col("run_id") == run)
+def _in_quarantine(
+    spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
+) -> dict[str, DataFrame]:
+    """The raw rows of each of the runs that are among the `bad`, where it has some."""
+    rows = lake.read(spark, raw).where(F.col("run_id").isin(*runs))
     names = rows.columns
     if "record" not in names:
         rows = rows.withColumn("record", message_record())
-    mine = F.broadcast(bad.where(F.col("run_id") == run).select("record"))
-    return rows.join(mine, "record", "left_semi").select(*names)
+    found = rows.join(F.broadcast(bad), "record", "left_semi").select(*names)
+    with_bad = [row["run_id"] for row in found.select("run_id").distinct().collect()]
+    return {run: found.where(F.col("run_id") == run) for run in with_bad}

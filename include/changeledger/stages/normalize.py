@@ -227,13 +227,14 @@ def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _forget_replayed(ctx: StageContext) -> None:
-    """Take what was asked for again out of the quarantine of the runs before.
+    """Take what was asked for again, and is read again, out of the quarantine of the runs before.
 
     The list itself belongs to no release: publish takes off it what the run has read.
     """
     asked = input_records.replayed(ctx)
     if asked is not None:
-        lake.delete_records(asked, ctx.quarantine, ctx.branch)
+        read = lake.union([input_records.raw(ctx, raw).select("record") for raw in ctx.raws])
+        lake.delete_records(asked.join(read, "record", "left_semi"), ctx.quarantine, ctx.branch)
 
 
 def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:

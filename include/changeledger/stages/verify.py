@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.compare.columns import Columns
-from changeledger.config.database import KEPT, NEEDED, NEW, Database, Verify
+from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
@@ -58,9 +58,10 @@ class _Table(NamedTuple):
 
 
 def run(
-    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = NEEDED, only: str = ""
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = AUTO, only: str = ""
 ) -> list[ProofRow]:
-    """Prove every table of the database's feeds, or of the feed `only`; `what` is one of `databases.TAKES`.
+    """Prove every table of the database's feeds, or of the feed `only`;
+    `what` is one of `SNAPSHOTS`.
 
     Raises PublishedDrifts where one is not what the source holds, with what was found kept before, and
     ConfigError where there is no such feed.
@@ -96,7 +97,7 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     control = control_store(Settings())
     source, chosen = database.verified(feeds)
     unproved = any(resnapshot_check.unproved(control, feed) for feed in chosen)
-    if (source is not None and what != KEPT) or unproved:
+    if (source is not None and what != REUSE) or unproved:
         return True
     snapshot = None if source is None else _kept(control, database.database, source)
     return snapshot is not None and bool(_unproved(control, snapshot, _published(control, chosen)))
@@ -156,10 +157,10 @@ class _Reading:
         The source is also read where trying again leaves all that waits as it is, and not all feeds wait: a
         feed that has been paused does not keep the others from their proofs.
         """
-        rows = [] if what == NEW else self._waiting(keeper, tables)
+        rows = [] if what == FRESH else self._waiting(keeper, tables)
         behind = {row.feed for row in rows if row.outcome == WAITING}
         is_stuck = all(row.outcome == WAITING for row in rows) and behind != {one.feed.feed for one in tables}
-        if what == KEPT or not tables or (rows and not is_stuck):
+        if what == REUSE or not tables or (rows and not is_stuck):
             return rows
         if behind:
             names = ", ".join(sorted(behind))

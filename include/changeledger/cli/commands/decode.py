@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import logging
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 from changeledger.cli.decode.light import load_arrow
@@ -17,47 +17,50 @@ from changeledger.config.sources import SOURCE_MODELS
 from changeledger.model.errors import ConfigError
 from changeledger.pages.escaping import json_line
 
-if TYPE_CHECKING:
-    pass
+
+def _known(dialect: str) -> str:
+    if dialect not in SOURCE_MODELS:
+        raise typer.BadParameter(f"{dialect!r} is none of {', '.join(sorted(SOURCE_MODELS))}")
+    return dialect
 
 
-def add(commands: Any) -> None:
-    decode = commands.add_parser(
-        "decode",
-        help="show how messages or rows are read",
-        description="Reads records as JSON lines and prints one JSON line for what became of each "
-        "(docs/decode.md has the members). Needs no Kafka, no database and no lake.",
-    )
-    decode.add_argument("--dialect", required=True, choices=sorted(SOURCE_MODELS))
-    decode.add_argument("--feed", type=Path, metavar="FILE", help="the feed's YAML file, for its settings")
-    decode.add_argument(
-        "--contract", type=Path, metavar="FILE", help="a table's columns and key (YAML, JSON)"
-    )
-    decode.add_argument("--pretty", action="store_true", help="draw each change for people")
-    decode.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="JSON lines; standard input if none"
-    )
-    decode.set_defaults(run=_decode)
+_Dialect = Annotated[str, typer.Option(help=f"One of {', '.join(sorted(SOURCE_MODELS))}.", callback=_known)]
+_File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="JSON lines; standard input if none.")]
 
 
-def _decode(arguments: argparse.Namespace) -> None:
+def decode(
+    dialect: _Dialect,
+    file: _File = None,
+    feed_file: Annotated[
+        Path | None, typer.Option("--feed", metavar="FILE", help="The feed's YAML file, for its settings.")
+    ] = None,
+    contract: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A table's columns and key (YAML, JSON).")
+    ] = None,
+    pretty: Annotated[bool, typer.Option("--pretty", help="Draw each change for people.")] = False,
+) -> None:
+    """Show how messages or rows are read.
+
+    Reads records as JSON lines and prints one JSON line for what became of each (docs/decode.md has the
+    members). Needs no Kafka, no database and no lake.
+    """
     load_arrow()
     # Long to import: `--help` answers at once.
     from changeledger.cli.decode import reader, records  # noqa: PLC0415
 
-    lines = _lines(arguments.file)
-    contracts = records.contracts(arguments.contract) if arguments.contract else {}
-    of_messages = reader.is_on_kafka(arguments.dialect)
+    lines = _lines(file)
+    contracts = records.contracts(contract) if contract else {}
+    of_messages = reader.is_on_kafka(dialect)
     read = records.messages(lines) if of_messages else records.rows(lines)
-    feed = load_feed(arguments.feed) if arguments.feed else reader.feed_of(arguments.dialect, read)
-    if feed.dialect != arguments.dialect:
+    feed = load_feed(feed_file) if feed_file else reader.feed_of(dialect, read)
+    if feed.dialect != dialect:
         raise ConfigError(
-            f"{arguments.feed} is a feed of the dialect {feed.dialect}", f"say --dialect {feed.dialect}"
+            f"{feed_file} is a feed of the dialect {feed.dialect}", f"say --dialect {feed.dialect}"
         )
     logging.disable()
     console = Console(highlight=False)
     for result in reader.results(feed, read, contracts, reader.schemas_of(feed)):
-        if arguments.pretty:
+        if pretty:
             console.print(drawn(result))
         else:
             print(json_line(result))  # noqa: T201

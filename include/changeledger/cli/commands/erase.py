@@ -2,53 +2,49 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
+import typer
+
+from changeledger.cli.commands import arguments
 from changeledger.cli.lake import opened, say
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 
-if TYPE_CHECKING:
-    pass
 
+def erase(
+    feed_name: arguments.Feed,
+    table: Annotated[str, typer.Argument(metavar="TABLE", help="The source table, as the feed names it.")],
+    cells: Annotated[
+        list[str], typer.Argument(metavar="COLUMN=VALUE...", help="Each column of the key, once.")
+    ],
+    by: Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Erase the rows of one key, with all that the lake has of them.
 
-def add(commands: Any) -> None:
-    erase = commands.add_parser(
-        "erase",
-        help="erase the rows of one key, with all that the lake has of them",
-        description="Erases from current rows, history, ledger, raw records, quarantine, pending and what "
-        "was found of them; older releases can no longer be read. Erase in the source first "
-        "(docs/maintenance.md, 'Erasing a person').",
-    )
-    erase.add_argument("feed", help="the feed's name")
-    erase.add_argument("table", help="the source table, as the feed names it")
-    erase.add_argument("key", nargs="+", metavar="COLUMN=VALUE", help="each column of the key, once")
-    erase.add_argument("--by", default="", metavar="NAME", help="who asks; your login's name by default")
-    erase.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    erase.set_defaults(run=_erase)
-
-
-def _erase(arguments: argparse.Namespace) -> None:
+    Erases from current rows, history, ledger, raw records, quarantine, pending and what was found of them;
+    older releases can no longer be read. Erase in the source first (docs/maintenance.md, 'Erasing a person').
+    """
     from changeledger.stages.maintenance.erasing import Erasing  # noqa: PLC0415 - as in `opened`
 
-    feed = named_feed(Settings().feeds, arguments.feed)
-    parts = [part.partition("=") for part in arguments.key]
+    feed = named_feed(Settings().feeds, feed_name)
+    parts = [part.partition("=") for part in cells]
     if not all(name and sign for name, sign, _ in parts) or len({n for n, _, _ in parts}) < len(parts):
         raise ConfigError("the key is named as COLUMN=VALUE, each column once", "for example id=42")
     with opened("erase") as spark:
-        erasing = Erasing.of(spark, feed, arguments.table, {name: value for name, _, value in parts})
+        erasing = Erasing.of(spark, feed, table, {name: value for name, _, value in parts})
         counts = erasing.counts()
-        for table, count in counts.items():
-            say(f"{count:>10,}  {table}")
+        for name, count in counts.items():
+            say(f"{count:>10,}  {name}")
         for key in erasing.linked():
             say(f"the row has also had the key {key}: erase that, too, where it is the same person's")
-        if not arguments.yes:
+        if not yes:
             question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
-            _confirm(question, arguments.table)
-        erased = erasing.erase(arguments.by or getpass.getuser())
+            _confirm(question, table)
+        erased = erasing.erase(by or getpass.getuser())
     print(f"{sum(erased.values()):,} rows of {len(erased)} tables are erased")  # noqa: T201
 
 

@@ -28,7 +28,7 @@ class Pair:
     one: FeedRange
     other: FeedRange
     # From the beginning, whatever was compared before.
-    again: bool
+    full: bool
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TablePair:
                 at=datetime.now(UTC),
             )  # fmt: skip
             wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
-            kept.add(row, wrong, replaces=pair.again or wrong is not None)
+            kept.add(row, wrong, replaces=pair.full or wrong is not None)
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 

@@ -1,0 +1,11 @@
+"""Arguments that several commands have."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Feed = Annotated[str, typer.Argument(help="The feed's name.", metavar="FEED")]
+Database = Annotated[str, typer.Argument(help="As the feeds' YAML names it.", metavar="DATABASE")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a row, instead of a table.")]
