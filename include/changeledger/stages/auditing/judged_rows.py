@@ -125,13 +125,15 @@ class JudgedRows:
         schema = narrow.found_schema(contract)
         history, current = self._built(contract)
         is_own, is_open = F.col("_run_id") == self.ctx.id, F.col("_valid_to").isNull()
+        # The same in other words: Spark would join two conditions with a common part, and push down neither.
+        is_mine = F.coalesce("_run_id", F.lit("")) == self.ctx.id
         while True:
             of_keys, near = narrow.among("key_hash", Here(keys)), narrow.within(touched, contract)
-            # Two conditions: only the first one is of a kind that passes over files.
-            opened = history.where(is_own | (is_open & near)).where(is_own | (is_open & of_keys))
+            # By the first condition files are passed over, by the second one rows are found.
+            opened = history.where(is_own | (is_open & near)).where(is_mine | of_keys)
             parts = [
                 narrow.found(opened, built.HISTORY, contract),
-                narrow.found(current.where(is_own | near).where(is_own | of_keys), built.CURRENT, contract),
+                narrow.found(current.where(is_own | near).where(is_mine | of_keys), built.CURRENT, contract),
             ]
             if published is not None:
                 parts.append(narrow.found(published, ids.PUBLISHED, contract))
