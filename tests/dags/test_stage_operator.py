@@ -309,8 +309,8 @@ def test_the_window_of_a_run_is_shown_among_the_rendered_fields(
         ("shop_cdc", {"dryrun": True}, "`dryrun`.*did you mean `dry_run`"),
         ("shop_cdc", {"Mode": "replay"}, "`Mode`.*did you mean `mode`"),
         ("shop_cdc", {"colour": "red"}, "`colour`.*dry_run, end, mode, reason, start, tables, tolerate"),
-        ("compare_shop", {"agian": True}, "`agian`.*did you mean `again`"),
-        ("verify_shop", {"takes": "new"}, "`takes`.*did you mean `take`"),
+        ("compare_shop", {"ful": True}, "`ful`.*did you mean `full`"),
+        ("verify_shop", {"snapshots": "fresh"}, "`snapshots`.*did you mean `snapshot`"),
         ("maintain", {"feed": "shop_cdc"}, "`feed`.*no members"),
     ],
 )

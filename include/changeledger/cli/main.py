@@ -12,10 +12,15 @@ from changeledger.cli.lake import fail
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
 
-_CODES = """Exit codes: 0: done; of compare and verify: and nothing is wrong.
+_CODES = """Exit codes:
+
+0: done; of compare and verify: and nothing is wrong
+
 1: stopped: the last lines say why and what to do; of compare and verify also: something is wrong; of status:
-a feed is late.
-2: the arguments are wrong."""
+a feed is late
+
+2: the arguments are wrong
+"""
 
 app = typer.Typer(
     name="changeledger",
@@ -26,14 +31,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order of `--help`.
-app.command("query")(query.query)
-app.command("decode")(decode.decode)
-app.command("status")(status.status)
-app.command("compare")(databases.compare)
-app.command("verify")(databases.verify)
-app.add_typer(quarantine.app)
-app.add_typer(release.app)
-app.command("erase")(erase.erase)
+app.command("query", epilog=_CODES)(query.query)
+app.command("decode", epilog=_CODES)(decode.decode)
+app.command("status", epilog=_CODES)(status.status)
+app.command("compare", epilog=_CODES)(databases.compare)
+app.command("verify", epilog=_CODES)(databases.verify)
+app.add_typer(quarantine.app, epilog=_CODES)
+app.add_typer(release.app, epilog=_CODES)
+app.command("erase", epilog=_CODES)(erase.erase)
 
 
 def _print_version(asked: bool) -> None:
@@ -52,9 +57,12 @@ def _options(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command; the process ends with one of `_CODES`."""
+    """Run one command; it returns where all is done, and ends the process with one of `_CODES` else."""
     try:
         app(argv)
+    except SystemExit as ended:
+        if ended.code:
+            raise
     except Exception as error:
         ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
         if ours is None:
