@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.config.database import KEPT, NEEDED, Database
+from changeledger.config.database import AUTO, REUSE, Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -56,11 +56,11 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         }
     )  # fmt: skip
     feeds, database = {feed.feed: feed}, Database(database="redelivered")
-    assert not verify.waits(database, feeds, NEEDED)
+    assert not verify.waits(database, feeds, AUTO)
     with pytest.raises(ConfigError, match="no feed 'other'"):
         verify.run(spark, database, feeds, only="other")
     publish(spark, feed, Window(start=AT, end=AT + timedelta(hours=1)))
-    assert verify.waits(database, feeds, KEPT)
+    assert verify.waits(database, feeds, REUSE)
     with pytest.raises(PublishedDrifts, match=r"stream dbo\.t: 1 missing, 1 differs"):
         verify.run(spark, database, feeds)
     (row,) = last_proofs(ControlStore(Settings().control_url), "redelivered")["stream"]
@@ -73,4 +73,4 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     # The rows are published: nothing is left to correct, or to look at.
     assert spark.table(proofs.REPAIRS).where("feed = 'stream'").isEmpty()
     assert verify.run(spark, database, feeds) == []
-    assert not verify.waits(database, feeds, NEEDED)
+    assert not verify.waits(database, feeds, AUTO)

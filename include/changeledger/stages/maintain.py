@@ -173,11 +173,13 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
 def _in_quarantine(
     spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
 ) -> dict[str, DataFrame]:
-    """The raw rows of each of the runs that are among the `bad`, where it has some."""
+    """The raw rows that are among the `bad`, by the run that has read them first."""
     rows = lake.read(spark, raw).where(F.col("run_id").isin(*runs))
     names = rows.columns
     if "record" not in names:
         rows = rows.withColumn("record", message_record())
-    found = rows.join(F.broadcast(bad), "record", "left_semi").select(*names)
+    found = rows.join(F.broadcast(bad), "record", "left_semi")
+    first = found.groupBy("record").agg(F.min("run_id").alias("run_id"))
+    found = found.join(F.broadcast(first), ["record", "run_id"], "left_semi").select(*names)
     with_bad = [row["run_id"] for row in found.select("run_id").distinct().collect()]
     return {run: found.where(F.col("run_id") == run) for run in with_bad}
