@@ -23,7 +23,7 @@ from benchmarks.stream import event
 from benchmarks.topics import fill, windows
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, SparkSession
 
     from changeledger.model.table_names import TableNames
 
@@ -91,7 +91,8 @@ def _enlarge(spark: SparkSession, names: TableNames, rows: int) -> None:
     ):
         own = f"{'key.id' if table == names.changes else 'id'} = {rows + 1}"
         template = spark.table(table).where(own)
-        _append(template.crossJoin(keys).withColumns(cells).select(*template.columns), table)
+        rows_of_keys = template.crossJoin(keys).withColumns(cells).select(*template.columns)
+        rows_of_keys.writeTo(table).append()
 
 
 def _ledger_cells(name: Column) -> dict[str, Column]:
@@ -102,10 +103,6 @@ def _ledger_cells(name: Column) -> dict[str, Column]:
         "change_id": F.sha2(at.cast("string"), 256),
         "record": F.col("record").withField("offset", -at.cast("bigint")),
     }
-
-
-def _append(rows: DataFrame, table: str) -> None:
-    rows.writeTo(table).append()
 
 
 def _judge(spark: SparkSession, names: TableNames, rows: int) -> None:

@@ -44,7 +44,7 @@ def test_missing_jars_are_told(tmp_path: Path) -> None:
 
 
 def test_ports_that_are_chosen_together_differ() -> None:
-    assert all(len(set(free_ports(4))) == 4 for _ in range(2_000))
+    assert all(len(set(free_ports(4))) == 4 for _ in range(20_000))
 
 
 def test_a_broker_that_cannot_start_says_what_its_program_said(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ whose capture was off |
 | rows are `missing` that nobody has changed for long | the feed began without a snapshot |
 | a capture tool is further behind than `settle:` allows | raise it in the database's YAML |
 
-Then trigger this DAG with *take: new*, which reads the source again.
+Then trigger this DAG with *snapshot: fresh*, which reads the source again.
 """
 
 _NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"

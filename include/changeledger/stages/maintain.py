@@ -165,7 +165,7 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     for raw in found:
         there = upkeep.runs_of(spark, raw)
         old = [window for window in windows if window in there]
-        kept_rows = {} if bad is None else _in_quarantine(spark, raw, old, bad)
+        kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
         changed += upkeep.keep_only(spark, raw, old, kept_rows)
     return changed
 

@@ -60,8 +60,7 @@ class _Table(NamedTuple):
 def run(
     spark: SparkSession, database: Database, feeds: Mapping[str, Feed], what: str = AUTO, only: str = ""
 ) -> list[ProofRow]:
-    """Prove every table of the database's feeds, or of the feed `only`;
-    `what` is one of `SNAPSHOTS`.
+    """Prove every table of the database's feeds, or of the feed `only`. `what`: one of `SNAPSHOTS`.
 
     Raises PublishedDrifts where one is not what the source holds, with what was found kept before, and
     ConfigError where there is no such feed.

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from changeledger.cli.commands import arguments
 from changeledger.cli.lake import opened, readable, require_lake
-from changeledger.config.database import AUTO, Snapshot, named_database
+from changeledger.config.database import AUTO, Database, Snapshot, named_database
+from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _OneFeed = Annotated[str, typer.Option("--feed", help="Only this one, instead of all of the database.")]
 _Snapshot = Annotated[
@@ -19,20 +26,30 @@ _Snapshot = Annotated[
 ]
 
 
-def compare(
-    name: arguments.Database,
-    full: Annotated[bool, typer.Option("--full", help="All there is, not only what is new since.")] = False,
-) -> None:
-    """Compare the feeds of one database, change by change, and write the report."""
-    from changeledger.cli.compare import compare_and_report, drawn_comparison  # noqa: PLC0415 - as in `opened`
+@contextmanager
+def _work(
+    command: str, name: str, page_of: Callable[[Database, Settings], Path]
+) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], Path]]:
+    """A session, the database with its feeds, and its page, which says so where the command fails."""
     from changeledger.pages.html import failure_noted  # noqa: PLC0415 - as in `opened`
 
     settings = Settings()
     feeds, _ = readable()
     database = named_database(settings, feeds, name)
     require_lake(settings)
-    page = database.report(settings)
-    with failure_noted(page), opened("compare", progress=True) as spark:
+    page = page_of(database, settings)
+    with failure_noted(page), opened(command, progress=True) as spark:
+        yield spark, database, feeds, page
+
+
+def compare(
+    name: arguments.Database,
+    full: Annotated[bool, typer.Option("--full", help="All there is, not only what is new since.")] = False,
+) -> None:
+    """Compare the feeds of one database, change by change, and write the report."""
+    from changeledger.cli.compare import compare_and_report, drawn_comparison  # noqa: PLC0415 - as in `opened`
+
+    with _work("compare", name, Database.report) as (spark, database, feeds, page):
         try:
             compare_and_report(spark, database, feeds, full)
         finally:
@@ -43,14 +60,8 @@ def compare(
 def verify(name: arguments.Database, feed: _OneFeed = "", snapshot: _Snapshot = AUTO) -> None:
     """Compare what is published with rows of the source, and write the page."""
     from changeledger.cli.verify import drawn_proofs, verify_and_report  # noqa: PLC0415 - as in `opened`
-    from changeledger.pages.html import failure_noted  # noqa: PLC0415 - as in `opened`
 
-    settings = Settings()
-    feeds, _ = readable()
-    database = named_database(settings, feeds, name)
-    require_lake(settings)
-    page = database.proofs(settings)
-    with failure_noted(page), opened("verify", progress=True) as spark:
+    with _work("verify", name, Database.proofs) as (spark, database, feeds, page):
         try:
             verify_and_report(spark, database, feeds, snapshot, feed)
         finally:

@@ -10,6 +10,7 @@ from rich.console import Console
 from changeledger.cli.commands import arguments
 from changeledger.cli.decode.pretty import quarantined
 from changeledger.cli.lake import opened, require_lake, say
+from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
@@ -28,10 +29,13 @@ _Window = Annotated[
 ]
 
 
-def _chosen(table: str | None, reason: str | None, run: str | None) -> Chosen:
+def _asked(feed: str, table: str | None, reason: str | None, run: str | None) -> tuple[Feed, Chosen]:
+    """The feed, and which of its records."""
     from changeledger.cli.quarantine import Chosen  # noqa: PLC0415 - as in `opened`
 
-    return Chosen(table, reason, run)
+    named = named_feed(Settings().feeds, feed)
+    require_lake(Settings())
+    return named, Chosen(table, reason, run)
 
 
 @app.command("list")
@@ -45,9 +49,7 @@ def list_counts(
     """How many records, by table and reason."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
-    named = named_feed(Settings().feeds, feed)
-    require_lake(Settings())
-    found = quarantine.summary(named, _chosen(table, reason, run))
+    found = quarantine.summary(*_asked(feed, table, reason, run))
     if as_json:
         terminal.print_json(found)
     else:
@@ -65,9 +67,7 @@ def show(
     """The records as they came, with reason and detail."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
-    named = named_feed(Settings().feeds, feed)
-    require_lake(Settings())
-    for record in quarantine.records(named, _chosen(table, reason, run)):
+    for record in quarantine.records(*_asked(feed, table, reason, run)):
         for name in ("raw_key", "raw_value"):
             record[name] = terminal.text(record[name])
         if as_json:
@@ -81,8 +81,8 @@ def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, r
     """Let the feed's next run read them again, after a fix."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
-    named = named_feed(Settings().feeds, feed)
+    named, chosen = _asked(feed, table, reason, run)
     say(f"puts quarantined records of {feed} on the list that its next run reads again")
     with opened("quarantine") as spark:
-        count = quarantine.replay(spark, named, _chosen(table, reason, run), say)
+        count = quarantine.replay(spark, named, chosen, say)
     print(f"{count} records are read again by the next run of {feed}: trigger it now, or wait for it")  # noqa: T201

@@ -37,8 +37,9 @@ def complete(
     """Tag and move the tables that a crash has left behind."""
     from changeledger.stages.maintenance.releasing import complete_by_hand  # noqa: PLC0415 - as in `opened`
 
+    named = named_feed(Settings().feeds, feed)
     with opened("release complete") as spark:
-        done = complete_by_hand(spark, named_feed(Settings().feeds, feed), force=force)
+        done = complete_by_hand(spark, named, force=force)
     Console().print(
         f"{feed}: completed: {', '.join(map(str, done))}"
         if done
