@@ -11,12 +11,13 @@ demo: setup-run ## five feeds from real services to published tables, with a rep
 test: setup-test ## all tests
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-lint: setup-lint ## style, format, sizes, types, import contracts
+lint: setup-lint ## style, format, sizes, types, import contracts, dependencies
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) scripts/sizes.py
 	@$(PYTHON) -m mypy
 	@.venv/bin/lint-imports --no-cache
+	@.venv/bin/deptry . --no-ansi
 
 audit: setup-lint ## known holes in Python packages and jars; asks https://api.osv.dev
 	@$(PYTHON) scripts/audit.py

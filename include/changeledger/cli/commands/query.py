@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import fail, opened
+from changeledger.cli.lake import fail, opened, require_lake
+from changeledger.config.settings import Settings
 from changeledger.console import terminal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def query(
@@ -22,20 +21,44 @@ def query(
 
     Answers queries (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN) and changes nothing. A table shows the
     first rows; --json prints all of them.
+
+    A SELECT of one table with plain conditions and few rows needs no Spark and takes a second or two.
     """
-    from pyspark.errors import AnalysisException  # noqa: PLC0415 - as in `opened`
+    # Half a second to import: `--help` answers at once.
+    from changeledger.cli import small_query  # noqa: PLC0415
+
+    require_lake(Settings())
+    answer = small_query.answer(sql)
+    if answer is None:
+        _ask_spark(sql, as_json=as_json)
+    else:
+        _print(answer.columns, answer.rows, as_json=as_json)
+
+
+def _ask_spark(sql: str, *, as_json: bool) -> None:
+    from pyspark.errors import AnalysisException  # noqa: PLC0415 - seconds to import
 
     from changeledger.cli import querying  # noqa: PLC0415 - as above
 
     with opened("query") as spark:
         try:
-            _answer(querying.asked(spark, sql), as_json=as_json)
+            answer = querying.asked(spark, sql)
+            shown = answer if as_json else answer.limit(terminal.MOST_ROWS + 1)
+            rows = (tuple(_plain(cell) for cell in row) for row in shown.toLocalIterator())
+            _print(answer.columns, rows, as_json=as_json)
         except AnalysisException as error:
             fail(error.getMessage() or str(error))
 
 
-def _answer(answer: DataFrame, *, as_json: bool) -> None:
+def _print(columns: list[str], rows: Iterable[tuple[object, ...]], *, as_json: bool) -> None:
     if as_json:
-        terminal.print_json(row.asDict(recursive=True) for row in answer.toLocalIterator())
+        terminal.print_json(dict(zip(columns, row, strict=True)) for row in rows)
     else:
-        terminal.print_table(answer.columns, answer.limit(terminal.MOST_ROWS + 1).collect())
+        terminal.print_table(columns, rows)
+
+
+def _plain(cell: Any) -> object:
+    """Structs as dicts."""
+    if isinstance(cell, list):
+        return [_plain(member) for member in cell]
+    return cell.asDict(recursive=True) if hasattr(cell, "asDict") else cell
