@@ -11,6 +11,7 @@ import pyarrow as pa
 from changeledger.audit.findings import FINDINGS, Finding, checked, of_rows
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, column, valid
+from changeledger.kernels.hashed import Hashes, hash_of
 
 # Inputs: the run's repeated halves; records of the ledger, and of the run that became something else.
 HALVES: Final = "halves"
@@ -20,6 +21,12 @@ FOUND: Final = "found"
 HALF: Final = pa.schema([("record", RECORD), ("reason", pa.string()), ("detail", pa.string())])
 RECORDS: Final = pa.schema([("record", RECORD)])
 OUTPUTS: Final = {FOUND: FINDINGS}
+
+
+def key(rows: pa.RecordBatch) -> Hashes:
+    """By source and row."""
+    source, _, _, row = rows.column("record").flatten()
+    return hash_of([source, row])
 
 
 def of_halves(rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, o
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
 from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Rows, column, flags_of, taken, valid
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Column
@@ -57,8 +58,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 # Spark SQL: effects on one key have the same value; those at one place, too.
-KEY: Final = "key_1"
-PLACE: Final = "xxhash64(place, key_1)"
+KEY: Final = by("key_1")
+PLACE: Final = by("place", "key_1")
 
 
 @dataclass(frozen=True)

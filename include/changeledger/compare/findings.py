@@ -14,6 +14,7 @@ from changeledger.compare.rematch import FOUND_COLUMNS
 from changeledger.compare.verdicts import OPERATION
 from changeledger.kernels import display, images
 from changeledger.kernels.arrow import INSTANT, NAMES, RECORD, column, taken, valid
+from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.model.change import RECORD_TYPE
 from changeledger.model.contract import Column
 
@@ -124,11 +125,10 @@ class LookUp:
     def id_column(self) -> str:
         return f"{self.prefix}change_id"
 
-    @property
-    def key(self) -> str:
-        """Spark SQL: what FOUND rows are put into buckets by; SHOWN ones are by their id."""
+    def key(self, found: pa.RecordBatch) -> Hashes:
+        """What FOUND rows are put into buckets by; SHOWN ones are by their id."""
         alternative = "other_change_id" if not self.prefix else "change_id"
-        return f"coalesce({self.id_column}, {alternative})"
+        return hash_of([pc.coalesce(found.column(self.id_column), found.column(alternative))])
 
     def ids(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`IDS` of the changes that are looked up."""

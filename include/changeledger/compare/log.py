@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare.reach import SLACK, Reach, micros_of, moment, within
 from changeledger.kernels.arrow import INSTANT, column, flags_of, numbers
+from changeledger.kernels.hashed import by
 from changeledger.model import change
 
 # The columns of a ledger from which these rows are made, and the rows.
@@ -104,8 +105,8 @@ def whole(extents: pa.Table) -> Extent:
 # Rows whose `position` and `change_lsn` are equal must be in one bucket.
 ROWS: Final = "rows"
 KNOWN: Final = "known"
-KEY_OF_ROWS: Final = "position"
-KEY_OF_KNOWN: Final = "change_lsn"
+KEY_OF_ROWS: Final = by("position")
+KEY_OF_KNOWN: Final = by("change_lsn")
 
 
 def place(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:

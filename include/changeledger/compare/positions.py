@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare.cells import hashed
 from changeledger.kernels.arrow import Bools, column, flags_of, numbers
+from changeledger.kernels.hashed import by
 
 COMMIT: Final = "commit"
 CHANGE: Final = "change"
@@ -76,7 +77,7 @@ COUNTS: Final = pa.schema([(f"{name} {at}", pa.int64()) for at in range(len(_REA
 
 LSNS: Final = pa.schema([("lsn", pa.binary()), ("kind", pa.int32())])
 # Spark SQL: equal LSNs must be in one bucket.
-KEY: Final = "lsn"
+KEY: Final = by("lsn")
 ONE: Final = "one"
 OTHER: Final = "other"
 

@@ -235,6 +235,11 @@ def begun(rows: int) -> Hashes:
     return np.vstack([of_constant(h[at : at + 1], chain) for at, chain in enumerate(_CHAINS)])
 
 
+def begun_for_spark(rows: int) -> Hashes:
+    """One chain, as Spark begins it."""
+    return np.full((1, rows), _SEED, np.uint64)
+
+
 def of_parts(said: Hashes, parts: Sequence[pa.Array]) -> Hashes:
     """Hashes of the images' hashes and of where a change stands; a struct's fields are hashed in order."""
     h = of_longs(np.full(said.shape, _SEED, np.uint64), said)

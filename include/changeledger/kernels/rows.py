@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 
 from changeledger.kernels.arrow import empty
+from changeledger.kernels.hashed import Key
 
 # One batch in, one batch out; how rows are cut into batches changes nothing.
 BatchKernel = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -45,10 +46,10 @@ class Rows(Protocol):
 
 
 class Part(NamedTuple):
-    """Rows that go into buckets. `key`: a Spark SQL expression, equal for what must be in one bucket."""
+    """Rows that go into buckets. `key`: equal for what must be in one bucket."""
 
     rows: Rows
-    key: str
+    key: Key
 
 
 def bucketed(

@@ -10,7 +10,16 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, column, history_schema, ledger_schema, row_type, table_schema
+from changeledger.kernels.arrow import (
+    Bools,
+    column,
+    flags_of,
+    history_schema,
+    ledger_schema,
+    row_type,
+    table_schema,
+)
+from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import history
@@ -47,6 +56,16 @@ def outputs(contract: Contract) -> dict[str, pa.Schema]:
         BREAKS: table_schema(change.BREAK_COLUMNS),
         AGAIN: keys_schema(contract),
     }
+
+
+# Of rows with a `key`.
+KEY: Final = by("key")
+
+
+def key_of_changes(exploded: pa.RecordBatch) -> Hashes:
+    """By the key whose row the effect is on: a row that leaves has it in `previous_key`."""
+    leaves = flags_of(exploded.column(LEAVES))
+    return np.where(leaves, *(hash_of([exploded.column(side)]) for side in ("previous_key", "key")))
 
 
 def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages.message_rows import OUTCOME
 from changeledger.dialects.tables import pairs
 from changeledger.dialects.tables.plan import TablePlan
-from changeledger.kernels.arrow import ledger_schema, table_schema
+from changeledger.kernels.arrow import ledger_schema, table_schema, valid
+from changeledger.kernels.hashed import Hashes, hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -36,12 +37,24 @@ LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUT
 REPLACED_COLUMNS: Final = table_schema(
     [pair for pair in change.LEDGER_COLUMNS if pair[0] in {"change_id", "record", "operation", "run_id"}]
 )
-# Spark SQL: rows that must be in one bucket have the same value.
-KEY: Final = (
-    "CASE WHEN change_lsn IS NOT NULL THEN xxhash64(commit_lsn, change_lsn) "
-    "ELSE xxhash64(coalesce(change_id, to_json(record))) END"
-)
-KEY_OF_PAIRS: Final = "xxhash64(coalesce(pair_key, encode(to_json(record), 'UTF-8')))"
+
+
+def key(rows: pa.RecordBatch) -> Hashes:
+    """What must be in one bucket: see `resolve`. A record without an id is in one of its own."""
+    placed = hash_of([rows.column("commit_lsn"), rows.column("change_lsn")])
+    has_place = valid(rows.column("change_lsn"))
+    if has_place.all():
+        return placed
+    return np.where(has_place, placed, _by("change_id", rows))
+
+
+def key_of_pairs(rows: pa.RecordBatch) -> Hashes:
+    return _by("pair_key", rows)
+
+
+def _by(name: str, rows: pa.RecordBatch) -> Hashes:
+    """By that column; where it is NULL, by the record."""
+    return np.where(valid(rows.column(name)), hash_of([rows.column(name)]), hash_of([rows.column("record")]))
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.interface import MessageDialect, TableDialect
@@ -31,7 +32,7 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.normalization import mask_orders, other_feeds, reading, repairing
 from changeledger.stages.normalization.reading import Input, Records
-from changeledger.storage import catalog, lake, refs, writes
+from changeledger.storage import catalog, lake, refs, scans, writes
 from changeledger.storage.caching import cached
 from changeledger.storage.records import message_record
 from changeledger.storage.spread import as_frame
@@ -67,25 +68,46 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) ->
     shapes = ctx.control.shapes(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
-        raw = input_records.raw(ctx, ctx.raw_table(table))
+        raw = _raw_rows(ctx, ctx.raw_table(table), carrier)
         of_table = {instance: shape for instance, shape in shapes.items() if shape.table == table}
         for instance, shape in of_table.items():
-            rows = raw.where(F.col("_instance") == instance) if len(of_table) > 1 else raw
-            carried = carrier.carried(rows)
-            records.append(reading.of_change_table(dialect.kernel, table, shape, carried, ctx.feed, ctx.id))
+            rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
+            records.append(reading.of_change_table(dialect.kernel, table, shape, rows, ctx.feed, ctx.id))
     return _inputs(ctx, records)
+
+
+def _raw_rows(ctx: StageContext, table: str, carrier: Carrier) -> Rows:
+    """The rows of a change table as they were read."""
+    schema = to_arrow_schema(lake.read(ctx.spark, table).schema)
+    new = carrier.scanned(ctx.spark, table, scans.of_window(ctx.id), (schema, None))
+    again = input_records.asked_again(ctx, table)
+    if again is None:
+        return new
+    return together([new, carrier.carried(again.select(*map(change.quoted, schema.names)), schema)])
+
+
+def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
+    return raw.filter(pc.equal(raw.column("_instance"), instance))
 
 
 def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
     known = kernels.Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
-    raw = carrier.carried(_messages(ctx).select(*MESSAGE.names))
+    raw = _raw_messages(ctx, carrier)
     found = reading.surveyed(dialect.kernel, raw, ctx.feed, known, ctx.id)
     for schema_name, schema in found.writer_schemas.items():
         control.save_shape(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in found.avro_schemas.items():
         control.save_writer_schema(name, schema_id, avro_schema, ctx.id)
     return [*_inputs(ctx, found.records), Input(None, None, together(found.others))]
+
+
+def _raw_messages(ctx: StageContext, carrier: Carrier) -> Rows:
+    """`arrow.MESSAGE` of what `_messages` has."""
+    new = carrier.scanned(ctx.spark, ctx.raw_messages, scans.of_window(ctx.id), (MESSAGE, None))
+    others = (input_records.asked_again(ctx, ctx.raw_messages), input_records.waiting(ctx))
+    more = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
+    return together([new, *(carrier.carried(rows, MESSAGE) for rows in more)])
 
 
 def _messages(ctx: StageContext) -> DataFrame:
@@ -168,7 +190,7 @@ def _write(ctx: StageContext, one: Input) -> Left:
             gone = as_frame(ctx.spark, Here(replaced))
             lake.delete_changes(gone, names.changes, ctx.branch)
     changes = made[settle.CHANGES]
-    writes.append(ctx.spark, changes, names.changes, ctx.branch, change.ledger_columns(contract))
+    writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
     left = _left(made[settle.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
     log.info("%s: %s: changes are written; beside them %s", ctx.feed.feed, one.table, others or "nothing")
@@ -180,7 +202,7 @@ def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
     if not _of_pairs(decoded):
         return decoded
     kernel = settle.JoinPairs(TablePlan(ctx.feed, contract, contract, ctx.id))
-    parts = {settle.NEW: Part(decoded, settle.KEY_OF_PAIRS)}
+    parts = {settle.NEW: Part(decoded, settle.key_of_pairs)}
     return bucketed(parts, kernel, {settle.NEW: decoded.schema})[settle.NEW]
 
 
@@ -189,7 +211,7 @@ def _of_pairs(decoded: Rows) -> bool:
 
 
 def _settled(ctx: StageContext, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
-    parts = {settle.NEW: Part(decoded, settle.KEY), settle.NEAR: Part(published, settle.KEY)}
+    parts = {settle.NEW: Part(decoded, settle.key), settle.NEAR: Part(published, settle.key)}
     kernel = settle.Settle(contract, ctx.id, _of_pairs(decoded))
     return bucketed(parts, kernel, settle.outputs(contract))
 
@@ -216,10 +238,10 @@ def _write_dispositions(ctx: StageContext, left: Iterable[Left]) -> None:
     late = _late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), settle.LEFT_COLUMNS)
-    writes.append(ctx.spark, rows, ctx.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
+    writes.append(rows, ctx.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
     if late or change.QUARANTINED in counts:
         bad = rows.through(_quarantined, settle.LEFT_COLUMNS)
-        writes.append(ctx.spark, bad, ctx.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
+        writes.append(bad, ctx.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
 
 
 def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:

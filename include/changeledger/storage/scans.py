@@ -31,7 +31,7 @@ _RUN = "run_id"
 
 def weight(table: str, run: str | None = None) -> Weight:
     """How many rows the files of main have, and bytes; or those of a run's partition."""
-    asked = AlwaysTrue() if run is None else _of(run)
+    asked = AlwaysTrue() if run is None else of_window(run)
     files = [task.file for task in catalog.load(table).scan(asked).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
 
@@ -100,7 +100,7 @@ def _bound(kind: type[LiteralPredicate], name: str, value: object) -> BooleanExp
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
     """By table, how many rows the run has in that snapshot."""
     return {
-        table: catalog.load(table).scan(_of(run), (_RUN,), snapshot_id=snapshot).count()
+        table: catalog.load(table).scan(of_window(run), (_RUN,), snapshot_id=snapshot).count()
         for table, snapshot in snapshots.items()
     }
 
@@ -109,13 +109,13 @@ def has_rows(table: str, run: str | None = None, snapshot: int | None = None) ->
     """Has the table rows, or those of a run; on main or in a snapshot."""
     found = catalog.load(table)
     one = next(iter(found.schema().fields)).name if run is None else _RUN
-    asked = AlwaysTrue() if run is None else _of(run)
+    asked = AlwaysTrue() if run is None else of_window(run)
     return found.scan(asked, (one,), snapshot_id=snapshot).count() > 0
 
 
 def grouped(table: str, snapshot: int, run: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
     """How many rows the run has in that snapshot by the values of these columns: each with their number."""
-    rows = catalog.load(table).scan(_of(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
+    rows = catalog.load(table).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
     counted = rows.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
     return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
 
@@ -126,5 +126,6 @@ def count(table: str, snapshot: int) -> int:
     return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
 
 
-def _of(run: str) -> BooleanExpression:
-    return is_equal(_RUN, run)
+def of_window(window_id: str) -> BooleanExpression:
+    """Is a row the window's own?"""
+    return is_equal(_RUN, window_id)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from typing import Final
 from zipimport import zipimporter
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -15,51 +17,79 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
-from changeledger.model.change import quoted
+from changeledger.kernels.hashed import Key
+from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows, as_batch
 from changeledger.storage.caching import Cache
+from changeledger.storage.file_scans import Scan
+from changeledger.storage.file_writes import FILES, Writing, gathered
+from changeledger.storage.partitions import numbers_of_partitions
+
+Batches = Iterator[pa.RecordBatch]
 
 # So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
 _BUCKET = 50_000
-# Rows of a batch on their way to Spark.
-_BATCH = 10_000
-_KEY, _PART, _ROWS = "_bucket", "_part", "_rows"
-# What a bucket has made, on its way through Spark: batches of rows in Arrow's own bytes, and whose they are.
-# Spark would take each row apart, to keep it at hand and again to hand it on.
-_PACKED = pa.schema([(_PART, pa.string()), (_ROWS, pa.binary())])
+# So many rows are dealt out to buckets at once: what a bucket gets of them travels in one piece.
+_DEALT = 100_000
+# What travels through Spark: batches of rows in Arrow's own bytes, which bucket they go into and whose they
+# are. Spark would take each row apart, to keep it and again to hand it on.
+_TO, _PART, _ROWS = "to", "part", "rows"
+_PACKED: Final = pa.schema([(_TO, pa.int32()), (_PART, pa.string()), (_ROWS, pa.binary())])
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from: a DataFrame, what opens its batches, and kernels that go over each of them."""
+
+    base: DataFrame
+    opened: Callable[[Batches], Batches] = iter
+    steps: tuple[BatchKernel, ...] = ()
+
+    def rows(self, schema: pa.Schema) -> DataFrame:
+        if self.opened is iter and not self.steps:
+            return self.base
+        return self.through(_non_empty, schema)
+
+    def through(self, work: Callable[[Batches], Batches], schema: pa.Schema) -> DataFrame:
+        """What `work` makes of the rows of each partition."""
+        return self.base.mapInArrow(partial(_carried, self.opened, self.steps, work), spark_schema(schema))
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Rows of a DataFrame. Kernels wait in `steps`, and go over each batch in one pass.
+    """Rows of several sources. Kernels wait in their steps, and go over each batch in one pass.
 
-    `size`: how many rows there are, about. `keep`: rows that several ask for are kept at hand by it.
-    `is_packed`: has the DataFrame batches (`_PACKED`) instead of rows?
+    `size`: how many rows there are, about. `cache`: rows that several ask for are kept by it.
     """
 
-    base: DataFrame
+    sources: tuple[Source, ...]
     schema: pa.Schema
     cache: Cache
     size: int
-    steps: tuple[BatchKernel, ...] = ()
-    is_packed: bool = False
 
     @classmethod
     def of(cls, frame: DataFrame, cache: Cache, size: int, schema: pa.Schema | None = None) -> Spread:
         """The frame's rows, in the types of `schema`."""
         if schema is None:
-            return cls(frame, to_arrow_schema(frame.schema), cache, size)
-        return cls(frame, schema, cache, size, (partial(_typed, schema),))
+            return cls((Source(frame),), to_arrow_schema(frame.schema), cache, size)
+        return cls((Source(frame, steps=(partial(_typed, schema),)),), schema, cache, size)
+
+    @classmethod
+    def of_files(cls, spark: SparkSession, scan: Scan, cache: Cache, size: int) -> Spread:
+        """The rows of the lake's files."""
+        numbers = spark.range(0, len(scan.parts), 1, max(len(scan.parts), 1))
+        return cls((Source(numbers, scan),), scan.schema, cache, size)
 
     @property
     def frame(self) -> DataFrame:
-        if not self.steps and not self.is_packed:
-            return self.base
-        work = partial(_stepped, self.steps, is_packed=self.is_packed)
-        return self.base.mapInArrow(work, spark_schema(self.schema))
+        return _united([source.rows(self.schema) for source in self.sources])
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.sources[0].base.sparkSession
 
     def through(self, kernel: BatchKernel, schema: pa.Schema) -> Spread:
-        return replace(self, schema=schema, steps=(*self.steps, kernel))
+        sources = tuple(replace(source, steps=(*source.steps, kernel)) for source in self.sources)
+        return replace(self, sources=sources, schema=schema)
 
     def collected(self, most: int | None = None) -> pa.Table:
         return as_table(self.frame if most is None else self.frame.limit(most), self.schema)
@@ -68,29 +98,37 @@ class Spread:
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
     ) -> dict[str, Rows]:
         schemas = {name: part.rows.schema for name, part in parts.items()}
-        there = {name: part for name, part in parts.items() if not _is_empty(part.rows)}
-        columns = {name: schemas[name] for name in there}
-        frames = [_keyed(self._frame_of(part.rows), name, part.key, columns) for name, part in there.items()]
-        rows = reduce(DataFrame.union, frames)
-        number = max(2, -(-self.size // _BUCKET))
+        targets = numbers_of_partitions(max(2, -(-self.size // _BUCKET)))
+        dealt = _united([frame for name, part in parts.items() for frame in self._dealt(name, part, targets)])
         made = self.cache(
-            rows.repartition(number, _KEY)
-            .drop(_KEY)
-            .mapInArrow(partial(_bucket, kernel, schemas, outputs), spark_schema(_PACKED))
+            dealt.repartition(len(targets), _TO).mapInArrow(
+                partial(_bucket, kernel, schemas, outputs), spark_schema(_PACKED)
+            )
         )
         return {
-            name: replace(
-                self, base=made.where(F.col(_PART) == name), schema=schema, steps=(), is_packed=True
-            )
+            name: replace(self, sources=(Source(made.where(F.col(_PART) == name), _unpacked),), schema=schema)
             for name, schema in outputs.items()
         }
 
-    def and_all(self, others: Sequence[Rows]) -> Spread:
-        frames = [self.frame, *(self._frame_of(one) for one in others)]
-        return replace(self, base=reduce(DataFrame.unionByName, frames), steps=(), is_packed=False)
+    def _dealt(self, name: str, part: Part, targets: Sequence[int]) -> list[DataFrame]:
+        deal = partial(_deal, name, part.key, targets)
+        if isinstance(part.rows, Spread):
+            return [source.through(deal, _PACKED) for source in part.rows.sources]
+        packed = list(deal(iter(part.rows.collected().combine_chunks().to_batches())))
+        frame = as_frame(self.spark, Here(pa.Table.from_batches(packed, _PACKED)))
+        return [frame] if packed else []
 
-    def _frame_of(self, rows: Rows) -> DataFrame:
-        return as_frame(self.base.sparkSession, rows)
+    def and_all(self, others: Sequence[Rows]) -> Spread:
+        added = [one if isinstance(one, Spread) else self._spread(one) for one in others]
+        sources = [source for one in added for source in one.sources]
+        return replace(self, sources=(*self.sources, *sources))
+
+    def _spread(self, rows: Rows) -> Spread:
+        return replace(self, sources=(Source(as_frame(self.spark, rows)),))
+
+    def written(self, writing: Writing) -> pa.Table:
+        """`FILES` that the workers have written of the rows."""
+        return as_table(_united([source.through(writing, FILES) for source in self.sources]), FILES)
 
 
 def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
@@ -111,24 +149,28 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
+def _united(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)
+
+
 def _typed(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch, in the lake's types: Iceberg has no narrow numbers, and Spark names the parts of lists."""
     return pa.RecordBatch.from_arrays([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
 
 
-def _is_empty(rows: Rows) -> bool:
-    """Are there certainly none?"""
-    return isinstance(rows, Here) and not len(rows.table)
-
-
-def _stepped(
-    steps: Sequence[BatchKernel], batches: Iterable[pa.RecordBatch], *, is_packed: bool
-) -> Iterator[pa.RecordBatch]:
+def _carried(
+    opened: Callable[[Batches], Batches],
+    steps: Sequence[BatchKernel],
+    work: Callable[[Batches], Batches],
+    batches: Batches,
+) -> Batches:
     _forget_archives()
-    for batch in _unpacked(batches) if is_packed else batches:
-        made = reduce(lambda rows, step: step(rows), steps, batch)
-        if made.num_rows:
-            yield made
+    rows = (reduce(lambda made, step: step(made), steps, batch) for batch in opened(batches))
+    return work(batch for batch in rows if batch.num_rows)
+
+
+def _non_empty(batches: Batches) -> Batches:
+    return batches
 
 
 def _forget_archives() -> None:
@@ -140,27 +182,34 @@ def _forget_archives() -> None:
         del sys.path_importer_cache[path]
 
 
-def _packed(part: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+def _deal(part: str, key: Key, targets: Sequence[int], batches: Iterable[pa.RecordBatch]) -> Batches:
+    """The rows in packed batches, one for each bucket that gets some."""
+    for table in gathered(batches, _DEALT):
+        rows = as_batch(table)
+        bucket = (key(rows) % np.uint64(len(targets))).astype(np.int64)
+        in_order = rows.take(pa.array(np.argsort(bucket, kind="stable")))
+        ends = np.cumsum(np.bincount(bucket, minlength=len(targets)))
+        for target, begin, end in zip(targets, (0, *ends), ends, strict=False):
+            if begin < end:
+                yield _packed(target, part, in_order.slice(begin, end - begin))
+
+
+def _packed(to: int, part: str, batch: pa.RecordBatch) -> pa.RecordBatch:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as out:
         out.write_batch(batch)
-    values = [pa.array([part]), pa.array([sink.getvalue().to_pybytes()], pa.binary())]
+    values = [
+        pa.array([to], pa.int32()),
+        pa.array([part]),
+        pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+    ]
     return pa.RecordBatch.from_arrays(values, schema=_PACKED)
 
 
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Batches:
     for batch in batches:
         for rows in batch.column(_ROWS):
             yield from pa.ipc.open_stream(rows.as_buffer())
-
-
-def _keyed(frame: DataFrame, part: str, key: str, schemas: Mapping[str, pa.Schema]) -> DataFrame:
-    own = F.struct(*(F.col(quoted(name)) for name in frame.columns))
-    columns = [
-        (own if name == part else F.lit(None).cast(spark_schema(schema))).alias(name)
-        for name, schema in schemas.items()
-    ]
-    return frame.select(F.expr(key).alias(_KEY), F.lit(part).alias(_PART), *columns)
 
 
 def _bucket(
@@ -168,20 +217,17 @@ def _bucket(
     schemas: Mapping[str, pa.Schema],
     outputs: Mapping[str, pa.Schema],
     batches: Iterable[pa.RecordBatch],
-) -> Iterator[pa.RecordBatch]:
+) -> Batches:
     _forget_archives()
     found = list(batches)
     if not sum(batch.num_rows for batch in found):
         return
     made = kernel({name: _table_of(found, name, schema) for name, schema in schemas.items()})
     for name, schema in outputs.items():
-        for batch in made[name].cast(schema).combine_chunks().to_batches(_BATCH):
-            yield _packed(name, batch)
+        for batch in made[name].cast(schema).combine_chunks().to_batches(_BUCKET):
+            yield _packed(0, name, batch)
 
 
 def _table_of(batches: Sequence[pa.RecordBatch], part: str, schema: pa.Schema) -> pa.Table:
-    if part not in batches[0].schema.names:
-        return schema.empty_table()
-    own = [batch.filter(pc.equal(batch.column(_PART), part)).column(part) for batch in batches]
-    tables = [pa.Table.from_arrays(cells.flatten(), names=schema.names) for cells in own if len(cells)]
-    return pa.concat_tables(tables).cast(schema) if tables else schema.empty_table()
+    own = [batch.filter(pc.equal(batch.column(_PART), part)) for batch in batches]
+    return pa.Table.from_batches(list(_unpacked(own)), schema).cast(schema)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyiceberg.expressions import And
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
 from changeledger.storage import catalog, lake, scans
 from changeledger.storage.bounds import FLOATS, between, sql_literal
-from changeledger.storage.spread import as_frame
+from changeledger.storage.file_writes import Writing, commit, in_columns
+from changeledger.storage.spread import Spread, as_frame
 
 # So many keys stand in a statement; more are joined.
 _MOST_KEYS = 2_000
@@ -25,25 +26,28 @@ _SMALL_BYTES = 16 << 20
 _DELETE = "WHEN MATCHED THEN DELETE"
 
 
-def append(spark: SparkSession, rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
+def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
     """The `columns` of the rows, behind what the branch has; no rows, no commit."""
+    names = [name for name, _ in columns]
     if isinstance(rows, Here):
         if len(rows.table):
-            _append_here(rows.table.select([name for name, _ in columns]), table, branch)
+            _append_here(rows.table.select(names), table, branch)
         return
-    frame = as_frame(spark, rows)
-    lake.append(frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in columns)), table, branch)
+    assert isinstance(rows, Spread), "rows are here or spread"
+    found = rows.through(partial(_chosen, names), pa.schema([rows.schema.field(name) for name in names]))
+    written = found.written(Writing.into(catalog.load(table)))
+    if len(written):
+        commit(table, branch, written)
+
+
+def _chosen(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.select(list(names))
 
 
 def _append_here(rows: pa.Table, table: str, branch: str) -> None:
     there = catalog.load(table)
     schema = schema_to_pyarrow(there.schema(), include_field_ids=False)
-    # The table may have columns that its contract has no longer.
-    cells = [
-        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
-        for field in schema
-    ]
-    there.append(pa.Table.from_arrays(cells, names=schema.names).cast(schema), branch=branch)
+    there.append(in_columns(rows, schema), branch=branch)
 
 
 def delete_keys(

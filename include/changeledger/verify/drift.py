@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from changeledger.kernels import display
 from changeledger.kernels.arrow import GAPS, INSTANT, NAMES, RECORD, column
 from changeledger.kernels.cells import KNOWN
+from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
 from changeledger.model.change import RECORD_TYPE
 from changeledger.verify.judging import DIFFERS, JUDGED, MISSING, SURPLUS
@@ -128,7 +129,7 @@ def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.
 # Inputs of `Explain`, by key: rows that are wrong (`judging.JUDGED`), and SHOWN of all parts.
 WRONG: Final = "wrong"
 ROWS: Final = "rows"
-KEY: Final = "key_1"
+KEY: Final = by("key_1")
 # What comes out: all but what the ledger says of the last change.
 EXPLAINED_ROWS: Final = "explained"
 EXPLAINED: Final = pa.schema(
@@ -210,9 +211,12 @@ LEDGER: Final = "ledger"
 OF_LEDGER: Final = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "record")
 DRIFT_ROWS, REPAIR_ROWS = "drifts", "repairs"
 OUTPUTS: Final = {DRIFT_ROWS: DRIFTS, REPAIR_ROWS: REPAIRS}
-# Spark SQL: of EXPLAINED and of the ledger.
-KEY_OF_EXPLAINED: Final = "coalesce(last_change_id, key)"
-KEY_OF_LEDGER: Final = "change_id"
+KEY_OF_LEDGER: Final = by("change_id")
+
+
+def key_of_explained(rows: pa.RecordBatch) -> Hashes:
+    """By the last change; where there is none, by what is different for each row."""
+    return hash_of([pc.coalesce(rows.column("last_change_id"), rows.column("key"))])
 
 
 @dataclass(frozen=True)

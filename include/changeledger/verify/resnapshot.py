@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from changeledger.compare.cells import hashed
 from changeledger.kernels import display, equality, images, order
 from changeledger.kernels.arrow import GAPS, Bools, Rows, column, flags_of, row_type, taken
+from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.verify.drift import EXPLAINED
@@ -33,7 +34,7 @@ WRONG: Final = "wrong"
 COUNTED: Final = pa.schema([("verdict", pa.string()), ("rows", pa.int64())])
 OUTPUTS: Final = {COUNTS: COUNTED, WRONG: EXPLAINED}
 # Spark SQL: rows of one key have the same value.
-KEY: Final = "key_hash"
+KEY: Final = by("key_hash")
 
 
 def schema(contract: Contract) -> pa.Schema:

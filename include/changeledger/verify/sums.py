@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels.arrow import column, flags_of
+from changeledger.kernels.hashed import by
 from changeledger.verify.versions import BUCKETS, CURRENT, HISTORY, SOURCE, key_codes
 
 ROWS: Final = "rows"
 SUMS: Final = "sums"
 # Spark SQL: rows of one bucket have the same value.
-KEY: Final = "bucket"
+KEY: Final = by("bucket")
 
 SCHEMA: Final = pa.schema(
     [

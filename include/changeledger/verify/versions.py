@@ -13,6 +13,7 @@ from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, o
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
 from changeledger.kernels.arrow import Bools, Bytes, column
+from changeledger.kernels.hashed import by
 from changeledger.model.contract import Column
 from changeledger.verify.fence import Fence
 
@@ -45,7 +46,7 @@ VERSIONS: Final = pa.schema(
     ]
 )
 # Spark SQL: all rows of one key have the same value.
-KEY: Final = "key_1"
+KEY: Final = by("key_1")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from changeledger.dialects.tables.crowded import numbered as numbered_batch
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.rows import kind_of, stored_names
 from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, as_batch, bucketed
 from changeledger.model.change import RECORD_TYPE
 
@@ -25,7 +26,7 @@ _OWN: Final = (
 )
 _NARROW: Final = (pa.int8(), pa.int16())
 _ROWS: Final = "rows"
-_PLACE: Final = "xxhash64(to_json(record))"
+_PLACE: Final = by("record")
 
 
 @dataclass(frozen=True)

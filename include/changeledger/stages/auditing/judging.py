@@ -16,6 +16,7 @@ from changeledger.audit.conservation import Balance
 from changeledger.audit.findings import SAMPLES, Finding, by_rule, plain, together
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Here, Part, Rows, bucketed
 from changeledger.kernels.rows import together as rows_together
 from changeledger.model import change
@@ -71,9 +72,9 @@ class Judging:
         new = self.judged.changes(contract)
         of_keys = self.judged.of_keys(contract, new)
         parts = {
-            built.CHANGES: Part(new, "key_hash"),
-            built.HISTORY: Part(of_keys.history, "key_hash"),
-            built.CURRENT: Part(of_keys.current, "key_hash"),
+            built.CHANGES: Part(new, by("key_hash")),
+            built.HISTORY: Part(of_keys.history, by("key_hash")),
+            built.CURRENT: Part(of_keys.current, by("key_hash")),
         }
         found = bucketed(parts, built.Keys(self.judged.ctx.id), built.OUTPUTS)[built.FOUND]
         by_ids = self._by_ids(contract, new, of_keys.published)
@@ -101,17 +102,16 @@ class Judging:
             named = self.beside.rows.through(partial(left.named_duplicates, table=table), left.LEFT)
             parts[ids.DUPLICATES] = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             parts[ids.STAYED] = self.judged.stayed(contract, named)
-        return bucketed({name: Part(rows, "id") for name, rows in parts.items()}, ids.of_ids, ids.OUTPUTS)
+        return bucketed({name: Part(rows, by("id")) for name, rows in parts.items()}, ids.of_ids, ids.OUTPUTS)
 
     def _halves(self, contract: Contract) -> Finding:
         table, rows = contract.table, self.beside.rows
         halves = rows.through(partial(left.repeated_halves, table=table), left.LEFT)
         others = rows.through(partial(left.others, table=table), places.RECORDS)
         there = self.judged.records(contract, halves).and_all([others])
-        at = "xxhash64(record.source, record.row)"
         parts = {
-            places.HALVES: Part(halves.through(places.of_halves, places.HALF), at),
-            places.THERE: Part(there, at),
+            places.HALVES: Part(halves.through(places.of_halves, places.HALF), places.key),
+            places.THERE: Part(there, places.key),
         }
         found = bucketed(parts, places.of_places, places.OUTPUTS)[places.FOUND]
         return by_rule([found.collected()])["duplicates_leave_one"]
@@ -155,7 +155,7 @@ class Judging:
         wrong = conservation.uneven(sums)
         found: dict[str, Faulty] = {}
         if wrong:
-            parts = {books.ENTRY: Part(entries, "hash")}
+            parts = {books.ENTRY: Part(entries, by("hash"))}
             made = bucketed(parts, books.Faults(tuple(wrong)), {books.FAULTS: books.FAULT})
             found = books.faults(made[books.FAULTS].collected().to_pylist())
         return Books(conservation.balances(sums, found), found, conservation.received(sums))

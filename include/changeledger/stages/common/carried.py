@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyiceberg.expressions import BooleanExpression
+from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import MOST_ROWS, StageContext
 from changeledger.storage import scans
 from changeledger.storage.caching import Cache
+from changeledger.storage.file_scans import Scan
 from changeledger.storage.session import for_rows_of, for_small_data
 from changeledger.storage.spread import Spread, as_table
 
@@ -42,6 +44,16 @@ class Carrier(NamedTuple):
     @classmethod
     def for_rows(cls, rows: int, cache: Cache) -> Carrier:
         return cls(rows if rows > MOST_ROWS else None, cache)
+
+    def scanned(
+        self, spark: SparkSession, table: str, where: BooleanExpression, of: tuple[pa.Schema, int | None]
+    ) -> Rows:
+        """The rows of a table that meet a condition. `of`: their columns, and the snapshot (None: main)."""
+        schema, snapshot = of
+        if self.size is None:
+            return Here(scans.read(table, where, schema, snapshot))
+        for_small_data(spark, small=False)
+        return Spread.of_files(spark, Scan.of(table, where, schema, snapshot), self.cache, self.size)
 
     def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
         """The rows, in the types of `schema`."""

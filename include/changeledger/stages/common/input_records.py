@@ -19,18 +19,28 @@ def raw_records(ctx: StageContext) -> DataFrame:
 
 def raw(ctx: StageContext, table: str) -> DataFrame:
     """The raw records that the run reads, with `record`: of its window, and those asked for again."""
+    new, again = _new(ctx, table), asked_again(ctx, table)
+    return new if again is None else new.unionByName(again.select(*new.columns))
+
+
+def _new(ctx: StageContext, table: str) -> DataFrame:
+    return _rows(ctx, table).where(F.col("run_id") == ctx.id)
+
+
+def _rows(ctx: StageContext, table: str) -> DataFrame:
     rows = lake.read(ctx.spark, table)
-    if "record" not in rows.columns:
-        rows = rows.withColumn("record", message_record())
-    new = rows.where(F.col("run_id") == ctx.id)
+    return rows if "record" in rows.columns else rows.withColumn("record", message_record())
+
+
+def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
+    """The raw records that are asked for again, but for those of the window; None where none are."""
     asked = replayed(ctx)
     if asked is None:
-        return new
+        return None
     for name in ctx.names:
         if table == ctx.raw_table(name):
             asked = asked.where(F.col("table") == name)
-    again = _again(rows, asked)
-    return new.unionByName(_not_read(again, new).select(*new.columns))
+    return _not_read(_again(_rows(ctx, table), asked), _new(ctx, table))
 
 
 def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:

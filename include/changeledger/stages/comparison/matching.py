@@ -19,6 +19,7 @@ from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.compare.verdicts import EQUAL, FAULTS
 from changeledger.kernels.arrow import column
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import MOST_ROWS, log
@@ -146,7 +147,7 @@ class Matching:
             ids = found.through(look.ids, findings.IDS)
             rows = side.ledger.among(findings.NEEDED, "change_id", ids, side.cache)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
-            parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, "change_id")}
+            parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, by("change_id"))}
             found = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]
         return found.through(findings.Explain(self.columns.names, named), findings.FINDINGS)
 

@@ -23,6 +23,7 @@ from changeledger.dialects.tables.interface import TableKernel
 from changeledger.dialects.tables.outcomes import decoded_schema, refused
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Here, Part, Rows, as_batch, bucketed, together
 from changeledger.mask_order import mask_evidence
 from changeledger.mask_order.decision import Evidence
@@ -111,7 +112,7 @@ def surveyed(kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known,
     if segments is not None and segments.there(facts):
         parts = raw.through(segments.of, segments.keyed_schema)
         outputs = {"events": segments.joined_schema, "left": UNCHANGED}
-        made = bucketed({"parts": Part(parts, "event")}, partial(_joined, segments), outputs)
+        made = bucketed({"parts": Part(parts, by("event"))}, partial(_joined, segments), outputs)
         sources.append(made["events"])
         others.append(made["left"])
         facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])

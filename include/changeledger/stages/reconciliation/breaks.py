@@ -43,7 +43,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
-        writes.append(ctx.spark, together(rows), ctx.breaks, ctx.branch, change.BREAK_COLUMNS)
+        writes.append(together(rows), ctx.breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
 def _after(ctx: StageContext, one: Breaks) -> list[Rows]:

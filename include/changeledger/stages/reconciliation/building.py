@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
+from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, bucketed
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -46,10 +47,10 @@ class Building:
         exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened(rows, carrier)
         parts = {
-            buckets.CHANGES: Part(exploded, keys.of_changes),
-            buckets.OPENED: Part(opened, keys.of_rows),
-            buckets.SHOWN: Part(keys.shown(rows, opened, carrier), keys.of_keys),
-            buckets.AGAIN: Part(keys.again(rows, carrier), keys.of_keys),
+            buckets.CHANGES: Part(exploded, buckets.key_of_changes),
+            buckets.OPENED: Part(opened, by(*(c.name for c in contract.key))),
+            buckets.SHOWN: Part(keys.shown(rows, opened, carrier), buckets.KEY),
+            buckets.AGAIN: Part(keys.again(rows, carrier), buckets.KEY),
         }
         made = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
         again = made[buckets.AGAIN].collected().combine_chunks()
@@ -67,10 +68,9 @@ class Building:
 
     def _new(self, carrier: Carrier) -> Rows:
         """The run's own changes."""
-        if carrier.size is None:
-            return Here(self._of_branch(scans.is_equal("run_id", self.ctx.id)))
-        schema = ledger_schema(self.contract)
-        return carrier.carried(self.ctx.new_changes(self.contract.table).select(*schema.names), schema)
+        at = refs.snapshot_of(self._names.changes, self.ctx.branch)
+        of = ledger_schema(self.contract), at
+        return carrier.scanned(self.ctx.spark, self._names.changes, scans.of_window(self.ctx.id), of)
 
     def _of_branch(self, where: BooleanExpression) -> pa.Table:
         """Rows of the ledger as the run has built it."""
@@ -92,9 +92,9 @@ class Building:
         rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
         alive = made[buckets.OPENED].through(partial(_alive, self.contract), _current_schema(self.contract))
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
-        spark, branch = self.ctx.spark, self.ctx.branch
-        writes.append(spark, rows, self._names.history, branch, history)
-        writes.append(spark, alive, self._names.current, branch, current)
+        branch = self.ctx.branch
+        writes.append(rows, self._names.history, branch, history)
+        writes.append(alive, self._names.current, branch, current)
 
     def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
         """History of these keys from all of their changes; returns its breaks."""
@@ -105,8 +105,8 @@ class Building:
         changes = carrier.carried(rows, ledger_schema(contract))
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
-            buckets.CHANGES: Part(exploded, keys.of_changes),
-            buckets.AGAIN: Part(Here(again), keys.of_keys),
+            buckets.CHANGES: Part(exploded, buckets.key_of_changes),
+            buckets.AGAIN: Part(Here(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
         made = bucketed(parts, kernel, buckets.outputs(contract))

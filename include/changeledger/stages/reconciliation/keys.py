@@ -19,7 +19,6 @@ from changeledger.model import change
 from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets
-from changeledger.reconcile.effects import LEAVES
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import lake, scans
@@ -41,20 +40,10 @@ class Keys:
     def names(self) -> list[str]:
         return [quoted(c.name) for c in self.contract.key]
 
-    # Spark SQL, equal for rows of one key: of exploded changes, of rows of history, of rows with a `key`.
-
-    @property
-    def of_changes(self) -> str:
-        leaves = LEAVES
-        return _hash(f"if({leaves}, previous_key.{name}, key.{name})" for name in self.names)
-
     @property
     def of_rows(self) -> str:
+        """Spark SQL, equal for rows of history of one key."""
         return _hash(self.names)
-
-    @property
-    def of_keys(self) -> str:
-        return self._of("key")
 
     def ended(self) -> int:
         """How many published intervals the run's truncates end."""
@@ -128,7 +117,7 @@ class Keys:
         """Columns of the run's changes."""
         if isinstance(new, Spread):
             # As the lake has them: no kernel is needed to look at them.
-            return new.base.select(*columns)
+            return self.ctx.new_changes(self.contract.table).select(*columns)
         return as_frame(self.ctx.spark, Here(new.collected().select(columns)))
 
     @property

@@ -98,7 +98,7 @@ def concluded(explained: Rows, ledger: Stored, kernel: drift.Conclude, cache: Ca
     """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
     last = explained.through(_last_ids, _IDS)
     parts = {
-        drift.EXPLAINED_ROWS: Part(explained, drift.KEY_OF_EXPLAINED),
+        drift.EXPLAINED_ROWS: Part(explained, drift.key_of_explained),
         drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last, cache), drift.KEY_OF_LEDGER),
     }
     return bucketed(parts, kernel, drift.OUTPUTS)

@@ -1,0 +1,127 @@
+"""New data files of the lake, written where their rows are: in Spark's Python workers, column by column.
+
+Spark would take each row apart to write it. A worker writes Arrow as a file, and the driver commits the files
+of all workers at once. What a task has written that failed, or that nobody commits, no snapshot has:
+`maintain` removes it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+from pyiceberg.io.fileformat import FileFormatFactory
+from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.schema import sanitize_column_names
+from pyiceberg.table import Table
+from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.typedef import Record
+
+from changeledger.storage import catalog
+from changeledger.storage.file_scans import alone
+
+# Files that were written, as Python pickles them.
+FILES: Final = pa.schema([("file", pa.binary())])
+# A row group has at least so many rows, where there are, or so many bytes.
+_ROW_GROUP, _MOST_BYTES = 100_000, 128 << 20
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Rows into new files of a table."""
+
+    metadata: TableMetadata
+
+    @classmethod
+    def into(cls, table: Table) -> Writing:
+        return cls(alone(table))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`FILES` that have been written: one of each task with rows."""
+        file = None
+        for rows in gathered(batches, _ROW_GROUP):
+            file = _NewFile(self.metadata) if file is None else file
+            file.write(rows)
+        if file is not None:
+            yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(file.closed())]}, schema=FILES)
+
+
+class _NewFile:
+    """One Parquet file."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        io = load_file_io(metadata.properties, metadata.location)
+        places = load_location_provider(metadata.location, metadata.properties)
+        schema = metadata.schema()
+        self._spec = metadata.default_spec_id
+        self._path = places.new_data_location(f"{uuid.uuid4()}.parquet")
+        self._output = io.new_output(self._path)
+        self._columns = schema_to_pyarrow(schema, include_field_ids=False)
+        self._of_rows = pyarrow_to_schema(self._columns, name_mapping=schema.name_mapping)
+        # Parquet's names are those that Avro allows, as Spark writes them, too.
+        self._schema = sanitize_column_names(schema)
+        self._format = FileFormatFactory.get(FileFormat.PARQUET)
+        self._writer = self._format.create_writer(self._output, self._schema, metadata.properties)
+
+    def write(self, rows: pa.Table) -> None:
+        for batch in in_columns(rows, self._columns).combine_chunks().to_batches():
+            written = _to_requested_schema(
+                self._schema, self._of_rows, batch, include_field_ids=True, format_model=self._format
+            )
+            self._writer.write(pa.Table.from_batches([written]))
+
+    def closed(self) -> DataFile:
+        statistics = self._writer.close()
+        return DataFile.from_args(
+            content=DataFileContent.DATA,
+            file_path=self._path,
+            file_format=FileFormat.PARQUET,
+            partition=Record(),
+            file_size_in_bytes=len(self._output),
+            sort_order_id=None,
+            spec_id=self._spec,
+            equality_ids=None,
+            key_metadata=None,
+            **statistics.to_serialized_dict(),
+        )
+
+
+def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the columns that their table has: NULL in those that its contract has no longer."""
+    cells = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(cells, names=schema.names).cast(schema)
+
+
+def commit(table: str, branch: str, files: pa.Table) -> None:
+    """Append the `FILES` to the branch."""
+    found = [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - of our own workers
+    with (
+        catalog.load(table).transaction() as transaction,
+        transaction.update_snapshot(branch=branch).fast_append() as append,
+    ):
+        for file in found:
+            append.append_data_file(file)
+
+
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The batches in tables of about so many rows, or of fewer where these are large."""
+    waiting: list[pa.RecordBatch] = []
+    there = size = 0
+    for batch in batches:
+        waiting.append(batch)
+        there, size = there + batch.num_rows, size + batch.nbytes
+        if there >= rows or size >= _MOST_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting, there, size = [], 0, 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
