@@ -42,7 +42,7 @@ def row_record(row: str, number: int | None = None) -> Row:
 
 
 def hashed(found: Row | None) -> int:
-    return hash(str(found))
+    return int(books.hashes(pa.array([found], RECORD))[0].as_py())
 
 
 def key(at: int | None, rows: int | None = 1) -> Row:
@@ -66,8 +66,7 @@ def change(at: int, **members: Any) -> Row:
     }
     for side in ("before", "after"):
         row |= {f"has_{side}": row[side] is not None, f"{side}_key": row[side] or key(None, None)}
-    hashes = {"record_hash": "record", "paired_record_hash": "paired_record"}
-    return row | {name: hashed(row.get(of)) for name, of in hashes.items()}
+    return row
 
 
 def changes(*rows: Row) -> pa.Table:

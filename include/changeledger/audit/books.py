@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from changeledger.audit.findings import SAMPLES
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, numbers, valid
+from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
@@ -60,20 +61,32 @@ def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
     at = pa.array(np.flatnonzero(valid(changes.column("paired_record"))))
     paired, size = changes.take(at), len(changes)
     records = [changes.column("record"), paired.column("paired_record")]
-    hashes = [changes.column("record_hash"), paired.column("paired_record_hash")]
     said = pa.array(np.where(np.arange(size + len(at)) < size, change.CHANGE, change.PAIRED), pa.string())
-    return _entries(pa.concat_arrays(records), pa.concat_arrays(hashes), said)
+    return _entries(pa.concat_arrays(records), said)
 
 
 def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`ENTRIES` of rows of dispositions."""
     said = rows.column("disposition").fill_null("(none)")
-    return _entries(rows.column("record"), rows.column("record_hash"), said)
+    return _entries(rows.column("record"), said)
 
 
-def _entries(records: pa.Array, hashes: pa.Array, dispositions: pa.Array) -> pa.RecordBatch:
+def of_read(records: pa.StructArray, received: pa.StringArray) -> pa.RecordBatch:
+    """`ENTRIES` of what was read. `received`: the source whose window has it, NULL where none has."""
+    said = pa.array([READ]).take(pa.array(np.zeros(len(records), np.int32)))
+    return _entries(records, said, received)
+
+
+def hashes(records: pa.StructArray) -> pa.Int64Array:
+    return pa.array(hash_of([records]).view(np.int64))
+
+
+def _entries(
+    records: pa.StructArray, dispositions: pa.StringArray, received: pa.StringArray | None = None
+) -> pa.RecordBatch:
     size = len(records)
-    columns = [records, hashes, dispositions, pa.nulls(size, pa.string()), pa.array(np.ones(size, np.int64))]
+    received = pa.nulls(size, pa.string()) if received is None else received
+    columns = [records, hashes(records), dispositions, received, pa.array(np.ones(size, np.int64))]
     typed = [cells.cast(field.type) for cells, field in zip(columns, ENTRIES, strict=True)]
     return pa.RecordBatch.from_arrays(typed, schema=ENTRIES)
 

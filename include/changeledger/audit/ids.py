@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.books import ENTRIES
+from changeledger.audit.books import ENTRIES, hashes
 from changeledger.audit.findings import FINDINGS, SAMPLES, SHOWN, Finding, checked, of_rows, repeated
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, valid
@@ -51,15 +51,30 @@ def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     is_joined = valid(changes.column("paired_change_id"))
     at = pa.array(np.flatnonzero(is_joined))
     halves = changes.take(at)
+    records = pa.concat_arrays([changes.column("record"), halves.column("paired_record")])
     columns = [
         pa.concat_arrays([changes.column("change_id"), halves.column("paired_change_id")]),
-        pa.concat_arrays([changes.column("record"), halves.column("paired_record")]),
-        pa.concat_arrays([changes.column("record_hash"), halves.column("paired_record_hash")]),
+        records,
+        hashes(records),
         pa.array(np.arange(len(changes) + len(halves)) < len(changes)),
         pa.array(np.concatenate((is_joined, np.ones(len(halves), np.bool_)))),
     ]
     typed = [cells.cast(field.type) for cells, field in zip(columns, NEW_IDS, strict=True)]
     return pa.RecordBatch.from_arrays(typed, schema=NEW_IDS)
+
+
+def published_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`PUBLISHED_IDS` of ledger rows."""
+    records = rows.column("record")
+    return pa.RecordBatch.from_arrays(
+        [rows.column("change_id"), records, hashes(records)], schema=PUBLISHED_IDS
+    )
+
+
+def ids_of(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`IDS` of ledger rows: their own, and those of the halves that they have joined."""
+    both = [rows.column(name).drop_null() for name in ("change_id", "paired_change_id")]
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=IDS)
 
 
 def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from changeledger.kernels.arrow import RECORD, Bools, equal, valid
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
-# Rows of dispositions, with hashes of the record, of what `detail` names, and of the place (source and row).
+# Rows of dispositions.
 LEFT: Final = pa.schema(
     [
         ("table", pa.string()),
@@ -20,9 +20,6 @@ LEFT: Final = pa.schema(
         ("disposition", pa.string()),
         ("reason", pa.string()),
         ("detail", pa.string()),
-        ("record_hash", pa.int64()),
-        ("detail_hash", pa.int64()),
-        ("place_hash", pa.int64()),
     ]
 )
 _OF = ("table", "disposition", "reason")

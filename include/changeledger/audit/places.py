@@ -29,6 +29,12 @@ def key(rows: pa.RecordBatch) -> Hashes:
     return hash_of([source, row])
 
 
+def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """`RECORDS` of ledger rows: their own, and those that they are paired with."""
+    both = [rows.column(name).drop_null() for name in ("record", "paired_record")]
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=RECORDS)
+
+
 def of_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`HALF` of rows of dispositions."""
     return rows.select(HALF.names)

@@ -30,7 +30,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
-from changeledger.storage import catalog
+from changeledger.storage import catalog, scans
 
 # A batch for the kernels has at most so many rows, and about so many bytes.
 _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
@@ -63,7 +63,7 @@ class Scan:
         there = catalog.load(table)
         scan = there.scan(where, snapshot_id=snapshot)
         parts = [part for task in scan.plan_files() for part in _parts(task)]
-        projection = scan.projection().select(*selected(schema, scan.projection()))
+        projection = scan.projection().select(*scans.selected(schema, scan.projection()))
         return cls(alone(there), projection, where, schema, tuple(parts))
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,16 +141,6 @@ def _parts(task: FileScanTask) -> Iterator[FilePart]:
         yield FilePart(task)
     else:
         yield from (FilePart(task, (group,)) for group in range(groups))
-
-
-def selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
-    """The columns as Iceberg names them: of a struct with some of its fields only, each of these."""
-    for field in schema:
-        whole = there.find_type(field.name)
-        if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
-            yield from (f"{field.name}.{one.name}" for one in field.type)
-        else:
-            yield field.name
 
 
 def _paths(struct: StructType, prefix: str = "") -> Iterator[str]:

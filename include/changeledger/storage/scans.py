@@ -20,6 +20,8 @@ from pyiceberg.expressions import (
     LiteralPredicate,
     Or,
 )
+from pyiceberg.schema import Schema
+from pyiceberg.types import StructType
 
 from changeledger.storage import catalog, summaries
 
@@ -38,9 +40,19 @@ def weight(table: str, run: str | None = None) -> Weight:
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
     """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
-    names = schema.names
-    rows = catalog.load(table).scan(where, tuple(names), snapshot_id=snapshot).to_arrow()
-    return rows.select(names).cast(schema)
+    scan = catalog.load(table).scan(where, snapshot_id=snapshot)
+    chosen = scan.update(selected_fields=tuple(selected(schema, scan.projection())))
+    return chosen.to_arrow().select(schema.names).cast(schema)
+
+
+def selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
+    """The columns as Iceberg names them: of a struct with some of its fields only, each of these."""
+    for field in schema:
+        whole = there.find_type(field.name)
+        if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
+            yield from (f"{field.name}.{one.name}" for one in field.type)
+        else:
+            yield field.name
 
 
 def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -88,6 +100,17 @@ def is_behind(name: str, value: object) -> BooleanExpression:
     return _bound(GreaterThan, name, value)
 
 
+def is_between(ends: pa.RecordBatch) -> BooleanExpression:
+    """Does a row stand between the two rows of `ends`, in each column that has them?"""
+    found: BooleanExpression = AlwaysTrue()
+    for name, values in zip(ends.schema.names, ends.columns, strict=True):
+        if values.null_count or not len(values):
+            continue
+        least, greatest = values.to_pylist()
+        found = And(found, _bound(GreaterThanOrEqual, name, least), _bound(LessThanOrEqual, name, greatest))
+    return found
+
+
 def is_null(name: str) -> BooleanExpression:
     return IsNull(name)  # type: ignore[call-arg, arg-type]
 
@@ -126,6 +149,6 @@ def count(table: str, snapshot: int) -> int:
     return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
 
 
-def of_window(window_id: str) -> BooleanExpression:
+def of_window(window_id: str, column: str = _RUN) -> BooleanExpression:
     """Is a row the window's own?"""
-    return is_equal(_RUN, window_id)
+    return is_equal(column, window_id)

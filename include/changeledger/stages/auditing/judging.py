@@ -72,9 +72,9 @@ class Judging:
         new = self.judged.changes(contract)
         of_keys = self.judged.of_keys(contract, new)
         parts = {
-            built.CHANGES: Part(new, by("key_hash")),
-            built.HISTORY: Part(of_keys.history, by("key_hash")),
-            built.CURRENT: Part(of_keys.current, by("key_hash")),
+            built.CHANGES: Part(new, by("key")),
+            built.HISTORY: Part(of_keys.history, by("key")),
+            built.CURRENT: Part(of_keys.current, by("key")),
         }
         found = bucketed(parts, built.Keys(self.judged.ctx.id), built.OUTPUTS)[built.FOUND]
         by_ids = self._by_ids(contract, new, of_keys.published)

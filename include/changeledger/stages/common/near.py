@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import BooleanExpression, Or
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+from pyiceberg.expressions import AlwaysFalse, BooleanExpression, Or
 
+from changeledger.kernels import touched
 from changeledger.kernels.arrow import column, ledger_schema
-from changeledger.kernels.rows import Here, Rows
+from changeledger.kernels.rows import Here, Rows, as_batch
+from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.model.contract import Contract
+from changeledger.reconcile import settle
+from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import lake, scans
+from changeledger.storage import refs, scans
 from changeledger.storage.spread import Spread
 
-# Of a batch of changes.
-_ENDS = pa.schema(
-    [("first", pa.binary()), ("last", pa.binary()), ("unplaced", pa.int64()), ("rows", pa.int64())]
-)
+# Of ledger rows, to find those at the positions of others.
+_PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("change_lsn", pa.binary())])
+# Of a batch of changes: the ends of their commit LSNs, and whether some have none.
+_ENDS = pa.schema([("commit_lsn", pa.binary()), ("is_unplaced", pa.bool_())])
 
 
 def nothing(contract: Contract) -> Rows:
@@ -27,18 +29,22 @@ def nothing(contract: Contract) -> Rows:
 
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None where there are none."""
-    schema = ledger_schema(contract)
     if isinstance(changes, Here):
         return _here(ctx, contract, changes.table)
-    near = between(changes)
+    table = ctx.names[contract.table].changes
+    near = None if refs.snapshot_of(table) is None else between(changes)
     if near is None:
         return None
-    rows = lake.read(ctx.spark, ctx.names[contract.table].changes).where(near)
-    rows = rows.select(*schema.names)
-    if rows.isEmpty():
-        return None
     assert isinstance(changes, Spread), "rows are here or spread"
-    return Spread.of(rows, changes.cache, changes.size, schema)
+    carrier = Carrier(changes.size, changes.cache)
+    own = changes.through(HashesOf(settle.key), HASHES).collected()
+    among = Among(settle.key, known(own))
+    narrow = ledger_schema(contract).field("record")
+    placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None))
+    if not len(placed.through(among, placed.schema).collected(1)):
+        return None
+    schema = ledger_schema(contract)
+    return carrier.scanned(ctx.spark, table, near, (schema, None)).through(among, schema)
 
 
 def _here(ctx: StageContext, contract: Contract, changes: pa.Table) -> Rows | None:
@@ -53,21 +59,18 @@ def _here(ctx: StageContext, contract: Contract, changes: pa.Table) -> Rows | No
     return Here(found) if len(found) else None
 
 
-def between(changes: Rows) -> Column | None:
+def between(changes: Rows) -> BooleanExpression | None:
     """A condition that files of the ledger can be passed over by; None where there are no changes."""
-    ends = changes.through(_ends, _ENDS).collected()
-    first, last = (pc.min_max(ends.column(name)).as_py() for name in ("first", "last"))
-    if not len(ends) or not pc.sum(ends.column("rows")).as_py():
+    found = changes.through(_ends, _ENDS).collected().combine_chunks()
+    if not len(found):
         return None
-    is_near = F.lit(False)
-    if first["min"] is not None:
-        is_near = F.col("commit_lsn").between(F.lit(first["min"]), F.lit(last["max"]))
-    unplaced = pc.sum(ends.column("unplaced")).as_py()
-    return is_near | F.col("commit_lsn").isNull() if unplaced else is_near
+    lsns = touched.ends(as_batch(found.select(["commit_lsn"])))
+    is_near = AlwaysFalse() if lsns.column(0).null_count else scans.is_between(lsns)
+    is_unplaced = pc.any(found.column("is_unplaced")).as_py()
+    return Or(is_near, scans.is_null("commit_lsn")) if is_unplaced else is_near
 
 
 def _ends(changes: pa.RecordBatch) -> pa.RecordBatch:
     lsns = changes.column("commit_lsn")
-    ends = pc.min_max(lsns).as_py()
-    row = {"first": ends["min"], "last": ends["max"], "unplaced": lsns.null_count, "rows": len(lsns)}
-    return pa.RecordBatch.from_pylist([row], _ENDS)
+    both = touched.ends(changes.select(["commit_lsn"])).column(0)
+    return pa.RecordBatch.from_arrays([both, pa.array([lsns.null_count > 0] * 2)], schema=_ENDS)
