@@ -30,7 +30,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
-from changeledger.storage import catalog, scans
+from changeledger.storage.selection import selected
 
 # A batch for the kernels has at most so many rows, and about so many bytes.
 _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
@@ -59,12 +59,13 @@ class Scan:
     parts: tuple[FilePart, ...]
 
     @classmethod
-    def of(cls, table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> Scan:
-        there = catalog.load(table)
-        scan = there.scan(where, snapshot_id=snapshot)
+    def of(
+        cls, table: Table, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None
+    ) -> Scan:
+        scan = table.scan(where, snapshot_id=snapshot)
         parts = [part for task in scan.plan_files() for part in _parts(task)]
-        projection = scan.projection().select(*scans.selected(schema, scan.projection()))
-        return cls(alone(there), projection, where, schema, tuple(parts))
+        projection = scan.projection().select(*selected(schema, scan.projection()))
+        return cls(alone(table), projection, where, schema, tuple(parts))
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the parts with these numbers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,13 +24,13 @@ from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.typedef import Record
 
-from changeledger.storage import catalog
+from changeledger.storage.carrying import gathered
 from changeledger.storage.file_scans import alone
 
 # Files that were written, as Python pickles them.
 FILES: Final = pa.schema([("file", pa.binary())])
-# A row group has at least so many rows, where there are, or so many bytes.
-_ROW_GROUP, _MOST_BYTES = 100_000, 128 << 20
+# A row group has at least so many rows, where there are.
+_ROW_GROUP = 100_000
 
 
 @dataclass(frozen=True)
@@ -100,28 +100,3 @@ def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(cells, names=schema.names).cast(schema)
-
-
-def commit(table: str, branch: str, files: pa.Table) -> None:
-    """Append the `FILES` to the branch."""
-    found = [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - of our own workers
-    with (
-        catalog.load(table).transaction() as transaction,
-        transaction.update_snapshot(branch=branch).fast_append() as append,
-    ):
-        for file in found:
-            append.append_data_file(file)
-
-
-def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The batches in tables of about so many rows, or of fewer where these are large."""
-    waiting: list[pa.RecordBatch] = []
-    there = size = 0
-    for batch in batches:
-        waiting.append(batch)
-        there, size = there + batch.num_rows, size + batch.nbytes
-        if there >= rows or size >= _MOST_BYTES:
-            yield pa.Table.from_batches(waiting)
-            waiting, there, size = [], 0, 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)

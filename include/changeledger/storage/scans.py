@@ -20,10 +20,9 @@ from pyiceberg.expressions import (
     LiteralPredicate,
     Or,
 )
-from pyiceberg.schema import Schema
-from pyiceberg.types import StructType
 
 from changeledger.storage import catalog, summaries
+from changeledger.storage.selection import selected
 
 # Rows, and bytes in files, which are packed.
 Weight = tuple[int, int]
@@ -43,16 +42,6 @@ def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int 
     scan = catalog.load(table).scan(where, snapshot_id=snapshot)
     chosen = scan.update(selected_fields=tuple(selected(schema, scan.projection())))
     return chosen.to_arrow().select(schema.names).cast(schema)
-
-
-def selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
-    """The columns as Iceberg names them: of a struct with some of its fields only, each of these."""
-    for field in schema:
-        whole = there.find_type(field.name)
-        if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
-            yield from (f"{field.name}.{one.name}" for one in field.type)
-        else:
-            yield field.name
 
 
 def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:

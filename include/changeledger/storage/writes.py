@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from functools import partial
 
@@ -14,7 +15,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
 from changeledger.storage import catalog, lake, scans
 from changeledger.storage.bounds import FLOATS, between, sql_literal
-from changeledger.storage.file_writes import Writing, commit, in_columns
+from changeledger.storage.file_writes import Writing, in_columns
 from changeledger.storage.spread import Spread, as_frame
 
 # So many keys stand in a statement; more are joined.
@@ -37,7 +38,18 @@ def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
     found = rows.through(partial(_chosen, names), pa.schema([rows.schema.field(name) for name in names]))
     written = found.written(Writing.into(catalog.load(table)))
     if len(written):
-        commit(table, branch, written)
+        _commit(table, branch, written)
+
+
+def _commit(table: str, branch: str, files: pa.Table) -> None:
+    """Append the `FILES` to the branch."""
+    found = [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - of our own workers
+    with (
+        catalog.load(table).transaction() as transaction,
+        transaction.update_snapshot(branch=branch).fast_append() as append,
+    ):
+        for file in found:
+            append.append_data_file(file)
 
 
 def _chosen(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger.kernels.rows import Here, Rows
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import MOST_ROWS, StageContext
-from changeledger.storage import scans
+from changeledger.storage import catalog, scans
 from changeledger.storage.caching import Cache
 from changeledger.storage.file_scans import Scan
 from changeledger.storage.session import for_rows_of, for_small_data
@@ -53,7 +53,9 @@ class Carrier(NamedTuple):
         if self.size is None:
             return Here(scans.read(table, where, schema, snapshot))
         for_small_data(spark, small=False)
-        return Spread.of_files(spark, Scan.of(table, where, schema, snapshot), self.cache, self.size)
+        return Spread.of_files(
+            spark, Scan.of(catalog.load(table), where, schema, snapshot), self.cache, self.size
+        )
 
     def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
         """The rows, in the types of `schema`."""
