@@ -114,7 +114,7 @@ class JudgedRows:
             rows = self._at(name, scans.of_window(id_, "_run_id"), pa.schema(list(own)))
             parts.append(rows.through(partial(_rows_touched, schema=schema), schema))
         found = together(parts).collected()
-        keys = touched.rows_of(found.column("key").combine_chunks().chunks or [pa.array([], own)])
+        keys = touched.rows_of(found.column("key").chunks or [pa.array([], own)])
         hashes = found.select(["hash"]).drop_null()
         return Among(by("key"), known(hashes)), touched.ends(keys)
 
