@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 
 from benchmarks.marks import mark
 from benchmarks.stream import COLUMNS
+from benchmarks.subjects.plain import plain_session
 from benchmarks.topics import windows
-from changeledger.storage.session import spark_session
 
 _CELLS = "struct<id:int,name:string,n1:int,n2:int,amount:decimal(18,2),d:int,ts:bigint,flag:boolean,city:string,x:double>"
 ENVELOPE = (
@@ -33,7 +33,7 @@ _CHANGES, _CURRENT, _HISTORY = "lake.plain.changes", "lake.plain.current", "lake
 
 def main() -> None:
     bootstrap, topic, number, out = sys.argv[1:5]
-    spark = spark_session("by-hand")
+    spark = plain_session("by-hand")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
     for at, (begin, end) in enumerate(windows(int(number))):

@@ -9,11 +9,11 @@ import sys
 
 from benchmarks.marks import mark
 from benchmarks.subjects.by_hand import ENVELOPE
-from changeledger.storage.session import spark_session
+from benchmarks.subjects.plain import plain_session
 
 
 def main() -> None:
-    spark = spark_session("floor")
+    spark = plain_session("floor")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
     spark.read.schema(ENVELOPE).json(sys.argv[1]).writeTo("lake.plain.floor").using("iceberg").create()
