@@ -125,7 +125,7 @@ def _cells(feed, keys: int) -> dict[str, str]:  # type: ignore[no-untyped-def]
         "sort_key": "unhex(lpad(hex(i + 1), 40, '0'))",
         "committed_at": "timestamp_millis(1700000000000 + i)",
         "feed": f"'{feed.feed}'",
-        "run_id": "'bench'",
+        "window_id": "'bench'",
     }
 
 

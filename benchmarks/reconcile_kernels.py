@@ -81,11 +81,11 @@ def _table(
         "change_lsn": lsn,
         "sort_key": fixed_width(sort_key, np.ones(size, bool), pa.binary()),
         "committed_at": pa.array(place * 1000 + 1_700_000_000_000_000).view(INSTANT),
-        "record": pa.StructArray.from_arrays(
+        "source_position": pa.StructArray.from_arrays(
             [pa.repeat("orders", size), pa.array(np.zeros(size, np.int32)), pa.array(np.arange(size)),
-             pa.nulls(size, pa.binary())], fields=list(schema.field("record").type)
+             pa.nulls(size, pa.binary())], fields=list(schema.field("source_position").type)
         ),
-        "run_id": pa.repeat(f"w{window}", size),
+        "window_id": pa.repeat(f"w{window}", size),
     }  # fmt: skip
     return pa.table([by_name.get(f.name, pa.nulls(size, f.type)) for f in schema], schema=schema)
 

@@ -122,7 +122,7 @@ def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) 
     size, shape = sum(part.num_rows for part in parts), plan.writer_schema
     print(f"{kernels.name}: {size} rows, batches of {BATCH}")
     print(f"  record              {cpu(lambda one: kernels.record(one, 't', plan.feed), parts, size):6.2f}")
-    raw = [one.append_column("record", kernels.record(one, "t", plan.feed)) for one in parts]
+    raw = [one.append_column("source_position", kernels.record(one, "t", plan.feed)) for one in parts]
     print(f"  decode              {cpu(lambda one: kernels.decode(one, plan), raw, size):6.2f}")
     table = pa.Table.from_batches([kernels.decode(one, plan) for one in raw])
     halves = table.filter(pc.is_valid(table["pair_key"])).combine_chunks().to_batches()

@@ -23,7 +23,7 @@ from changeledger.storage.releases import complete
 from tests.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.
-OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
 BEGIN = datetime(2024, 1, 1, tzinfo=UTC)
 
 LedgerRow = dict[str, Any]
@@ -49,7 +49,7 @@ def carry(
     ctx.control.begin_stage(feed.feed, over, "normalize")
     normalize._prepare(ctx, {contract.table: contract})
     delivered = [
-        {**row, "run_id": over.id, "record": (contract.table, 0, number * 10_000 + at, None)}
+        {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)
     ]
     one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))

@@ -141,14 +141,14 @@ class _Table:
         row: dict[str, Any] = {
             "change_id": f"{self.number}.{at}", "operation": operation, "key": (self._key(key),),
             "sort_key": position, "commit_lsn": position, "committed_at": AT + timedelta(minutes=transaction),
-            "record": ("t", 0, at, None), "feed": "feed",
+            "source_position": ("t", 0, at, None), "feed": "feed",
         }  # fmt: skip
         if self.manner.knows_transaction:
             row["transaction_id"] = f"{self.number}.{transaction}"
         if old is not None:
             known = (None if name in unsent else cell for name, cell in zip(CELLS, before, strict=True))
             row["before"] = (self._key(old), *known)
-            row["before_gaps"] = dict.fromkeys(sorted(unsent), change.UNAVAILABLE) or None
+            row["before_unknown_columns"] = dict.fromkeys(sorted(unsent), change.UNAVAILABLE) or None
         if new is not None:
             row["after"] = (self._key(new), *after)
         if old is not None and new is not None and old != new:

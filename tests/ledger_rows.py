@@ -101,16 +101,16 @@ def _row(
         "previous_key": table.key_of(before) if moved and before is not None else None,
         "before": _image(table, before, unknown),
         "after": _image(table, after, manner.unsent),
-        "before_gaps": _gaps(before, unknown),
-        "after_gaps": _gaps(after, manner.unsent),
+        "before_unknown_columns": _gaps(before, unknown),
+        "after_unknown_columns": _gaps(after, manner.unsent),
         "changed": list(one.changed) if operation == "update" else None,
         "commit_lsn": lsn,
         "change_lsn": one.change_lsn if manner.position == "commit" else None,
         "sort_key": position + one.change_lsn + bytes([part]),
         "committed_at": transaction.commit_time,
         "feed": feed,
-        "record": (table.full_name, 0, serial, None),
-        "run_id": "run",
+        "source_position": (table.full_name, 0, serial, None),
+        "window_id": "run",
     }
 
 

@@ -46,9 +46,10 @@ def rows(run: str = "run") -> list[dict[str, Any]]:
         row: dict[str, Any] = {
             "change_id": f"c{at}", "operation": operation, "key": (key,),
             side: (key, a, None if unknown else b),
-            f"{side}_gaps": {"b": change.UNAVAILABLE} if unknown else None,
+            f"{side}_unknown_columns": {"b": change.UNAVAILABLE} if unknown else None,
             "sort_key": at.to_bytes(4), "commit_lsn": at.to_bytes(10),
-            "committed_at": AT + timedelta(seconds=at), "record": ("topic", 0, at, None), "run_id": run,
+            "committed_at": AT + timedelta(seconds=at), "window_id": run,
+            "source_position": ("topic", 0, at, None),
         }  # fmt: skip
         found.append(row)
     return found

@@ -101,7 +101,7 @@ def _ledger_cells(name: Column) -> dict[str, Column]:
         "key": F.col("key").withField("id", at),
         "after": F.col("after").withField("id", at).withField("name", name),
         "change_id": F.sha2(at.cast("string"), 256),
-        "record": F.col("record").withField("offset", -at.cast("bigint")),
+        "source_position": F.col("source_position").withField("offset", -at.cast("bigint")),
     }
 
 

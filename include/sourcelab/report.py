@@ -141,8 +141,8 @@ class _Reader:
 
     def _count_ledgers(self, names: Mapping[str, TableNames], tables: dict[str, TableReport]) -> None:
         each = (
-            f"SELECT '{table}' AS t, operation, count(*) AS n, count(paired_record) AS paired "  # noqa: S608
-            f"FROM {name.changes} WHERE run_id = '{self.window.id}' GROUP BY operation"
+            f"SELECT '{table}' AS t, operation, count(*) AS n, count(paired_source_position) AS paired "  # noqa: S608
+            f"FROM {name.changes} WHERE window_id = '{self.window.id}' GROUP BY operation"
             for table, name in names.items()
         )
         for row in self.spark.sql(" UNION ALL ".join(each)).collect():
@@ -154,7 +154,7 @@ class _Reader:
         """The records that are in no ledger."""
         query = (
             f"SELECT table, disposition, count(*) AS n FROM lake.{self.feed.namespace}.dispositions "  # noqa: S608
-            f"WHERE run_id = '{self.window.id}' GROUP BY table, disposition"
+            f"WHERE window_id = '{self.window.id}' GROUP BY table, disposition"
         )
         for row in self.spark.sql(query).collect():
             tables.setdefault(row["table"] or NO_TABLE, TableReport()).records[row["disposition"]] += row["n"]

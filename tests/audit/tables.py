@@ -61,7 +61,7 @@ def change(at: int, **members: Any) -> Row:
         "sort_key": bytes([at]),
         "committed_at": AT,
         "flags": [],
-        "record": record(at),
+        "source_position": record(at),
         **members,
     }
     for side in ("before", "after"):
@@ -91,7 +91,7 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
     """Of key (at, 1), open unless it has an end."""
     closed = None if to is None else b"\x02"
     return {
-        "key": key(at), "_change_id": f"id{at}", "_sort_key": b"\x01", "_run_id": RUN, "_valid_from": AT,
+        "key": key(at), "_change_id": f"id{at}", "_sort_key": b"\x01", "_window_id": RUN, "_valid_from": AT,
         "_valid_to": to, "_next_sort_key": closed, "_is_deleted": False, **members,
     }  # fmt: skip
 
@@ -122,10 +122,11 @@ def of_ids(
 
 def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:
     rows = [
-        {"record": found, "hash": hashed(found), "disposition": what, "times": times} for found, what in said
+        {"source_position": found, "hash": hashed(found), "disposition": what, "times": times}
+        for found, what in said
     ]
     return table(books.ENTRIES, rows)
 
 
 def records(*rows: Row) -> pa.Table:
-    return pa.table({"record": pa.array(rows, RECORD)})
+    return pa.table({"source_position": pa.array(rows, RECORD)})

@@ -53,7 +53,7 @@ FAULTS = [
     ("key_not_null", {"change_id": None}),
     ("key_not_null", {"sort_key": None}),
     ("key_not_null", {"committed_at": None}),
-    ("key_not_null", {"record": None}),
+    ("key_not_null", {"source_position": None}),
     ("lsn_width", {"commit_lsn": bytes(9)}),
     ("lsn_width", {"change_lsn": bytes(11)}),
     ("order_strict", {"key": key(1), "sort_key": b"\x01"}),
@@ -91,20 +91,26 @@ def test_offences_show_where_they_are() -> None:
         "change_id": "id9",
         "operation": "insert",
         "flags": [],
-        "record": record(9),
+        "source_position": record(9),
     }
     (order,) = of_keys(changes(change(1), change(1, change_id="again")))["order_strict"].samples
     assert order == {"key": key(1), "sort_key": b"\x01", "rows": 2, "change_ids": ["id1", "again"]}
 
 
-HISTORY = [interval(1, AT), interval(1), interval(2), interval(3, _is_deleted=True), interval(4, _run_id="x")]
+HISTORY = [
+    interval(1, AT),
+    interval(1),
+    interval(2),
+    interval(3, _is_deleted=True),
+    interval(4, _window_id="x"),
+]
 CURRENT = [interval(1), interval(2), interval(4)]
 BUILT_FAULTS = [
     ("interval_forward", [*HISTORY, interval(2, AT - timedelta(minutes=1))], CURRENT),
     ("interval_forward", [*HISTORY, interval(2, AT, _next_sort_key=b"\x01")], CURRENT),
     ("one_open_interval", [*HISTORY, interval(1, _is_deleted=True)], CURRENT),
     # The second one is of an earlier run: the key is this run's all the same.
-    ("one_open_interval", [*HISTORY, interval(2, _run_id="x", _is_deleted=True)], CURRENT),
+    ("one_open_interval", [*HISTORY, interval(2, _window_id="x", _is_deleted=True)], CURRENT),
     ("current_equals_open_history", HISTORY, CURRENT[:2]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(3)]),
     ("current_equals_open_history", HISTORY, [*CURRENT, interval(5)]),
@@ -140,14 +146,14 @@ def test_offences_of_what_is_built_show_where_they_are() -> None:
     assert found["current_equals_open_history"].samples == (lost,)
     (backward,) = found["interval_forward"].samples
     assert backward == {
-        "key": key(2), "_change_id": "id2", "_sort_key": b"\x01", "_run_id": RUN,
+        "key": key(2), "_change_id": "id2", "_sort_key": b"\x01", "_window_id": RUN,
         "_valid_from": AT.replace(tzinfo=None), "_valid_to": (AT - timedelta(1)).replace(tzinfo=None),
         "_next_sort_key": b"\x02",
     }  # fmt: skip
 
 
 def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
-    return {"id": change_id, "record": where, "hash": hashed(where)}
+    return {"id": change_id, "source_position": where, "hash": hashed(where)}
 
 
 def test_an_id_twice_in_a_run_or_published_already() -> None:
@@ -163,25 +169,29 @@ def test_an_id_twice_in_a_run_or_published_already() -> None:
 def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
     """Its record is that of the run before."""
     rows = changes(
-        change(1, operation="update", before=key(7), paired_change_id="deleted", paired_record=record(8)),
-        change(2, paired_change_id=None, paired_record=record(3)),
+        change(
+            1, operation="update", before=key(7), paired_change_id="deleted", paired_source_position=record(8)
+        ),
+        change(2, paired_change_id=None, paired_source_position=record(3)),
     )
     halves = [published("deleted", record(8)), published("other", record(5))]
     made = of_ids(rows, halves)
     assert violated(by_rule([made[ids.FOUND]])) == {}
     assert made[ids.JOINED].to_pylist() == [{"id": "deleted"}]
-    earlier = [(row["record"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()]
+    earlier = [
+        (row["source_position"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()
+    ]
     assert earlier == [(record(8), "paired", -1)]
     # The half came again at another place, in this run: it is this run's record.
     assert len(of_ids(rows, [published("deleted", record(6))])[ids.EARLIER]) == 0
 
 
 def again(where: dict[str, Any], change_id: str) -> dict[str, Any]:
-    return {"id": change_id, "record": where, "reason": "delivered_again", "detail": change_id}
+    return {"id": change_id, "source_position": where, "reason": "delivered_again", "detail": change_id}
 
 
 def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
-    rows = changes(change(1), change(2, paired_change_id="deleted", paired_record=record(3)))
+    rows = changes(change(1), change(2, paired_change_id="deleted", paired_source_position=record(3)))
     repeats = [again(record(4), "id1"), again(record(5), "deleted"), again(record(6), "published")]
     found = by_rule([of_ids(rows, (), repeats, ["published"])[ids.FOUND]])
     assert violated(found) == {}
@@ -190,7 +200,7 @@ def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
 def test_duplicates_that_leave_no_change_are_found() -> None:
     found = by_rule([of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.FOUND]])
     assert violated(found) == {"duplicates_leave_one": 1}
-    offence = {"record": record(9), "reason": "delivered_again", "detail": "id9"}
+    offence = {"source_position": record(9), "reason": "delivered_again", "detail": "id9"}
     assert found["duplicates_leave_one"].samples == (offence,)
 
 
@@ -199,7 +209,7 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
 )
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
     parts = {
-        places.HALVES: table(places.HALF, [{"record": half, "reason": "delivered_again"}]),
+        places.HALVES: table(places.HALF, [{"source_position": half, "reason": "delivered_again"}]),
         places.THERE: records(row_record("1B"), record(1, "orders__ct")),
     }
     found = by_rule([places.of_places(parts)[places.FOUND]])["duplicates_leave_one"]
@@ -231,7 +241,7 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
         # 3 is lost; 1 is there twice, and 7 was never read.
         Balance("shop.orders", 4, {"change": 3, "duplicate": 1, "tombstone": 1}, lost=1, doubled=2),
     ]
-    shown = {row["record"]["offset"]: (row["read"], row["accounted"], row["dispositions"])
+    shown = {row["source_position"]["offset"]: (row["read"], row["accounted"], row["dispositions"])
              for row in faults["shop.orders"].samples}  # fmt: skip
     assert shown == {1: (1, 2, ["change", "duplicate"]), 3: (1, 0, []), 7: (0, 1, ["change"])}
 
@@ -252,9 +262,9 @@ def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
 
 
 def test_ledger_rows_account_for_their_records_and_those_that_they_are_paired_with() -> None:
-    rows = changes(change(1, paired_record=row_record("1B")), change(2))
+    rows = changes(change(1, paired_source_position=row_record("1B")), change(2))
     found = books.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
-    assert [(row["record"], row["disposition"], row["times"]) for row in found] == [
+    assert [(row["source_position"], row["disposition"], row["times"]) for row in found] == [
         (record(1), "change", 1), (record(2), "change", 1), (row_record("1B"), "paired", 1),
     ]  # fmt: skip
 

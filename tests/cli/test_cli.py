@@ -48,12 +48,12 @@ def test_without_a_lake_nothing_is_made_up(tmp_path: Path, command: list[str]) -
 
 def test_a_broken_feed_blocks_the_status_of_no_other(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(GOOD)
-    (tmp_path / "bad.yaml").write_text(GOOD.replace("shop_ces", "shop_bad") + "keeps: P1D\n")
+    (tmp_path / "bad.yaml").write_text(GOOD.replace("shop_ces", "shop_bad") + "retentions: P1D\n")
     home = tmp_path / "home"
     ControlStore(f"sqlite:///{home}/control.db")
     ended = ran(home, "status", feeds=tmp_path)
     assert ended.stdout.split()[:4] == ["shop_ces", "ces", "of", "shop"]
-    assert "bad.yaml is not valid: keeps: unknown setting, did you mean `keep`?" in ended.stderr
+    assert "bad.yaml is not valid: retentions: unknown setting, did you mean `retention`?" in ended.stderr
     assert ended.returncode == 1, "one is missing"
     named = ran(home, "status", "shop_bad", feeds=tmp_path)
     assert (named.returncode, named.stdout) == (1, "")

@@ -93,9 +93,15 @@ def stated(path: Path, table: str, *columns: str, key: str = "id") -> Path:
 def test_a_cell_that_a_row_leaves_out_is_not_null() -> None:
     rows = [cdc_row(2, 1, id=1, name=None, price="2"), cdc_row(2, 2, id=2, name="b"), cdc_row(2, 3, ID=3)]
     whole, part, one = decode("sqlserver_cdc", rows)
-    assert (whole["after"], "after_gaps" in whole) == ({"id": "1", "name": None, "price": "2"}, False)
-    assert part["after_gaps"] == {"price": "not captured"}
-    assert (one["after"]["id"], one["after_gaps"]) == ("3", {"name": "not captured", "price": "not captured"})
+    assert (whole["after"], "after_unknown_columns" in whole) == (
+        {"id": "1", "name": None, "price": "2"},
+        False,
+    )
+    assert part["after_unknown_columns"] == {"price": "not_captured"}
+    assert (one["after"]["id"], one["after_unknown_columns"]) == (
+        "3",
+        {"name": "not_captured", "price": "not_captured"},
+    )
 
 
 @pytest.mark.parametrize("old", ["first", None])
@@ -110,8 +116,8 @@ def test_a_large_value_set_to_null_is_no_contradiction(dialect: str, old: str | 
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
     (found,) = decode(dialect, rows, tables=[reported])
     assert (found["after"], found["changed"]) == ({"id": "1", "note": None}, ["note"])
-    assert "after_gaps" not in found
-    assert found.get("before_gaps") == (None if old else {"note": "unavailable"})
+    assert "after_unknown_columns" not in found
+    assert found.get("before_unknown_columns") == (None if old else {"note": "unavailable"})
     assert "mask_disagrees" not in found.get("flags", [])
 
 
@@ -130,7 +136,7 @@ def test_a_large_value_that_goes_without_its_bit_is_a_contradiction(dialect: str
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "note", "type": "nvarchar(max)"}]}
     (found,) = decode(dialect, rows, tables=[reported])
     # With a value before it was set to NULL, whatever the mask says; without one it may have been left alone.
-    assert found.get("after_gaps") == ({"note": "unavailable"} if old is None else None)
+    assert found.get("after_unknown_columns") == ({"note": "unavailable"} if old is None else None)
     assert found["changed"] == ["name"]
     assert ("mask_disagrees" in found.get("flags", [])) is (old is not None)
 
@@ -143,7 +149,10 @@ def ct_row(letter: str, mask: str, **cells: Any) -> dict[str, Any]:
 def test_a_feed_says_which_columns_are_computed() -> None:
     reported = {"table": "dbo.items", "key": ["id"], "columns": [{"name": "Total", "computed": True}]}
     (found,) = decode("qlik_tables", [ct_row("I", "18", id=1, total="3")], tables=[reported])
-    assert (found["after"], found["after_gaps"]) == ({"id": "1", "total": None}, {"total": "not captured"})
+    assert (found["after"], found["after_unknown_columns"]) == (
+        {"id": "1", "total": None},
+        {"total": "not_captured"},
+    )
 
 
 def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:
@@ -382,9 +391,10 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
             {
                 "record": 1, "records": [1, 2], "disposition": "change", "operation": "update",
                 "table": "dbo.t", "key": {"id": 1}, "before": {"id": 1, "name": "old", "doc": None},
-                "after": {"id": 1, "name": None, "doc": None}, "before_gaps": {"doc": "unavailable"},
+                "after": {"id": 1, "name": None, "doc": None},
+                "before_unknown_columns": {"doc": "unavailable"},
                 "changed": ["name"], "mask": "02", "flags": ["mask_disagrees"],
-                "commit_lsn": "0x0000002A000003B00005", "ordinal": 1, "sort_key": "0x0A01",
+                "commit_lsn": "0x0000002A000003B00005", "event_serial_no": 1, "sort_key": "0x0A01",
             }
         )
     )  # fmt: skip
@@ -394,7 +404,7 @@ def test_pretty_shows_values_side_by_side_with_their_bits() -> None:
     assert ["flags:", "mask_disagrees"] in lines
     # What orders the change: its position, and the bytes that stand for it.
     assert ["sort_key", "0x0A01"] in lines
-    assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "ordinal", "1"] in lines
+    assert ["key", '{"id":', "1}", "commit_lsn", "0x0000002A000003B00005", "event_serial_no", "1"] in lines
 
 
 def test_a_cell_with_half_of_a_character_is_no_record() -> None:

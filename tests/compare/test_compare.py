@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from changeledger.compare.verdicts import CLASSES, LEGITIMATE, VERDICTS
+from changeledger.compare.verdicts import CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
@@ -42,7 +42,7 @@ def verdicts(
     contract = contract_of(table)
     sides = (ledger(one, table, feed="one"), ledger(other, table, manner, feed="other"))
     result = compared(*((side, contract) for side in sides), BY_POSITION if by_position else BY_KEY)
-    words = [word for word in (*VERDICTS, *CLASSES) if word != LEGITIMATE]
+    words = [word for word in (*VERDICTS, *CLASSES) if word != EXPECTED]
     counts = Counter({word: result.counts.counts[word] for word in words if result.counts.counts[word]})
     serials = {
         side: [change.serial for _, change in changes(log, table)]
@@ -100,7 +100,9 @@ def test_each_cell_that_is_not_alike_is_seen() -> None:
         assert unlike(without) == known, name
         # NULL is not the same as unknown.
         gaps = pa.array([[(name, "unavailable")]] * inserts, GAPS)
-        unknown = without.set_column(reported.schema.get_field_index("after_gaps"), "after_gaps", gaps)
+        unknown = without.set_column(
+            reported.schema.get_field_index("after_unknown_columns"), "after_unknown_columns", gaps
+        )
         assert unlike(unknown) == inserts, name
     updates = pa.array(["update"] * inserts)
     assert (

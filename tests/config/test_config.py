@@ -61,6 +61,12 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
             GOOD.replace("sqlserver_cdc", "oracle"),
             "dialect: Value error, 'oracle' is none of ces, debezium",
         ),
+        (GOOD + "keep: P1D\n", "keep: `keep` is now `retention`"),
+        (GOOD + "late_after: PT1H\n", "late_after: `late_after` is now `deadline`"),
+        (
+            GOOD.replace("sqlserver_cdc", "debezium").replace("cdc_schema: cdc", "decimals: text"),
+            "source.decimals: `decimals` is now `decimal.handling.mode`",
+        ),
         # A setting of other dialects is none that was meant.
         (GOOD.replace("cdc_schema", "topics"), "source.topics: unknown setting"),
         (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),

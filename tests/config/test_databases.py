@@ -29,23 +29,23 @@ def test_the_source_is_read_as_the_feed_of_its_own_capture_reads_it() -> None:
     source, chosen = Database(database="shop").verified(reported)
     assert source is not None
     assert (source.connection, source.cdc_schema) == ("own_connection", "capture")
-    assert source.settle == timedelta(minutes=15)
+    assert source.grace_period == timedelta(minutes=15)
     assert [one.feed for one in chosen] == ["stream", "own"]
 
 
 def test_a_connection_that_is_named_goes_before(tmp_path: Path) -> None:
     (tmp_path / "shop.yaml").write_text(
-        "database: shop\nverify: {connection: replica, lag: PT1M, settle: PT1H}"
+        "database: shop\nverify: {connection: replica, lag: PT1M, grace_period: PT1H}"
     )
     reported = feeds(feed("own", "sqlserver_cdc"))
     source = readable_databases(tmp_path, reported)[0]["shop"].source(reported)
     assert source is not None
     # It may be a copy without a capture: LSNs are read only where a schema of them is named, too.
     assert (source.connection, source.cdc_schema) == ("replica", None)
-    assert (source.lag, source.settle) == (timedelta(minutes=1), timedelta(hours=1))
+    assert (source.lag, source.grace_period) == (timedelta(minutes=1), timedelta(hours=1))
 
 
-@pytest.mark.parametrize("verify", ["verify: null", "verify: {settle: PT1M}"])
+@pytest.mark.parametrize("verify", ["verify: null", "verify: {grace_period: PT1M}"])
 def test_without_a_connection_no_source_is_read(tmp_path: Path, verify: str) -> None:
     (tmp_path / "shop.yaml").write_text(f"database: shop\n{verify}")
     reported = feeds(feed("stream", "sqlserver_cdc" if "null" in verify else "ces"))

@@ -19,7 +19,9 @@ def test_the_page_is_up_to_date() -> None:
 def rows(section: str) -> dict[str, list[str]]:
     """By setting: its meaning, values and default, as the page has them."""
     _, _, rest = reference.page().partition(f"\n## {section}\n")
-    table = re.findall(r"^\| `(\w+)` \| (.*) \| (.*) \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE)
+    table = re.findall(
+        r"^\| `([\w.]+)` \| (.*) \| (.*) \| (.*) \|$", rest.partition("\n## ")[0], re.MULTILINE
+    )
     return {name: more for name, *more in table}
 
 
@@ -27,7 +29,7 @@ def test_every_setting_has_meaning_values_and_default() -> None:
     feed = rows("Feed")
     assert list(feed) == list(Feed.model_fields)
     assert feed["mask_order"][1:] == ["`big`, `little`, `auto`", "`auto`"]
-    assert feed["pending_limit"][1:] == ["duration", "`P7D`"]
+    assert feed["pending_timeout"][1:] == ["duration", "`P7D`"]
     assert feed["quarantine_limit"][1:] == ["number from 0 to 1", "`1.0`"]
     assert feed["tables"][1:] == ["list: see below", "required"]
     assert rows("Environment")["CHANGELEDGER_HOME"][1:] == ["folder", "`<project>/.changeledger`"]
@@ -36,4 +38,5 @@ def test_every_setting_has_meaning_values_and_default() -> None:
 
 @pytest.mark.parametrize("dialect", SOURCE_MODELS)
 def test_each_dialect_has_its_source(dialect: str) -> None:
-    assert list(rows(f"Feed: `source` of `{dialect}`")) == list(SOURCE_MODELS[dialect].model_fields)
+    fields = SOURCE_MODELS[dialect].model_fields
+    assert list(rows(f"Feed: `source` of `{dialect}`")) == [one.alias or n for n, one in fields.items()]

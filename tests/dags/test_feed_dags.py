@@ -167,14 +167,17 @@ def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch:
     folder = tmp_path / "feeds"
     shutil.copytree(PROJECT / "include" / "feeds", folder)
     broken = folder / "shop_debezium.yaml"
-    broken.write_text(broken.read_text().replace("placeholder:", "place_holder:"))
+    broken.write_text(broken.read_text().replace("value.placeholder:", "value.place-holder:"))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
     bag = DagBag(str(PROJECT / "dags"))
     assert set(bag.dags) == EXPECTED - {"shop_debezium"} | OTHERS
     assert set(bag.dags["maintain"].task_dict) == EXPECTED - {"shop_debezium"}
     ((file, said),) = bag.import_errors.items()
     assert Path(file).name == "settings_errors.py"
-    assert f"{broken} is not valid: source.place_holder: unknown setting, did you mean `placeholder`?" in said
+    assert (
+        f"{broken} is not valid: source.unavailable.value.place-holder: unknown setting, did you mean" in said
+    )
+    assert "`unavailable.value.placeholder`?" in said
 
 
 def test_a_broken_database_file_takes_its_own_dags_alone(

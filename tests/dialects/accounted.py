@@ -33,6 +33,6 @@ def results(
     for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), feed, {}):
         batch.validate(full=True)
         for row in batch.to_pylist():
-            assert row["record"]["offset"] not in found, "a record has one outcome"
-            found[row["record"]["offset"]] = row
+            assert row["source_position"]["offset"] not in found, "a record has one outcome"
+            found[row["source_position"]["offset"]] = row
     return found

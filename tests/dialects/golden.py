@@ -36,8 +36,8 @@ from changeledger.model.contract import Contract
 
 CASES = Path(__file__).parents[1] / "cases"
 MEMBERS = (
-    "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed",
-    "commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id", "flags",
+    "operation", "key", "previous_key", "before", "after", "before_unknown_columns", "after_unknown_columns",
+    "changed", "commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id", "flags",
 )  # fmt: skip
 _IN_HEX = ("commit_lsn", "change_lsn", "sort_key")
 # What a feed of a dialect has where its case does not say it.
@@ -148,7 +148,7 @@ def outcomes(batches: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
             is_change = row["disposition"] == "change"
             names = ("disposition", *MEMBERS, "sort_key") if is_change else ("disposition", "reason")
             said = {name: _plain(row[name], name) for name in names if row[name] is not None}
-            found[row["record"]["offset"]] = said
+            found[row["source_position"]["offset"]] = said
     return found
 
 
@@ -164,6 +164,6 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, Decimal):
         digits = f"{value:f}"
         return digits.rstrip("0").rstrip(".") if "." in digits else digits
-    if isinstance(value, list) and name.endswith("gaps"):
+    if isinstance(value, list) and name.endswith("unknown_columns"):
         return dict(value)
     return value.isoformat() if hasattr(value, "isoformat") else value

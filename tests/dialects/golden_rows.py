@@ -62,7 +62,9 @@ def raw(read: pa.RecordBatch, record: pa.StructArray) -> pa.RecordBatch:
     source, partition, _, row = record.flatten()
     numbered = [source, partition, pa.array(range(read.num_rows), pa.int64()), row]
     place = pa.StructArray.from_arrays(numbered, fields=list(RECORD))
-    return pa.RecordBatch.from_arrays([place, *read.columns], ["record", *stored_names(read.schema, {})])
+    return pa.RecordBatch.from_arrays(
+        [place, *read.columns], ["source_position", *stored_names(read.schema, {})]
+    )
 
 
 def value(cell: Any, kind: str) -> Any:
@@ -96,7 +98,7 @@ def _contradicts(row: dict[str, Any]) -> bool:
     before, after = row.get("before"), row.get("after")
     if before is None or after is None or "changed" not in row:
         return False
-    gaps = {*row.get("before_gaps", ()), *row.get("after_gaps", ())}
+    gaps = {*row.get("before_unknown_columns", ()), *row.get("after_unknown_columns", ())}
     return {n for n in before if before[n] != after[n]} - gaps != set(row["changed"]) - gaps
 
 

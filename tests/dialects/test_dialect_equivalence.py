@@ -235,7 +235,7 @@ def check_change(one: str, found: dict[str, Any], want: Wanted, may: May) -> Non
     # A row of a change table alone does not write it: cdc.lsn_time_mapping does.
     if may.commit_time:
         assert datetime.fromisoformat(found["committed_at"]).replace(tzinfo=None) == at
-    gaps = {side: frozenset(found.get(f"{side}_gaps", ())) for side in ("before", "after")}
+    gaps = {side: frozenset(found.get(f"{side}_unknown_columns", ())) for side in ("before", "after")}
     if want.operation == "update" and "changed" in found:
         # A mask may name a column whose old value is not known.
         said = set(found["changed"])

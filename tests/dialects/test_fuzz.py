@@ -66,7 +66,7 @@ def of_the_table(result: dict[str, Any]) -> dict[str, Any]:
     """What a result says of the table's own columns: a message can write one more."""
     names = set(ORDERS.names)
     kept = dict(result)
-    for side in ("before", "after", "before_gaps", "after_gaps"):
+    for side in ("before", "after", "before_unknown_columns", "after_unknown_columns"):
         if side in kept:
             kept[side] = {n: v for n, v in kept[side].items() if n in names}
     return {name: value for name, value in kept.items() if value}

@@ -79,7 +79,7 @@ def test_a_column_that_is_added(
             run(spark, feed, over, (extract, normalize))
             run(spark, feed, over)
         # An update that finds a value where none was written breaks no chain.
-        assert not spark.catalog.tableExists(f"lake.{feed.namespace}.breaks")
+        assert not spark.catalog.tableExists(f"lake.{feed.namespace}.image_chain_breaks")
         found[name] = {kind: _content(spark, feed, kind) for kind in _KINDS}
     assert found["adds"] == found["adds_once"]
     table = LOG.table(TABLE)
@@ -89,8 +89,8 @@ def test_a_column_that_is_added(
     assert 0 < len(unsent) < len(current)
     for row in current:
         key = (row["region"], row["order_no"])
-        if row["_gaps"]:
-            assert row["_gaps"] == {"stock": "not captured"}
+        if row["_unknown_columns"]:
+            assert row["_unknown_columns"] == {"stock": "not_captured"}
             assert row["stock"] is None
             assert key in unsent
         else:
@@ -145,12 +145,20 @@ def test_a_column_of_a_run_that_is_never_released(
 _KINDS = {
     "": ("_operation", "_sort_key"),
     "_history": ("_operation", "_sort_key", "_valid_from", "_valid_to", "_is_deleted", "_break"),
-    "_changes": ("operation", "key", "before", "after", "before_gaps", "after_gaps", "sort_key"),
+    "_changes": (
+        "operation",
+        "key",
+        "before",
+        "after",
+        "before_unknown_columns",
+        "after_unknown_columns",
+        "sort_key",
+    ),
 }
 
 
 def _content(spark: SparkSession, feed: Feed, kind: str) -> list[str]:
-    cells = [] if kind == "_changes" else [*LOG.table(TABLE).names, "_gaps"]
+    cells = [] if kind == "_changes" else [*LOG.table(TABLE).names, "_unknown_columns"]
     reported = spark.table(lake_name(feed, TABLE, kind)).select(*cells, *_KINDS[kind]).collect()
     rows = (row.asDict(recursive=True) for row in reported)
     # Whatever the order of columns is: an added one is the last.

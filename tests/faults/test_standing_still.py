@@ -45,7 +45,7 @@ def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def feed(kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    reported = {"tables": [{"table": TABLE}], "late_after": AT_ONCE}
+    reported = {"tables": [{"table": TABLE}], "deadline": AT_ONCE}
     return message_feed(topic, "debezium", kafka, [topic], monkeypatch, **reported)
 
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.integration
 TABLES = ("sales.orders", "dbo.parts")
 LOGIN = "reader:s3cret"
 # What says in which run a row was written.
-OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 def reported(log: Log, prefix: str, **part: int) -> list[Message]:

@@ -135,7 +135,7 @@ def configured(home: Path) -> Settings:
     settings = Settings(home=home / "home", feeds=home / "feeds", databases=home / "databases")
     for folder in (settings.feeds, settings.databases):
         folder.mkdir(parents=True)
-    database = {"database": "shop", "reference": CDC, "verify": {"settle": "PT0S"}}
+    database = {"database": "shop", "reference": CDC, "verify": {"grace_period": "PT0S"}}
     (settings.databases / "shop.yaml").write_text(json.dumps(database))
     return settings
 

@@ -134,8 +134,9 @@ def test_what_nobody_needs_goes(
     first = over()
     run(spark, feed, first)
     raw, quarantine = "lake.forgetful.raw_dbo_customers", "lake.forgetful.quarantine"
-    in_doubt = spark.table(raw).where(F.col("run_id") == first.id).limit(1).select(
-        "run_id", F.lit("dbo.customers").alias("table"), "record", F.lit("null_key").alias("reason"),
+    in_doubt = spark.table(raw).where(F.col("window_id") == first.id).limit(1).select(
+        "window_id", F.lit("dbo.customers").alias("table"), "source_position",
+        F.lit("null_key").alias("reason"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in change.QUARANTINE_COLUMNS[4:]),
     )  # fmt: skip
     lake.append(in_doubt, quarantine)
@@ -153,7 +154,7 @@ def test_what_nobody_needs_goes(
     maintain.run(spark, feed, "maintain (weekly)")
     tables = catalog.tables(feed.namespace)
     assert refs.names(tables, refs.BRANCH) == {history: ["of_a_person"]}
-    runs = {row["run_id"]: row["count"] for row in spark.table(raw).groupBy("run_id").count().collect()}
+    runs = {row["window_id"]: row["count"] for row in spark.table(raw).groupBy("window_id").count().collect()}
     assert runs.pop(first.id) == 1, "what may be read again"
     assert runs.keys() == {last.id}, "the newest release's"
     assert {folder.name for folder in docs.iterdir()} == {last.id}

@@ -78,7 +78,9 @@ def test_a_real_engine(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
     moved = next(row for row in ledger if row["previous_key"])
     assert (moved["previous_key"]["id"], moved["key"]["id"]) == (3, 30)
     deleted = next(row for row in ledger if row["operation"] == "delete")
-    assert deleted["before_gaps"]["name"] == "unavailable", "the default replica identity sends the key alone"
+    assert deleted["before_unknown_columns"]["name"] == "unavailable", (
+        "the default replica identity sends the key alone"
+    )
 
 
 def _feed(kafka: KafkaBroker, patch: pytest.MonkeyPatch) -> Feed:

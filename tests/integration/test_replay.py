@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
 EVERYTHING = Chosen()
 # What says in which run a row was written.
-OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_messages_of_a_shape_that_was_refused(
     run(spark, corrected, window())
     assert published(spark, corrected) == published(spark, right)
     assert not list(quarantine.records(corrected, EVERYTHING))
-    assert not rows(spark, f"lake.{corrected.feed}.replay"), "read again once"
+    assert not rows(spark, f"lake.{corrected.feed}.replay_requests"), "read again once"
 
 
 def test_rows_of_a_change_table(
@@ -133,4 +133,4 @@ def test_whoever_asks_waits_while_a_run_is_at_work(
     assert stands.released_to is not None
     (kept,) = quarantine.records(feed, EVERYTHING)
     assert (kept["reason"], kept["raw_value"]) == ("unparseable_json", b"{")
-    assert kept["record"]["source"] == f"busy.shop.{TABLE}"
+    assert kept["source_position"]["source"] == f"busy.shop.{TABLE}"

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
 FEEDS = ("forwards", "backwards", "straight")
 # What says in which run a row was written.
-OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 def test_windows_in_any_order_and_at_once(

@@ -108,7 +108,7 @@ def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
     read = changes_of(lines, raw.take(pa.array(good)), how.contract)
     ledger = changes.ledger_rows(read, how.contract, how.feed.feed, "lines", how.window_id)
     columns = message_rows.spread(ledger.columns, good, raw.num_rows)
-    columns[ledger.schema.get_field_index("record")] = message_rows.record(raw)
+    columns[ledger.schema.get_field_index("source_position")] = message_rows.record(raw)
     columns += message_rows.outcomes(raw, list(bad), list(bad.values()))
     return pa.RecordBatch.from_arrays(columns, schema=message_rows.decoded_schema(how.contract))
 
@@ -139,12 +139,12 @@ def changes_of(lines: Sequence[Line], raw: pa.RecordBatch, contract: Contract) -
         changed=pa.nulls(size, pa.list_(pa.string())),
         commit_lsn=position,
         change_lsn=lsn.parse_all(pa.nulls(size, pa.string())),
-        ordinal=pa.nulls(size, pa.int64()),
+        event_serial_no=pa.nulls(size, pa.int64()),
         sort_key=position.array(),
         committed_at=raw.column("timestamp"),
         transaction_id=pa.nulls(size, pa.string()),
         flags={change.BEFORE_UNKNOWN: is_update},
-        record=message_rows.record(raw),
+        source_position=message_rows.record(raw),
     )
 
 

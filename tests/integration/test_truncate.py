@@ -16,7 +16,7 @@ from tests.integration.line import lake_name, qlik_tables_feed, run, window
 
 pytestmark = pytest.mark.integration
 
-OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 # Letter, key and cell by number: the number is the place in the order of the source.
 TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
     1: ("I", 1, "stays until the first truncate"),
@@ -93,7 +93,7 @@ def test_whatever_the_order_of_the_windows(
     (row,) = published(spark, whole, "")
     assert (row["id"], row["note"], row["_operation"]) == (1, "lives on", "update")
     history = published(spark, whole, "_history")
-    places = {row["change_id"]: row["ordinal"] for row in ledger}
+    places = {row["change_id"]: row["event_serial_no"] for row in ledger}
     assert sorted(
         (r["id"], places[r["_change_id"]], r["note"], r["_is_deleted"], r["_valid_to"] is None)
         for r in history

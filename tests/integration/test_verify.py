@@ -54,7 +54,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 
 
 def database(**verified: Any) -> Database:
-    return Database.model_validate({"database": "shop", "verify": {"settle": 0, **verified}})
+    return Database.model_validate({"database": "shop", "verify": {"grace_period": 0, **verified}})
 
 
 def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
@@ -120,12 +120,12 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     # It may be a change that the feed has not written yet.
     assert outcomes(spark, shop, feed, FRESH)["dbo.customers"].outcome == "waiting"
     run(spark, feed, window())
-    with pytest.raises(PublishedDrifts, match="1 missing, 1 surplus, 1 differs"):
+    with pytest.raises(PublishedDrifts, match="1 missing, 1 extra, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
     drift = spark.table(proofs.DRIFT).where("feed = 'verified'").collect()
     assert {(row["verdict"], row["key"]) for row in drift} == {
         ("differs", f'{{"id":{changed[0]}}}'),
-        ("surplus", f'{{"id":{lost[0]}}}'),
+        ("extra", f'{{"id":{lost[0]}}}'),
         ("missing", f'{{"id":{fresh}}}'),
     }
     assert {row["table"] for row in drift} == {"dbo.customers"}
@@ -142,7 +142,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     # The source goes on with one of the rows, before anybody decides to repair.
     credit = write_later(postgres, log, changed)
     run(spark, feed, window())
-    check_repair(spark, shop, feed, {"differs": changed, "surplus": lost, "missing": (fresh,)}, credit)
+    check_repair(spark, shop, feed, {"differs": changed, "extra": lost, "missing": (fresh,)}, credit)
     with pytest.raises(ConfigError, match="there is nothing to repair"):
         run(spark, feed, repair("again"))
 
@@ -179,12 +179,12 @@ def check_repair(
     run(spark, feed, second)
     ledger = spark.table(names.changes).where(f"array_contains(flags, '{change.REPAIRED}')").collect()
     by_key = {(row["key"]["id"],): row for row in ledger}
-    operations = {"differs": "update", "surplus": "delete", "missing": "insert"}
+    operations = {"differs": "update", "extra": "delete", "missing": "insert"}
     assert {key: row["operation"] for key, row in by_key.items()} == {
         wrong[verdict]: operation for verdict, operation in operations.items()
     }
     assert by_key[wrong["differs"]]["changed"] == ["name"]
-    assert {row["transaction_id"] for row in ledger} == {row["record"]["source"] for row in ledger}
+    assert {row["transaction_id"] for row in ledger} == {row["source_position"]["source"] for row in ledger}
     assert len(ledger) == 3
     # The later update had not found its row as the ledger knew it; now it does.
     assert shown["columns"] == ["name"]
@@ -199,9 +199,9 @@ def check_repair(
 
 
 def broken(spark: SparkSession, feed: Feed) -> list[SparkRow]:
-    if not spark.catalog.tableExists(f"lake.{feed.namespace}.breaks"):
+    if not spark.catalog.tableExists(f"lake.{feed.namespace}.image_chain_breaks"):
         return []
-    return spark.table(f"lake.{feed.namespace}.breaks").collect()
+    return spark.table(f"lake.{feed.namespace}.image_chain_breaks").collect()
 
 
 def full_load(postgres: Postgres) -> None:
@@ -225,7 +225,7 @@ def check_page() -> None:
     folder = Settings().data_docs / "verify_shop"
     page, text = ((folder / name).read_text("utf-8") for name in ("index.html", "proof.md"))
     for one in (page, text):
-        assert "verified has drifted: dbo.customers (1 missing, 1 surplus, 1 differs)" in one
+        assert "verified has drifted: dbo.customers (1 missing, 1 extra, 1 differs)" in one
         assert "somebody else" in one
         assert "54321" in one
     assert "<b>name</b>: <code>somebody else</code> | <code>" in page

@@ -33,7 +33,7 @@ def test_paused_feeds_do_not_keep_the_source_from_being_read(
             )
             for name in ("goes_on", "paused_1", "paused_2", "never_ran")
         }
-        database = Database.model_validate({"database": "paused", "verify": {"settle": 0}})
+        database = Database.model_validate({"database": "paused", "verify": {"grace_period": 0}})
 
         def last() -> dict[str, ProofRow]:
             verify_and_report(spark, database, feeds)

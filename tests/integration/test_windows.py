@@ -19,7 +19,7 @@ from tests.integration.line import carry, debezium_feed, lake_name, message_feed
 pytestmark = pytest.mark.integration
 TABLE = "sales.orders"
 # What says in which run a row was written.
-OF_THE_RUN = ("_run_id", "run_id", "feed", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
 
 def reported(prefix: str) -> list[Message]:

@@ -54,5 +54,5 @@ def test_an_image_with_gaps_and_none() -> None:
     cells = [cell.cast(pa.string()) for cell in cells]
     states = np.array([[0, 1, 2, 0], [0, 0, 0, 0]], np.uint8)
     shown, none = display.images_as_texts(cells, states, np.array([True, False]), contract).to_pylist()
-    assert dict(shown) == {"a": "", "b": "(unavailable)", "c": "(not captured)", "d": "NULL"}
+    assert dict(shown) == {"a": "", "b": "(unavailable)", "c": "(not_captured)", "d": "NULL"}
     assert none is None

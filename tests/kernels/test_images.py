@@ -54,8 +54,8 @@ def test_what_differs_where_both_sides_are_known() -> None:
         (None, (1, "x", "y", b"z"), None, None),
         ((1, "x", "y", b"z"), None, None, None),
     ]
-    before, after, before_gaps, after_gaps = map(list, zip(*rows, strict=True))
-    found = images.changed(image(before, before_gaps), image(after, after_gaps), NAMES)
+    before, after, before_unknown_columns, after_unknown_columns = map(list, zip(*rows, strict=True))
+    found = images.changed(image(before, before_unknown_columns), image(after, after_unknown_columns), NAMES)
     assert found.to_pylist() == [[], ["id", "a.b", "select", "doc"], ["a.b"], [], ["doc"], None, None]
 
 

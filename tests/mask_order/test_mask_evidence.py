@@ -210,7 +210,15 @@ def differs(**cells: Any) -> dict[str, Any]:
 
 
 def decoded(*rows: tuple[Any, ...]) -> pa.RecordBatch:
-    names = ("disposition", "operation", "mask", "before", "after", "before_gaps", "after_gaps")
+    names = (
+        "disposition",
+        "operation",
+        "mask",
+        "before",
+        "after",
+        "before_unknown_columns",
+        "after_unknown_columns",
+    )
     records = [dict(zip(names, row, strict=True)) for row in rows]
     return pa.RecordBatch.from_pylist(records, decoded_schema(SHAPE))
 

@@ -58,13 +58,13 @@ def test_json_stays_the_same_for_whoever_parses_it() -> None:
 CHANGE: dict[str, Any] = {
     "record": 1, "disposition": "change", "operation": HOSTILE, "table": HOSTILE, "key": {"id": HOSTILE},
     "previous_key": {"id": HOSTILE}, "before": {"id": HOSTILE, HOSTILE: None},
-    "after": {"id": HOSTILE, HOSTILE: "1"}, "before_gaps": {HOSTILE: HOSTILE}, "changed": [HOSTILE],
-    "mask": HOSTILE, "commit_lsn": HOSTILE, "transaction_id": HOSTILE, "flags": [HOSTILE],
-    "sort_key": HOSTILE,
+    "after": {"id": HOSTILE, HOSTILE: "1"}, "before_unknown_columns": {HOSTILE: HOSTILE},
+    "changed": [HOSTILE], "mask": HOSTILE, "commit_lsn": HOSTILE, "transaction_id": HOSTILE,
+    "flags": [HOSTILE], "sort_key": HOSTILE,
 }  # fmt: skip
 QUARANTINED: dict[str, Any] = {
-    "record": {"source": HOSTILE, "partition": 0, "offset": 1}, "detail": HOSTILE, "run_id": HOSTILE,
-    "raw_key": HOSTILE, "raw_value": HOSTILE, "reason": HOSTILE, "table": HOSTILE,
+    "source_position": {"source": HOSTILE, "partition": 0, "offset": 1}, "detail": HOSTILE,
+    "window_id": HOSTILE, "raw_key": HOSTILE, "raw_value": HOSTILE, "reason": HOSTILE, "table": HOSTILE,
 }  # fmt: skip
 LOOK = SourceLook(HOSTILE, HOSTILE, HOSTILE, AT, behind=1, since=AT, newest=AT, why=HOSTILE)
 STATUS = FeedStatus(

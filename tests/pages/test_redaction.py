@@ -16,11 +16,12 @@ from tests.reports.test_proof_page import CHANGED, NEW, REPAIRS, pages, row
 def test_an_offending_row_keeps_what_says_where_it_is() -> None:
     record = {"source": "topic", "partition": 0, "offset": 12, "row": None}
     shown = {
-        "key": {"id": "Ann"}, "change_id": "c1", "operation": "update", "flags": None, "record": record,
-        "before": '{"name": "Ann"}', "known": "Ann", "detail": '{"Ann": 1', "of a later version": 1,
+        "key": {"id": "Ann"}, "change_id": "c1", "operation": "update", "flags": None,
+        "source_position": record, "before": '{"name": "Ann"}', "known": "Ann",
+        "detail": '{"Ann": 1', "of a later version": 1,
     }  # fmt: skip
     found = redacted_row(shown)
-    assert found["record"] == record
+    assert found["source_position"] == record
     assert (found["change_id"], found["operation"], found["flags"]) == ("c1", "update", None)
     assert {found[name] for name in ("key", "before", "known", "detail", "of a later version")} == {"***"}
     assert "Ann" not in gate.shown(found)

@@ -22,7 +22,7 @@ from changeledger.reconcile.image_chain import BREAKS
 from changeledger.reconcile.resolve import Resolved, resolve
 
 # What says in which run a row was written, and by which of several deliveries.
-OF_THE_RUN = ("_run_id", "run_id", "record", "paired_record")
+OF_THE_RUN = ("_window_id", "window_id", "source_position", "paired_source_position")
 
 LedgerRow = dict[str, Any]
 
@@ -76,7 +76,11 @@ class Lake:
     def carry(self, rows: Sequence[LedgerRow], number: int) -> Resolved:
         """One window with these rows, delivered at other places than by the windows before."""
         delivered = [
-            {**row, "run_id": f"w{number}", "record": (self.contract.table, 0, number * 10_000 + at, None)}
+            {
+                **row,
+                "window_id": f"w{number}",
+                "source_position": (self.contract.table, 0, number * 10_000 + at, None),
+            }
             for at, row in enumerate(rows)
         ]
         return self.write(ledger(delivered, self.contract), f"w{number}")

@@ -48,7 +48,7 @@ def of_log(log: Log) -> list[LedgerRow]:
     for at, row in enumerate(found):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
             row["after"] = tuple(None if n == at_stock else cell for n, cell in enumerate(row["after"]))
-            row["after_gaps"] = {"stock": change.UNAVAILABLE}
+            row["after_unknown_columns"] = {"stock": change.UNAVAILABLE}
     return found
 
 

@@ -55,13 +55,13 @@ def rows_for(changes: list[Step]) -> list[LedgerRow]:
         of_a_row = {
             "key": (one.key,),
             side: (one.key, one.a, one.b),
-            f"{side}_gaps": dict.fromkeys(sorted(one.gaps), change.UNAVAILABLE) or None,
+            f"{side}_unknown_columns": dict.fromkeys(sorted(one.gaps), change.UNAVAILABLE) or None,
         }
         row: LedgerRow = {
             "change_id": f"c{at}", "operation": one.operation,
             **(of_a_row if one.operation != "truncate" else {}),
             "sort_key": at.to_bytes(4, "big"), "commit_lsn": bytes(10),
-            "committed_at": AT + timedelta(seconds=one.seconds), "record": ("t", 0, at, None),
+            "committed_at": AT + timedelta(seconds=one.seconds), "source_position": ("t", 0, at, None),
         }  # fmt: skip
         rows.append(row)
     return rows
@@ -107,7 +107,7 @@ def reference(changes: list[Step]) -> dict[tuple[str, int], tuple[Any, ...]]:
 def shown(rows: list[dict[str, Any]]) -> dict[tuple[str, int], tuple[Any, ...]]:
     found = {
         (row["_change_id"], row["id"]): (
-            row["a"], row["b"], set(row["_gaps"] or ()), row["_valid_from"], row["_valid_to"],
+            row["a"], row["b"], set(row["_unknown_columns"] or ()), row["_valid_from"], row["_valid_to"],
             row["_is_deleted"],
         )
         for row in rows
@@ -178,7 +178,7 @@ def test_what_a_truncate_ends() -> None:
 
 def test_an_update_of_a_key_ends_the_old_row_and_begins_the_new_one() -> None:
     later = AT + timedelta(hours=1)
-    common = {"commit_lsn": bytes(10), "record": ("t", 0, 1, None)}
+    common = {"commit_lsn": bytes(10), "source_position": ("t", 0, 1, None)}
     inserted = {
         "change_id": "i", "operation": "insert", "key": (1,), "after": (1, 5, "x"), "sort_key": b"\1",
         "committed_at": AT, **common,

@@ -230,11 +230,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | No
     "no before image": (INSERTED, updated(), None),
     "a gap in the before image": (
         INSERTED,
-        updated(None, *AFTER[1:], before_gaps={"guid": "unavailable"}),
+        updated(None, *AFTER[1:], before_unknown_columns={"guid": "unavailable"}),
         None,
     ),
     "a cell that was never known": (
-        {**INSERTED, "after": (None, *AFTER[1:]), "after_gaps": {"guid": "unavailable"}},
+        {**INSERTED, "after": (None, *AFTER[1:]), "after_unknown_columns": {"guid": "unavailable"}},
         updated(*AFTER),
         None,
     ),
@@ -260,7 +260,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], tuple[str, list[str] | No
         {
             **DELETED,
             "before": (None,) * 3,
-            "before_gaps": dict.fromkeys(("guid", "code", "at"), "unavailable"),
+            "before_unknown_columns": dict.fromkeys(("guid", "code", "at"), "unavailable"),
         },
         None,
     ),
@@ -274,7 +274,8 @@ def rows_for(sequences: Iterable[Sequence[dict[str, Any]]]) -> list[LedgerRow]:
     """The ledger's rows of each key in turn; its place is the key."""
     return [
         {
-            "change_id": f"{key}.{n}", "sort_key": bytes([n]), "key": (key,), "record": ("t", 0, n, None),
+            "change_id": f"{key}.{n}", "sort_key": bytes([n]), "key": (key,),
+            "source_position": ("t", 0, n, None),
             **row, **{side: (key, *row[side]) for side in ("before", "after") if row.get(side)},
         }
         for key, steps in enumerate(sequences)
@@ -292,11 +293,13 @@ def test_what_is_a_break() -> None:
 
 
 def test_a_break_is_shown_with_both_images() -> None:
-    before = updated("AC", None, AFTER[2], before_gaps={"code": "unavailable"}, flags=["order_ambiguous"])
+    before = updated(
+        "AC", None, AFTER[2], before_unknown_columns={"code": "unavailable"}, flags=["order_ambiguous"]
+    )
     made = all_at_once(ledger(rows_for([(INSERTED, before)]), FORMS), FORMS)
     (row,) = rows_of(made.breaks)
     assert row == {
-        "run_id": "run",
+        "window_id": "run",
         "table": "dbo.t",
         "key": '{"id":0}',
         "change_id": "0.1",
@@ -311,6 +314,6 @@ def test_a_break_is_shown_with_both_images() -> None:
         "known": {"id": "0", "guid": "AB", "code": "x    ", "at": AFTER[2]},
         "before": {"id": "0", "guid": "AC", "code": "(unavailable)", "at": AFTER[2]},
         "flags": ["order_ambiguous"],
-        "record": {"source": "t", "partition": 0, "offset": 1, "row": None},
+        "source_position": {"source": "t", "partition": 0, "offset": 1, "row": None},
     }
     assert list(row) == [name for name, _ in change.BREAK_COLUMNS]

@@ -149,9 +149,9 @@ def test_what_nothing_tells_apart_is_said() -> None:
 def test_a_row_that_arrives_takes_nothing_from_the_row_that_leaves() -> None:
     rows = reported(SCENARIOS["swap"], 0).rows
     for row in rows[4:]:
-        row["after"], row["after_gaps"] = (*row["after"][:2], None), {"b": change.UNAVAILABLE}
+        row["after"], row["after_unknown_columns"] = (*row["after"][:2], None), {"b": change.UNAVAILABLE}
     found = [row for row in intervals(rows, CONTRACT) if row["_valid_to"] is None and row["id"] in {1, 2}]
-    assert [(row["b"], row["_gaps"]) for row in found] == [(None, {"b": change.UNAVAILABLE})] * 2
+    assert [(row["b"], row["_unknown_columns"]) for row in found] == [(None, {"b": change.UNAVAILABLE})] * 2
 
 
 def test_a_covered_row_must_be_as_it_was_left() -> None:

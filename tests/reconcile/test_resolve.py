@@ -31,8 +31,8 @@ def row(name: str, operation: str, image: Image, place: int, at: int, **members:
     side = "before" if operation == "delete" else "after"
     return {
         "change_id": name, "operation": operation, "key": image[:1], side: image, "commit_lsn": bytes(10),
-        "change_lsn": bytes([place]) * 10, "sort_key": bytes([place, at]), "record": ("t", 0, at, None),
-        "committed_at": AT + timedelta(minutes=place), **members,
+        "change_lsn": bytes([place]) * 10, "sort_key": bytes([place, at]),
+        "source_position": ("t", 0, at, None), "committed_at": AT + timedelta(minutes=place), **members,
     }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def resolved(rows: list[LedgerRow], near: list[LedgerRow] | None = None) -> Reso
 
 def test_delete_and_insert_at_one_position_are_one_update() -> None:
     rows = [
-        row("d1", "delete", (1, 5, None), 1, 1, before_gaps={"note": "unavailable"}),
+        row("d1", "delete", (1, 5, None), 1, 1, before_unknown_columns={"note": "unavailable"}),
         row("i1", "insert", (2, 6, "n"), 1, 2),
         # An update that mentions the key without changing it.
         row("d2", "delete", (3, 5, "n"), 2, 3, flags=["clock_suspect"]),
@@ -63,9 +63,13 @@ def test_delete_and_insert_at_one_position_are_one_update() -> None:
     assert (moved["operation"], moved["key"]["id"], moved["previous_key"]["id"]) == ("update", 2, 1)
     assert moved["before"] == {"id": 1, "a": 5, "note": None}
     assert moved["after"] == {"id": 2, "a": 6, "note": "n"}
-    assert (moved["before_gaps"], moved["changed"]) == ({"note": "unavailable"}, ["id", "a"])
+    assert (moved["before_unknown_columns"], moved["changed"]) == ({"note": "unavailable"}, ["id", "a"])
     assert (moved["flags"], moved["paired_change_id"]) == (["key_changed"], "d1")
-    assert (moved["record"]["offset"], moved["paired_record"]["offset"], moved["run_id"]) == (2, 1, "w")
+    assert (
+        moved["source_position"]["offset"],
+        moved["paired_source_position"]["offset"],
+        moved["window_id"],
+    ) == (2, 1, "w")
     assert (kept["previous_key"], kept["flags"], kept["changed"]) == (None, ["clock_suspect"], ["a"])
 
 
@@ -88,25 +92,30 @@ def test_a_flag_is_added_to_those_that_are_there() -> None:
 def test_of_several_deliveries_the_first_one_stays() -> None:
     again = row("a", "insert", (1, 1, "n"), 1, 1)
     rows = [
-        {**again, "record": ("t", 1, 3, None)},
-        {**again, "record": ("t", 0, 7, None)},
-        {**again, "record": ("t", 0, 5, None)},
-        row("b", "update", (1, 1, "n"), 2, 9, paired_record=("t", 0, 8, None)),
-        {**row("b", "update", (1, 1, "n"), 2, 11, paired_record=("t", 0, 10, None)), "sort_key": b"\2\t"},
+        {**again, "source_position": ("t", 1, 3, None)},
+        {**again, "source_position": ("t", 0, 7, None)},
+        {**again, "source_position": ("t", 0, 5, None)},
+        row("b", "update", (1, 1, "n"), 2, 9, paired_source_position=("t", 0, 8, None)),
+        {
+            **row("b", "update", (1, 1, "n"), 2, 11, paired_source_position=("t", 0, 10, None)),
+            "sort_key": b"\2\t",
+        },
     ]
     found = resolved(rows)
     assert [
-        (r["change_id"], r["record"]["partition"], r["record"]["offset"]) for r in rows_of(found.changes)
+        (r["change_id"], r["source_position"]["partition"], r["source_position"]["offset"])
+        for r in rows_of(found.changes)
     ] == [
         ("a", 0, 5),
         ("b", 0, 9),
     ]
     repeats = rows_of(found.duplicates)
     # Each record of a repeated change, that of its before image among them.
-    assert sorted((r["detail"], r["record"]["partition"], r["record"]["offset"]) for r in repeats) == [
+    places = [(r["detail"], r["source_position"]) for r in repeats]
+    assert sorted((detail, at["partition"], at["offset"]) for detail, at in places) == [
         ("a", 0, 7), ("a", 1, 3), ("b", 0, 10), ("b", 0, 11),
     ]  # fmt: skip
-    shared = {(r["run_id"], r["table"], r["disposition"], r["reason"]) for r in repeats}
+    shared = {(r["window_id"], r["table"], r["disposition"], r["reason"]) for r in repeats}
     assert shared == {("w", "dbo.t", "duplicate", "delivered_again")}
 
 
@@ -179,13 +188,13 @@ def outcome(changes: pa.Table) -> tuple[set[str], set[tuple[str, str]]]:
 @settings(max_examples=60, deadline=None)
 @given(rows=deliveries())
 def test_at_once_as_the_rule_says(rows: list[LedgerRow]) -> None:
-    delivered = [{**one, "record": ("t", 0, at, None)} for at, one in enumerate(rows)]
+    delivered = [{**one, "source_position": ("t", 0, at, None)} for at, one in enumerate(rows)]
     found = resolved(delivered)
     assert outcome(found.changes) == reference(rows)
     # Each record is in a change or is a duplicate, once.
-    records = [one[name]["offset"] for one in rows_of(found.changes) for name in ("record", "paired_record")
-               if one[name]]  # fmt: skip
-    records += [one["record"]["offset"] for one in rows_of(found.duplicates)]
+    names = ("source_position", "paired_source_position")
+    records = [one[name]["offset"] for one in rows_of(found.changes) for name in names if one[name]]
+    records += [one["source_position"]["offset"] for one in rows_of(found.duplicates)]
     assert sorted(records) == list(range(len(rows)))
 
 
@@ -193,7 +202,7 @@ def test_at_once_as_the_rule_says(rows: list[LedgerRow]) -> None:
 @given(rows=deliveries(), seed=st.integers())
 def test_by_buckets_as_at_once(rows: list[LedgerRow], seed: int) -> None:
     """What must be together: the rows of a position, else of an id (`resolve`)."""
-    delivered = [{**one, "record": ("t", 0, at, None)} for at, one in enumerate(rows)]
+    delivered = [{**one, "source_position": ("t", 0, at, None)} for at, one in enumerate(rows)]
     buckets: dict[int, list[LedgerRow]] = defaultdict(list)
     for one in delivered:
         place = (one["commit_lsn"], one["change_lsn"]) if one["change_lsn"] else one["change_id"]

@@ -49,8 +49,8 @@ def rows_for(key: int, steps: Iterable[Step], minutes: int = 1) -> list[LedgerRo
         position = key.to_bytes(8) + at.to_bytes(2)
         row: LedgerRow = {
             "change_id": f"{key}.{at}", "operation": operation, "key": (key,), "feed": "feed",
-            side: (key, a, None if b == "?" else b), f"{side}_gaps": gaps,
-            "sort_key": position, "commit_lsn": position, "record": ("t", 0, at, None),
+            side: (key, a, None if b == "?" else b), f"{side}_unknown_columns": gaps,
+            "sort_key": position, "commit_lsn": position, "source_position": ("t", 0, at, None),
             "committed_at": AT + timedelta(minutes=at * minutes),
         }  # fmt: skip
         rows.append(row)

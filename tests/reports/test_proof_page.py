@@ -27,11 +27,11 @@ CHANGED: dict[str, Any] = {
     "verdict": "differs", "key": '{"id":7}', "change_id": "c1", "operation": "update",
     "cells": [{"name": "name", "source": "<b>Ann</b>", "published": "NULL"}],
     "commit_lsn": b"\x0a\x01", "committed_at": AT,
-    "record": {"source": "topic", "partition": 0, "offset": 12, "row": None},
+    "source_position": {"source": "topic", "partition": 0, "offset": 12, "row": None},
 }  # fmt: skip
 NEW: dict[str, Any] = {
     "verdict": "missing", "key": '{"id":8}', "change_id": None, "operation": None, "cells": None,
-    "commit_lsn": None, "committed_at": None, "record": None,
+    "commit_lsn": None, "committed_at": None, "source_position": None,
 }  # fmt: skip
 REPAIRS: list[dict[str, Any]] = [
     {"operation": "update", "key": '{"id":7}', "before": {"id": "7", "name": None},
@@ -106,13 +106,13 @@ def numbers(html: str) -> dict[str, list[tuple[str, str]]]:
 
 def test_the_numbers_add_up_and_only_what_is_wrong_is_red(tmp_path: Path) -> None:
     # Two keys in flight are of rows that the source no longer had when it was read.
-    wrong = row("one", "dbo.t", DRIFTED, rows=103, equal=95, in_flight=5, missing=1, surplus=2, differs=4)
+    wrong = row("one", "dbo.t", DRIFTED, rows=103, equal=95, in_flight=5, missing=1, extra=2, differs=4)
     waits = row("two", "dbo.t", WAITING, rows=9, equal=7, missing=2)
     html, _ = pages(
         tmp_path, FeedProofs("one", DRIFTED, [wrong], []), FeedProofs("two", WAITING, [waits], [])
     )
     heads = re.findall(r'<th class="n[^>]*>(.*?)</th>', html)
-    assert heads[:6] == ["keys", "= equal", "+ in flight", "+ missing", "+ surplus", "+ differs"]
+    assert heads[:6] == ["keys", "= equal", "+ in flight", "+ missing", "+ extra", "+ differs"]
     found = numbers(html)
     for cells in found.values():
         total, *parts = (int(text) for _, text in cells[:6])

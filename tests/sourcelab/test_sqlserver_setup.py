@@ -177,13 +177,9 @@ def test_change_event_streaming_sends_the_feeds_tables_to_the_feeds_topic() -> N
 
 def test_the_connector_writes_what_the_feed_expects() -> None:
     source = feed("shop_debezium").source.model_dump()
-    assert CONNECTOR["unavailable.value.placeholder"] == source["placeholder"]
-    decimals = {"precise": "precise", "string": "text", "double": "text"}
-    temporal = {"adaptive": "adaptive", "isostring": "adaptive", "connect": "connect"}
-    binaries = {"bytes": "base64", "base64": "base64", "base64-url-safe": "base64", "hex": "hex"}
-    assert decimals[CONNECTOR["decimal.handling.mode"]] == source["decimals"]
-    assert temporal[CONNECTOR["time.precision.mode"]] == source["temporal"]
-    assert binaries[CONNECTOR["binary.handling.mode"]] == source["binaries"]
+    modes = ("decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
+    for name in ("unavailable.value.placeholder", *modes):
+        assert CONNECTOR[name] == source[name]
     assert set(CONNECTOR["table.include.list"].split(",")) == tables("shop_debezium")
     assert CONNECTOR["database.names"] == feed("shop_debezium").database
     # The feed takes columns and keys from the schema block.

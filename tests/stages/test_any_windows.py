@@ -76,9 +76,9 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     for number in range(WINDOWS):
         parts = [_cut(by_log, one.parts[number]) for by_log, one in zip(rows, reported, strict=True)]
         carry(spark, in_parts, CONTRACT, list(chain(*parts)), number)
-    for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "breaks"):
+    for name in ("sales_orders_changes", "sales_orders_history", "sales_orders", "image_chain_breaks"):
         assert rows_of(spark, in_parts, name) == rows_of(spark, at_once, name), name
-    assert {log_of(json.loads(row["key"])) for row in rows_of(spark, in_parts, "breaks")} == set(
+    assert {log_of(json.loads(row["key"])) for row in rows_of(spark, in_parts, "image_chain_breaks")} == set(
         range(FAULTY)
     )
     right = joined(logs[FAULTY:])
@@ -96,7 +96,7 @@ def ledger_rows(spark: SparkSession, log: Log, number: int) -> list[LedgerRow]:
     for at, row in enumerate(rows):
         if row["operation"] == "update" and "stock" not in row["changed"] and at % 2:
             row["after"] = Row(**{**row["after"].asDict(), "stock": None})
-            row["after_gaps"] = {"stock": change.UNAVAILABLE}
+            row["after_unknown_columns"] = {"stock": change.UNAVAILABLE}
     return rows
 
 

@@ -67,8 +67,13 @@ def feed(limit: float = 1.0) -> Feed:
 def of_feed(limit: float = 1.0) -> list[Rule]:
     """Of 100 records one is lost, 29 are quarantined, one of them for its missing pair."""
     books = [Balance("shop.orders", 100, {"change": 70, "quarantined": 29}, lost=1)]
-    lost = {"record": record(99), "read": 1, "accounted": 0, "dispositions": []}
-    row: dict[str, Any] = {"table": "dbo.Orders", "record": record(1), "reason": "bad_json", "detail": ""}
+    lost = {"source_position": record(99), "read": 1, "accounted": 0, "dispositions": []}
+    row: dict[str, Any] = {
+        "table": "dbo.Orders",
+        "source_position": record(1),
+        "reason": "bad_json",
+        "detail": "",
+    }
     found = {
         change.QUARANTINED: Finding(29, samples=(row,)),
         change.INCOMPATIBLE_SHAPE: Finding(0),
@@ -87,7 +92,7 @@ def test_feed_rules(limit: float, over: int) -> None:
         "no_unpaired_images": 1,
     }
     (lost,) = rules[0].finding.samples
-    assert (lost["record"]["offset"], lost["read"], lost["accounted"]) == (99, 1, 0)
+    assert (lost["source_position"]["offset"], lost["read"], lost["accounted"]) == (99, 1, 0)
     assert bool(rules[1].finding.samples) == bool(over)
 
 
@@ -105,7 +110,13 @@ def test_raw_is_what_the_source_had() -> None:
 
 
 def subjects() -> list[Subject]:
-    row = {"key": key(9), "change_id": "id9", "operation": "insert", "flags": [], "record": record(9)}
+    row = {
+        "key": key(9),
+        "change_id": "id9",
+        "operation": "insert",
+        "flags": [],
+        "source_position": record(9),
+    }
     width = Finding(1, 7, (row,))
     lines = [rule for rule in of_table(lsn_width=width) if rule.name != "ledger_keeps_everything"]
     absent = Finding(None, error="KeyError: 'absent'")
@@ -181,5 +192,5 @@ def test_the_gate_lets_a_clean_run_pass(tmp_path: Path) -> None:
 
 
 def test_offending_rows_are_shown_for_people() -> None:
-    offence = {"key": {"id": 1}, "sort_key": b"\x00\xab", "record": None, "change_ids": ["a", "b"]}
+    offence = {"key": {"id": 1}, "sort_key": b"\x00\xab", "source_position": None, "change_ids": ["a", "b"]}
     assert shown(offence) == "key=(id=1), sort_key=0x00AB, change_ids=[a, b]"

@@ -74,7 +74,9 @@ def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:
     findings = spark.table(FINDINGS).where("database = 'billing'").collect()
     assert {bytes(row["commit_lsn"]) for row in findings} == {log.transactions[20].commit_lsn}
     assert {row["verdict"] for row in findings} == {"missing"}
-    assert all(row["key"] and row["record"] and row["other_record"] is None for row in findings)
+    assert all(
+        row["key"] and row["source_position"] and row["other_source_position"] is None for row in findings
+    )
     folder = Settings().data_docs / "compare_billing"
     page = (folder / "index.html").read_text("utf-8")
     assert "new_tool does not agree" in page

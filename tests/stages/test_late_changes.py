@@ -141,4 +141,4 @@ def test_scenarios_in_any_windows(spark: SparkSession) -> None:
     assert_true(rows_of(spark, feed, "dbo_t_history"), truth)
     current = {row["id"]: (row["a"], row["b"]) for row in rows_of(spark, feed, "dbo_t")}
     assert current == truth.alive
-    assert rows_of(spark, feed, "breaks") == []
+    assert rows_of(spark, feed, "image_chain_breaks") == []

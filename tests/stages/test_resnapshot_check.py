@@ -66,7 +66,9 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
     (row,) = last_proofs(ControlStore(Settings().control_url), "redelivered")["stream"]
     assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
     drift = {r["key"]: r for r in spark.table(proofs.DRIFT).where("feed = 'stream'").collect()}
-    assert {key: (r["verdict"], r["operation"], r["record"]["offset"]) for key, r in drift.items()} == {
+    assert {
+        key: (r["verdict"], r["operation"], r["source_position"]["offset"]) for key, r in drift.items()
+    } == {
         '{"id":2}': ("differs", "insert", 1),
         '{"id":3}': ("missing", "delete", 3),
     }

@@ -96,7 +96,7 @@ def corrupted(
         if kind == "lost":
             # To the source it is gone: what is published is too much.
             del made[key]
-            drifts.append(("surplus", ()))
+            drifts.append(("extra", ()))
         elif kind == "changed":
             column = rng.choice([c for c in table.free_columns if c.base != "char"])
             made[key] = rows[key] | {column.name: other_value(rng, column, rows[key][column.name])}
@@ -154,7 +154,7 @@ def test_drift_beside_changes_in_flight(seed: int) -> None:
             if row is not None:
                 rows[key] = row
             if row not in meanwhile:
-                kind = "surplus" if row is None else "differs"
+                kind = "extra" if row is None else "differs"
                 expected["missing" if not any(meanwhile) else kind] += 1
         _, drifts, _ = judged(proof(log, table, rows, fence(log, first, last)))
         assert Counter(verdict for verdict, _ in drifts) == expected
@@ -218,7 +218,7 @@ def test_no_row_is_a_table_too() -> None:
     log = simulate(12, 10)
     _, drifts, first = judged(proof(log, CUSTOMERS, {}, fence(log, 10, 10)))
     assert len(drifts) == len(log.final_rows(CUSTOMERS)) > 0
-    assert {verdict for verdict, _ in drifts} == {"surplus"}
+    assert {verdict for verdict, _ in drifts} == {"extra"}
     assert first.rows == 0
 
 
@@ -240,12 +240,12 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() ->
     repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
     mending = {verdict: repairs[row["key"]] for verdict, row in reported.items()}
     assert {verdict: row["key"] for verdict, row in reported.items()} == {
-        "differs": f'{{"id":{changed[0]}}}', "surplus": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',
+        "differs": f'{{"id":{changed[0]}}}', "extra": f'{{"id":{lost[0]}}}', "missing": '{"id":12345}',
     }  # fmt: skip
     old, new = rows[changed]["credit"], rows[changed]["credit"] + 1
     (cell,) = reported["differs"]["cells"]
     assert (cell["name"], Decimal(cell["source"]), Decimal(cell["published"])) == ("credit", new, old)
-    for verdict, key in (("differs", changed), ("surplus", lost)):
+    for verdict, key in (("differs", changed), ("extra", lost)):
         of_key = [
             (number, transaction)
             for number, (transaction, change) in enumerate(
@@ -257,13 +257,13 @@ def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() ->
         number, transaction = of_key[-1]
         assert reported[verdict]["change_id"] == f"feed-{number}-0"
         assert bytes(reported[verdict]["commit_lsn"]) == transaction.commit_lsn
-        assert reported[verdict]["record"]["offset"] == number
+        assert reported[verdict]["source_position"]["offset"] == number
     assert reported["missing"]["change_id"] is None
     assert {v: row["operation"] for v, row in mending.items()} == {
-        "differs": "update", "surplus": "delete", "missing": "insert",
+        "differs": "update", "extra": "delete", "missing": "insert",
     }  # fmt: skip
     assert {v: (row["before"] is None, row["after"] is None) for v, row in mending.items()} == {
-        "differs": (False, False), "surplus": (False, True), "missing": (True, False),
+        "differs": (False, False), "extra": (False, True), "missing": (True, False),
     }  # fmt: skip
     after = dict(mending["missing"]["after"])
     assert (after["id"], after["name"], after["notes"]) == ("12345", fresh["name"], None)

@@ -65,8 +65,8 @@ Image = dict[str, str | None]
 def planned(operation: str, before: Image | None, after: Image | None, **others: Any) -> dict[str, Any]:
     """A row of `RAW`."""
     return {
-        "run_id": "earlier",
-        "record": {"source": "a proof", "row": b'{"id":1}'},
+        "window_id": "earlier",
+        "source_position": {"source": "a proof", "row": b'{"id":1}'},
         "table": CONTRACT.table,
         "proof_id": "a proof",
         "operation": operation,
@@ -94,17 +94,18 @@ def test_every_type_comes_back_from_the_text_of_the_plan(kind: str) -> None:
     assert [row["disposition"] for row in found] == [change.CHANGE] * len(cells)
     assert [row["after"][kind] for row in found] == [value for _, value in cells]
     assert [row["key"]["id"] for row in found] == list(range(len(cells)))
-    assert not any(kind in dict(row["after_gaps"]) for row in found), "NULL is a value, too"
+    assert not any(kind in dict(row["after_unknown_columns"]) for row in found), "NULL is a value, too"
 
 
 def test_a_repair_is_flagged_and_has_its_proof_for_its_transaction() -> None:
     (row,) = decoded(planned("insert", None, {"id": "2"}))
     expected = {
-        "operation": "insert", "key": {"id": 2}, "previous_key": None, "before": None, "before_gaps": None,
-        "changed": None, "mask": None, "commit_lsn": None, "change_lsn": None, "ordinal": None,
+        "operation": "insert", "key": {"id": 2}, "previous_key": None, "before": None,
+        "before_unknown_columns": None, "changed": None, "mask": None, "commit_lsn": None,
+        "change_lsn": None, "event_serial_no": None,
         "committed_at": SINCE, "transaction_id": "a proof", "flags": [change.REPAIRED],
-        "feed": "cdc", "dialect": "sqlserver_cdc", "run_id": "window", "paired_record": None,
-        "record": {"source": "a proof", "partition": None, "offset": None, "row": b'{"id":1}'},
+        "feed": "cdc", "dialect": "sqlserver_cdc", "window_id": "window", "paired_source_position": None,
+        "source_position": {"source": "a proof", "partition": None, "offset": None, "row": b'{"id":1}'},
         "disposition": "change", "reason": None, "detail": None,
         "raw_key": None, "raw_value": None, "raw_headers": None,
     }  # fmt: skip
@@ -131,8 +132,8 @@ def test_an_update_says_what_it_changes_and_what_it_does_not_know() -> None:
     )
     assert (row["before"]["bit"], row["after"]["bit"], row["changed"]) == (True, False, ["bit"])
     unknown = dict.fromkeys(set(CONTRACT.names) - {"id", "bit", "date"}, change.NOT_CAPTURED)
-    assert dict(row["after_gaps"]) == unknown
-    assert dict(row["before_gaps"]) == {n: state for n, state in unknown.items() if n != "money"}
+    assert dict(row["after_unknown_columns"]) == unknown
+    assert dict(row["before_unknown_columns"]) == {n: state for n, state in unknown.items() if n != "money"}
 
 
 def test_the_key_of_a_row_that_goes_is_that_of_its_image_before() -> None:
@@ -144,7 +145,7 @@ def test_computed_columns_are_not_used() -> None:
     contract = CONTRACT.with_computed({"bit"})
     (row,) = decoded(planned("insert", None, {"id": "1", "bit": "true"}), contract=contract)
     assert row["after"]["bit"] is None
-    assert dict(row["after_gaps"])["bit"] == change.NOT_CAPTURED
+    assert dict(row["after_unknown_columns"])["bit"] == change.NOT_CAPTURED
 
 
 BAD: list[tuple[str, str, dict[str, Any]]] = [
@@ -169,7 +170,11 @@ def test_a_plan_that_does_not_fit_the_table_is_quarantined(
     assert first == last
     assert (first["disposition"], first["key"]) == ("change", {"id": 4})
     assert (refused["disposition"], refused["reason"], refused["detail"]) == ("quarantined", reason, detail)
-    assert (refused["record"], refused["change_id"], refused["flags"]) == (first["record"], None, None)
+    assert (refused["source_position"], refused["change_id"], refused["flags"]) == (
+        first["source_position"],
+        None,
+        None,
+    )
     said = {"table": "dbo.all_types", "proof_id": "a proof", "operation": plan["operation"]}
     sides = {side: dict(plan[side]) for side in ("before", "after") if plan[side] is not None}
     assert json.loads(refused["raw_value"]) == {**said, **sides}

@@ -26,7 +26,7 @@ from changeledger.model import change
 # -1 where a row takes back what another one says.
 ENTRIES: Final = pa.schema(
     [
-        ("record", RECORD),
+        ("source_position", RECORD),
         ("hash", pa.int64()),
         ("disposition", pa.string()),
         ("received", pa.string()),
@@ -58,9 +58,9 @@ class Faulty(NamedTuple):
 
 def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
     """`ENTRIES` of ledger rows: their own records, and those that they are paired with."""
-    at = pa.array(np.flatnonzero(valid(changes.column("paired_record"))))
+    at = pa.array(np.flatnonzero(valid(changes.column("paired_source_position"))))
     paired, size = changes.take(at), len(changes)
-    records = [changes.column("record"), paired.column("paired_record")]
+    records = [changes.column("source_position"), paired.column("paired_source_position")]
     said = pa.array(np.where(np.arange(size + len(at)) < size, change.CHANGE, change.PAIRED), pa.string())
     return _entries(pa.concat_arrays(records), said)
 
@@ -68,7 +68,7 @@ def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
 def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`ENTRIES` of rows of dispositions."""
     said = rows.column("disposition").fill_null("(none)")
-    return _entries(rows.column("record"), said)
+    return _entries(rows.column("source_position"), said)
 
 
 def of_read(records: pa.StructArray, received: pa.StringArray) -> pa.RecordBatch:
@@ -96,7 +96,7 @@ def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
     times, hashes = numbers(entries.column("times")), numbers(entries.column("hash"))
     parts = pa.table(
         {
-            "source": _sources(entries.column("record")),
+            "source": _sources(entries.column("source_position")),
             "disposition": entries.column("disposition"),
             "received": entries.column("received"),
             "n": pa.array(times),
@@ -132,14 +132,14 @@ class Faults:
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         entries = tables[ENTRY]
         of_sources = pc.is_in(
-            _sources(column(entries, "record")), value_set=pa.array(self.sources, pa.string())
+            _sources(column(entries, "source_position")), value_set=pa.array(self.sources, pa.string())
         )
         rows = [_faulty(entries.filter(of_sources), source) for source in self.sources]
         return {FAULTS: pa.Table.from_pylist(rows, FAULT)}
 
 
 def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
-    records = column(entries, "record")
+    records = column(entries, "source_position")
     own = flags_of(pc.equal(_sources(records), source))
     codes = order.codes(records.flatten(), len(entries))
     _, first, group = np.unique(codes, return_index=True, return_inverse=True)
@@ -150,7 +150,7 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     short = (read - accounted)[wrong]
     some = [
         {
-            "record": records[int(first[at])].as_py(),
+            "source_position": records[int(first[at])].as_py(),
             "read": int(read[at]),
             "accounted": int(accounted[at]),
             "dispositions": _dispositions(entries, (group == at) & ~is_read & (times > 0)),

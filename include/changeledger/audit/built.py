@@ -32,7 +32,7 @@ HISTORY: Final = "history"
 CURRENT: Final = "current"
 FOUND: Final = "found"
 
-_SHOWN = ("key", "_change_id", "_sort_key", "_run_id")
+_SHOWN = ("key", "_change_id", "_sort_key", "_window_id")
 _OF_INTERVALS = (*_SHOWN, "_valid_from", "_valid_to", "_next_sort_key")
 
 
@@ -40,30 +40,30 @@ _OF_INTERVALS = (*_SHOWN, "_valid_from", "_valid_to", "_next_sort_key")
 class Keys:
     """The rules that look at one key at a time."""
 
-    run_id: str
+    window_id: str
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         history, current = tables[HISTORY], tables[CURRENT]
-        return {FOUND: checked(changes.rules(tables[CHANGES]) | rules(history, current, self.run_id))}
+        return {FOUND: checked(changes.rules(tables[CHANGES]) | rules(history, current, self.window_id))}
 
 
 OUTPUTS: Final = {FOUND: FINDINGS}
 
 
-def rules(history: pa.Table, current: pa.Table, run_id: str) -> dict[str, Look]:
+def rules(history: pa.Table, current: pa.Table, window_id: str) -> dict[str, Look]:
     """By name."""
     opened = history.filter(pc.invert(history.column("_valid_to").is_valid()))
     return {
-        "interval_forward": lambda: _interval_forward(_of_run(history, run_id)),
+        "interval_forward": lambda: _interval_forward(_of_run(history, window_id)),
         "one_open_interval": lambda: _one_of_each_key(opened),
         "current_equals_open_history": lambda: _equal(opened, current),
         "current_key_unique": lambda: _one_of_each_key(current),
-        "current_key_not_null": lambda: _key_not_null(_of_run(current, run_id)),
+        "current_key_not_null": lambda: _key_not_null(_of_run(current, window_id)),
     }
 
 
-def _of_run(rows: pa.Table, run_id: str) -> pa.Table:
-    return rows.filter(pc.equal(rows.column("_run_id"), run_id))
+def _of_run(rows: pa.Table, window_id: str) -> pa.Table:
+    return rows.filter(pc.equal(rows.column("_window_id"), window_id))
 
 
 def _interval_forward(touched: pa.Table) -> Finding:

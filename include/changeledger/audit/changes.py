@@ -15,7 +15,7 @@ from changeledger.audit.findings import SHOWN, Finding, Look, cells, of_rows, pl
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
 from changeledger.model import change
 
-_OFFENCE = ("key", "change_id", "operation", "flags", "record")
+_OFFENCE = ("key", "change_id", "operation", "flags", "source_position")
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
 
@@ -65,7 +65,7 @@ def _whole(keys: pa.StructArray) -> Bools:
 def _identity_missing(changes: pa.Table) -> Bools:
     # A truncate is of the table: it has no key.
     keyless = ~_whole(column(changes, "key")) & ~equal(column(changes, "operation"), change.TRUNCATE)
-    source = column(changes, "record").flatten()[0]
+    source = column(changes, "source_position").flatten()[0]
     needed = [*(column(changes, name) for name in _NEEDED), source]
     missing: Bools = reduce(np.logical_or, (~valid(cell) for cell in needed), keyless)
     return missing

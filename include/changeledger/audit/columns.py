@@ -13,7 +13,7 @@ from changeledger.model.contract import Contract
 OF_LEDGER: Final = (
     ("change_id", pa.string()), ("operation", pa.string()), ("sort_key", pa.binary()),
     ("commit_lsn", pa.binary()), ("change_lsn", pa.binary()), ("committed_at", INSTANT), ("flags", NAMES),
-    ("record", RECORD), ("paired_record", RECORD), ("paired_change_id", pa.string()),
+    ("source_position", RECORD), ("paired_source_position", RECORD), ("paired_change_id", pa.string()),
 )  # fmt: skip
 # Instead of its images: are they there, and the keys inside them.
 HAS_BEFORE, HAS_AFTER = "has_before", "has_after"
@@ -39,7 +39,7 @@ def built_schema(contract: Contract) -> pa.Schema:
     return pa.schema(
         [
             ("key", row_type(contract.key)), ("_change_id", pa.string()),
-            ("_sort_key", pa.binary()), ("_run_id", pa.string()),
+            ("_sort_key", pa.binary()), ("_window_id", pa.string()),
             *((name, kind) for name, _, kind in OF_INTERVALS),
         ]
     )  # fmt: skip

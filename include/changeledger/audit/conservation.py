@@ -96,14 +96,14 @@ def source_rules(
     return [
         Rule(
             "source_complete",
-            "record",
+            "source_position",
             f"Raw has what the source had. Offsets without a record are marks of transactions. {sources}.",
             _of(list(_incomplete(reads, came))),
             severity="critical",
         ),
         Rule(
             "source_from_its_beginning",
-            "record",
+            "source_position",
             "A partition that the feed reads for the first time still has its first record; what retention "
             "has removed before is not in the lake.",
             _of(removed),
@@ -111,8 +111,8 @@ def source_rules(
         ),
         Rule(
             "source_is_read_on",
-            "record",
-            "Nothing waits at the source for longer than `late_after`: no open transaction, no capture that "
+            "source_position",
+            "Nothing waits at the source for longer than `deadline`: no open transaction, no capture that "
             "stands still.",
             _of(waiting),
             severity="warning",
@@ -150,7 +150,7 @@ def feed_rules(
     return [
         Rule(
             "conservation",
-            "record",
+            "source_position",
             "Every record that was read has exactly one disposition. " + "; ".join(map(str, books)) + ".",
             Finding(sum(b.lost + b.doubled for b in books), samples=wrong[:SAMPLES]),
             severity="critical",

@@ -32,16 +32,16 @@ JOINED: Final = "joined"
 NEW_IDS: Final = pa.schema(
     [
         ("id", pa.string()),
-        ("record", RECORD),
+        ("source_position", RECORD),
         ("hash", pa.int64()),
         ("is_change", pa.bool_()),
         ("is_joined", pa.bool_()),
     ]
 )
 IDS: Final = pa.schema([("id", pa.string())])
-PUBLISHED_IDS: Final = pa.schema([("id", pa.string()), ("record", RECORD), ("hash", pa.int64())])
+PUBLISHED_IDS: Final = pa.schema([("id", pa.string()), ("source_position", RECORD), ("hash", pa.int64())])
 DUPLICATE_IDS: Final = pa.schema(
-    [("id", pa.string()), ("record", RECORD), ("reason", pa.string()), ("detail", pa.string())]
+    [("id", pa.string()), ("source_position", RECORD), ("reason", pa.string()), ("detail", pa.string())]
 )
 OUTPUTS: Final = {FOUND: FINDINGS, EARLIER: ENTRIES, JOINED: IDS}
 
@@ -51,7 +51,7 @@ def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
     is_joined = valid(changes.column("paired_change_id"))
     at = pa.array(np.flatnonzero(is_joined))
     halves = changes.take(at)
-    records = pa.concat_arrays([changes.column("record"), halves.column("paired_record")])
+    records = pa.concat_arrays([changes.column("source_position"), halves.column("paired_source_position")])
     columns = [
         pa.concat_arrays([changes.column("change_id"), halves.column("paired_change_id")]),
         records,
@@ -65,7 +65,7 @@ def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 def published_ids(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`PUBLISHED_IDS` of ledger rows."""
-    records = rows.column("record")
+    records = rows.column("source_position")
     return pa.RecordBatch.from_arrays(
         [rows.column("change_id"), records, hashes(records)], schema=PUBLISHED_IDS
     )
@@ -79,7 +79,7 @@ def ids_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:
     """`DUPLICATE_IDS` of rows of dispositions."""
-    columns = [named.column(name) for name in ("detail", "record", "reason", "detail")]
+    columns = [named.column(name) for name in ("detail", "source_position", "reason", "detail")]
     return pa.RecordBatch.from_arrays(columns, schema=DUPLICATE_IDS)
 
 
@@ -104,7 +104,7 @@ def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
 def _change_id_unique(new: pa.Table, published: pa.Table) -> Finding:
     """`published`: what of it the run must not have again."""
     changes = new.filter(new.column("is_change"))
-    ids, records = column(changes, "id"), column(changes, "record")
+    ids, records = column(changes, "id"), column(changes, "source_position")
     number, groups = repeated([ids], len(changes))
     again = np.flatnonzero(_among(changes, column(published, "id")))
     found = [_offence(ids, records, rows, len(rows), "twice in this run") for rows in groups]
@@ -125,7 +125,7 @@ def _duplicates(tables: Mapping[str, pa.Table]) -> Finding:
     """Duplicates that name a change which is not in the ledger."""
     duplicates = tables[DUPLICATES]
     there = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
-    gone = of_rows(duplicates, ~_among(duplicates, there), ("record", "reason", "detail"))
+    gone = of_rows(duplicates, ~_among(duplicates, there), ("source_position", "reason", "detail"))
     return Finding(gone.violations, samples=gone.samples)
 
 
@@ -137,7 +137,7 @@ def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     earlier = joined.filter(pa.array(np.isin(codes[: len(joined)], codes[len(joined) :])))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
     found = {
-        "record": column(earlier, "record"),
+        "source_position": column(earlier, "source_position"),
         "hash": column(earlier, "hash"),
         "disposition": disposition,
         "received": pa.nulls(len(earlier), pa.string()),

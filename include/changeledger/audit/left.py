@@ -16,7 +16,7 @@ from changeledger.model import change
 LEFT: Final = pa.schema(
     [
         ("table", pa.string()),
-        ("record", RECORD),
+        ("source_position", RECORD),
         ("disposition", pa.string()),
         ("reason", pa.string()),
         ("detail", pa.string()),
@@ -56,7 +56,7 @@ def repeated_halves(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
 
 def others(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
     """The records of the table's other rows."""
-    return rows.filter(pa.array(_of(rows, table) & ~_is_half(rows))).select(["record"])
+    return rows.filter(pa.array(_of(rows, table) & ~_is_half(rows))).select(["source_position"])
 
 
 def _of(rows: pa.RecordBatch, table: str) -> Bools:

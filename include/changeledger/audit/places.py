@@ -18,20 +18,20 @@ HALVES: Final = "halves"
 THERE: Final = "there"
 FOUND: Final = "found"
 
-HALF: Final = pa.schema([("record", RECORD), ("reason", pa.string()), ("detail", pa.string())])
-RECORDS: Final = pa.schema([("record", RECORD)])
+HALF: Final = pa.schema([("source_position", RECORD), ("reason", pa.string()), ("detail", pa.string())])
+RECORDS: Final = pa.schema([("source_position", RECORD)])
 OUTPUTS: Final = {FOUND: FINDINGS}
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
     """By source and row."""
-    source, _, _, row = rows.column("record").flatten()
+    source, _, _, row = rows.column("source_position").flatten()
     return hash_of([source, row])
 
 
 def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
     """`RECORDS` of ledger rows: their own, and those that they are paired with."""
-    both = [rows.column(name).drop_null() for name in ("record", "paired_record")]
+    both = [rows.column(name).drop_null() for name in ("source_position", "paired_source_position")]
     return pa.RecordBatch.from_arrays([pa.concat_arrays(both)], schema=RECORDS)
 
 
@@ -45,7 +45,7 @@ def of_places(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
 
 def _halves(halves: pa.Table, there: pa.Table) -> Finding:
-    sides = [column(table, "record").flatten() for table in (halves, there)]
+    sides = [column(table, "source_position").flatten() for table in (halves, there)]
     # Source and row: the number of a repeated row stands between them.
     both = [pa.concat_arrays([side[at] for side in sides]) for at in (0, 3)]
     codes = order.codes(both, len(halves) + len(there))

@@ -66,7 +66,7 @@ _TABLE: Final[Mapping[str, _Of]] = {
         "critical",
     ),
     "duplicates_leave_one": _Of(
-        "record",
+        "source_position",
         "Of records that repeat one another one is a change: of this run, or published before.",
         "critical",
     ),

@@ -32,7 +32,7 @@ class Chosen(NamedTuple):
 
     table: str | None = None
     reason: str | None = None
-    run_id: str | None = None
+    window_id: str | None = None
 
 
 # What is said of each table and reason.
@@ -59,11 +59,11 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
 def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
     """`SUMMARY` by table and reason, the most first: an example is the least detail."""
     found: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
-    for row in records(feed, chosen, "run_id", "table", "reason", "detail"):
+    for row in records(feed, chosen, "window_id", "table", "reason", "detail"):
         found.setdefault((row["table"], row["reason"]), []).append(row)
     lines = []
     for (table, reason), rows in sorted(found.items(), key=lambda one: (-len(one[1]), *map(str, one[0]))):
-        runs = [row["run_id"] for row in rows]
+        runs = [row["window_id"] for row in rows]
         example = min((row["detail"] for row in rows if row["detail"] is not None), default=None)
         lines.append(
             dict(zip(SUMMARY, (table, reason, len(rows), min(runs), max(runs), example), strict=True))

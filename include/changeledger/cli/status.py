@@ -95,7 +95,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
         sources=looks,
-        late=tuple(look.text() for look in looks if look.is_late(now, feed.late_after, interval)),
+        late=tuple(look.text() for look in looks if look.is_late(now, feed.deadline, interval)),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
@@ -171,7 +171,7 @@ def _quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
 
 
 def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
-    rows = _rows(f"lake.{feed.namespace}.breaks", change.BREAK_COLUMNS, "table", "kind")
+    rows = _rows(f"lake.{feed.namespace}.image_chain_breaks", change.BREAK_COLUMNS, "table", "kind")
     return tuple(sorted(_counted(rows)))
 
 

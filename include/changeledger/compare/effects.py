@@ -33,8 +33,8 @@ _OPERATIONS: Final = (change.INSERT, change.UPDATE, change.DELETE, change.TRUNCA
 
 # The columns of a ledger from which effects are made.
 NEEDED: Final = (
-    "change_id", "operation", "key", "previous_key", "before", "after", "before_gaps", "after_gaps",
-    "changed", "commit_lsn", "sort_key", "committed_at",
+    "change_id", "operation", "key", "previous_key", "before", "after", "before_unknown_columns",
+    "after_unknown_columns", "changed", "commit_lsn", "sort_key", "committed_at",
 )  # fmt: skip
 
 # `place`: where the effect meets its like. `position`: the commit LSN as the ledger has it.
@@ -119,7 +119,10 @@ class MakeEffects:
         for side in ("before", "after"):
             struct = rows.column(side)
             fields = _fields(struct)
-            present, states = valid(struct), images.states(rows.column(f"{side}_gaps"), self._names)
+            present, states = (
+                valid(struct),
+                images.states(rows.column(f"{side}_unknown_columns"), self._names),
+            )
             cells = [fields[name] for name in self._names]
             some = self.columns.with_texts
             found[0].append(of_cells(cells, present, states, [form.value for form in self.columns.forms]))

@@ -41,8 +41,8 @@ FINDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("cells", _CELLS),
     ("change_id", "string"),
     ("other_change_id", "string"),
-    ("record", RECORD_TYPE),
-    ("other_record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
+    ("other_source_position", RECORD_TYPE),
 )
 CELLS: Final = pa.list_(pa.struct([(name, pa.string()) for name in _CELL_NAMES]))
 _KINDS: Final = {
@@ -51,7 +51,16 @@ _KINDS: Final = {
 FINDINGS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in FINDING_COLUMNS])
 
 # The columns of a ledger that are shown of a change, and what is shown.
-NEEDED: Final = ("change_id", "key", "operation", "record", "before", "after", "before_gaps", "after_gaps")
+NEEDED: Final = (
+    "change_id",
+    "key",
+    "operation",
+    "source_position",
+    "before",
+    "after",
+    "before_unknown_columns",
+    "after_unknown_columns",
+)
 # Inputs: rows of what is wrong, and what changes show; of these only what is wrong comes out.
 FOUND: Final = "found"
 SHOWN: Final = "shown"
@@ -60,7 +69,7 @@ SHOWN_COLUMNS: Final = pa.schema(
         ("change_id", pa.string()),
         ("key", pa.string()),
         ("operation", pa.string()),
-        ("record", RECORD),
+        ("source_position", RECORD),
         ("before", NAMES),
         ("after", NAMES),
     ]
@@ -86,7 +95,7 @@ class Show:
     columns: Sequence[Column]
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = {name: rows.column(name) for name in ("change_id", "operation", "record")}
+        found = {name: rows.column(name) for name in ("change_id", "operation", "source_position")}
         found |= {name: self._texts(rows, name) for name in ("before", "after")}
         found["key"] = _keys(rows.column("key"))
         return pa.RecordBatch.from_arrays(
@@ -96,7 +105,7 @@ class Show:
     def _texts(self, rows: pa.RecordBatch, side: str) -> pa.ListArray:
         struct, names = rows.column(side), [c.name for c in self.columns]
         fields = dict(zip((f.name for f in struct.type), struct.flatten(), strict=True))
-        states = images.states(rows.column(f"{side}_gaps"), names)
+        states = images.states(rows.column(f"{side}_unknown_columns"), names)
         return display.lists_of_texts([fields[name] for name in names], states, valid(struct))
 
 

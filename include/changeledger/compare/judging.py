@@ -18,9 +18,9 @@ from changeledger.compare.verdicts import (
     CLASSES,
     DIFFERS,
     EQUAL,
+    EXPECTED,
     EXTRA,
     FAULTS,
-    LEGITIMATE,
     MISSING,
     NO_OP_UPDATE,
     NOT_SENT,
@@ -32,7 +32,7 @@ from changeledger.kernels.arrow import Bools, Rows
 
 VERDICT_CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
 # The verdicts as they are asked for, one after the other.
-_IN_TURN = (LEGITIMATE, MISSING, EXTRA, DIFFERS, REPRESENTATION, LEGITIMATE)
+_IN_TURN = (EXPECTED, MISSING, EXTRA, DIFFERS, REPRESENTATION, EXPECTED)
 CLASS_CODES = {name: code for code, name in enumerate(CLASSES)}
 
 Codes = npt.NDArray[np.int64]
@@ -117,7 +117,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
         np.int64(VERDICT_CODES[EQUAL]),
     )
     reason: Codes = np.select(
-        [verdict != VERDICT_CODES[LEGITIMATE], alone_no_op, is_unknown],
+        [verdict != VERDICT_CODES[EXPECTED], alone_no_op, is_unknown],
         [np.int64(code) for code in (-1, CLASS_CODES[NO_OP_UPDATE], CLASS_CODES[NOT_SENT])],
         np.int64(CLASS_CODES[TOLD_APART]),
     )

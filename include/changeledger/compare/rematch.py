@@ -26,8 +26,8 @@ from changeledger.compare.verdicts import (
     CLASSES,
     DIFFERS,
     EQUAL,
+    EXPECTED,
     EXTRA,
-    LEGITIMATE,
     MISSING,
     ORDER,
     ORDER_UNKNOWN,
@@ -116,7 +116,7 @@ class Rematch:
             verdict[out_of_order], reason[out_of_order] = VERDICT_CODES[ORDER], -1
         else:
             is_equal = verdict == VERDICT_CODES[EQUAL]
-            verdict[is_equal], reason[is_equal] = VERDICT_CODES[LEGITIMATE], CLASS_CODES[ORDER_UNKNOWN]
+            verdict[is_equal], reason[is_equal] = VERDICT_CODES[EXPECTED], CLASS_CODES[ORDER_UNKNOWN]
             moved = np.zeros(len(moved), np.bool_)
         elsewhere = taken(places[1], np.where(moved, np.arange(len(moved)), -1))
         return self._outcome(effects, pairs, found, (verdict, reason), elsewhere)

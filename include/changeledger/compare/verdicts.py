@@ -14,10 +14,10 @@ ORDER: Final = "order"
 # The same value in another text.
 REPRESENTATION: Final = "representation"
 # A difference that the tools' own rules explain, of one of the classes below.
-LEGITIMATE: Final = "legitimate"
-VERDICTS: Final = (EQUAL, MISSING, EXTRA, DIFFERS, ORDER, REPRESENTATION, LEGITIMATE)
+EXPECTED: Final = "expected"
+VERDICTS: Final = (EQUAL, MISSING, EXTRA, DIFFERS, ORDER, REPRESENTATION, EXPECTED)
 FAULTS: Final = (MISSING, EXTRA, DIFFERS, ORDER)
-AGREEING: Final = (EQUAL, LEGITIMATE, REPRESENTATION)
+AGREEING: Final = (EQUAL, EXPECTED, REPRESENTATION)
 
 # One feed did not send a cell or an image that the other has.
 NOT_SENT: Final = "not_sent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import yaml
 from pydantic import Field
@@ -41,6 +41,8 @@ class Tolerance(Strict):
 class Verify(Strict):
     """The source itself, from which rows are read to hold what is published against them."""
 
+    renamed: ClassVar[Mapping[str, str]] = {"keep": "snapshot_ttl", "settle": "grace_period"}
+
     connection: str | None = None
     """The Airflow connection to the source or a copy of it. None: that of the feed which reads SQL Server's
     own CDC tables."""
@@ -50,10 +52,10 @@ class Verify(Strict):
     """Where a schema has another name there than in the feeds: `{dbo: replica_dbo}`."""
     lag: timedelta = Field(default=timedelta(0), ge=timedelta(0))
     """How far the copy may be behind the source."""
-    settle: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
+    grace_period: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
     """A difference counts once a feed's released windows end so long after the reading: longer than the
     slowest capture tool takes."""
-    keep: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
+    snapshot_ttl: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
     """Rows that were read and not proved by then are dropped."""
     partition_rows: int = Field(default=1_000_000, ge=1)
     """Rows that one Spark task reads; a table with more rows is read in parallel."""

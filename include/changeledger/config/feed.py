@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -31,6 +31,10 @@ _RESERVED_BEGINNINGS = ("compare_", "verify_")
 class Feed(Strict):
     """One dialect from one connection, for the tables of one database."""
 
+    renamed: ClassVar[Mapping[str, str]] = {
+        "keep": "retention", "pending_limit": "pending_timeout", "late_after": "deadline",
+    }  # fmt: skip
+
     feed: str
     """The name of the feed, of its DAG, and of the namespace in the lake (`lake.<feed>.*`)."""
     dialect: str
@@ -54,7 +58,7 @@ class Feed(Strict):
     image_chain: Literal["report", "stop"] = "report"
     """`report` changes that do not follow from the one before, or `stop` the run for them ([the image
     chain](when-a-run-stops.md#the-image-chain))."""
-    pending_limit: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
+    pending_timeout: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
     """A record that waits longer than this for what it lacks (the rest of a split message, its metadata) is
     quarantined."""
     spark_connection: str = "changeledger_spark"
@@ -63,7 +67,7 @@ class Feed(Strict):
     """Cron, in UTC. A run covers the interval that has just ended."""
     owner: str = "data-engineering"
     """The owner of the DAG."""
-    keep: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
+    retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long releases can be read by their tags. `maintain` drops older ones."""
     raw_retention: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
     """How long raw records are kept as they were received. `maintain` removes older ones, but for those in
@@ -71,7 +75,7 @@ class Feed(Strict):
     docs_retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long the Data Docs of a run are kept, its verdicts in the control store, and the branches of one
     that was not released. `maintain` removes older ones."""
-    late_after: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
+    deadline: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
     """A run that has not ended so long after it was due is reported, and so is what waits at the source for
     so long ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
     execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import (
     Field,
 )
 
 from changeledger.model.base_model import Strict
+
+TimePrecision = Literal[
+    "adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"
+]
 
 
 class KafkaTopics(Strict):
@@ -19,19 +24,30 @@ class KafkaTopics(Strict):
 
 
 class DebeziumSource(KafkaTopics):
-    """Topics of Debezium, and how the connector is set up."""
+    """Topics of Debezium, and how its connector is set up: properties as the connector names them."""
 
-    placeholder: str = Field(default="__debezium_unavailable_value", min_length=1)
-    """The connector's `unavailable.value.placeholder`: what it writes for a large value that it could not
-    read."""
-    decimals: Literal["precise", "text"] = "precise"
-    """How the connector writes decimals (`decimal.handling.mode`): `precise` is base64 of their bytes,
-    `text` is for its modes `string` and `double`."""
-    temporal: Literal["adaptive", "connect"] = "adaptive"
-    """The unit of times (`time.precision.mode`): `adaptive` goes by the column's precision, and is also for
-    `isostring`; `connect` is always milliseconds."""
-    binaries: Literal["base64", "hex"] = "base64"
-    """How the connector writes bytes (`binary.handling.mode`); `base64` is also for `base64-url-safe`."""
+    renamed: ClassVar[Mapping[str, str]] = {
+        "placeholder": "unavailable.value.placeholder",
+        "decimals": "decimal.handling.mode",
+        "temporal": "time.precision.mode",
+        "binaries": "binary.handling.mode",
+    }
+
+    unavailable_value_placeholder: str = Field(
+        default="__debezium_unavailable_value", min_length=1, alias="unavailable.value.placeholder"
+    )
+    """What the connector writes for a large value that it could not read."""
+    decimal_handling_mode: Literal["precise", "string", "double"] = Field(
+        default="precise", alias="decimal.handling.mode"
+    )
+    """Decimals: base64 of their bytes (`precise`), text, or JSON numbers."""
+    time_precision_mode: TimePrecision = Field(default="adaptive", alias="time.precision.mode")
+    """The unit of times: by the column's precision (`adaptive`; `adaptive_time_microseconds` but for `time`,
+    which is in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text."""
+    binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = Field(
+        default="bytes", alias="binary.handling.mode"
+    )
+    """Bytes: base64 in JSON and bytes in Avro (`bytes`), base64 in one of its alphabets, or hex."""
 
 
 class QlikMessagesSource(KafkaTopics):
@@ -41,7 +57,9 @@ class QlikMessagesSource(KafkaTopics):
 class CesSource(KafkaTopics):
     """The topic of a change event stream group."""
 
-    binaries: Literal["any", "hex", "base64"] = "any"
+    renamed: ClassVar[Mapping[str, str]] = {"binaries": "binary_encoding"}
+
+    binary_encoding: Literal["any", "hex", "base64"] = "any"
     """How the server writes bytes, which is not published: `any` reads `0x` and hex digits as hex, all else
     as base64."""
 

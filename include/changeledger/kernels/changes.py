@@ -40,17 +40,17 @@ class Changes:
     changed: pa.ListArray
     commit_lsn: Lsns
     change_lsn: Lsns
-    ordinal: pa.Int64Array
+    event_serial_no: pa.Int64Array
     sort_key: pa.BinaryArray
     committed_at: pa.TimestampArray
     transaction_id: pa.StringArray
     # By the names of flags, in the order in which they are written.
     flags: Mapping[str, Bools]
-    record: pa.StructArray
+    source_position: pa.StructArray
     # Hex digits of the change mask, as the record has it; None where the dialect has none.
     mask: pa.StringArray | None = None
     # Where the row of an update's old values stands, where that is a record of its own.
-    paired_record: pa.StructArray | None = None
+    paired_source_position: pa.StructArray | None = None
 
 
 def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change beside what it did
@@ -70,22 +70,24 @@ def ledger_rows(  # noqa: PLR0913, PLR0917 - what a ledger says of a change besi
         "previous_key": _struct(old_key, keys, rows, moved),
         "before": images.struct(found.before, contract.columns),
         "after": images.struct(found.after, contract.columns),
-        "before_gaps": images.gaps(found.before, contract.names),
-        "after_gaps": images.gaps(found.after, contract.names),
+        "before_unknown_columns": images.gaps(found.before, contract.names),
+        "after_unknown_columns": images.gaps(found.after, contract.names),
         "changed": found.changed,
         **({"mask": found.mask} if found.mask is not None else {}),
         "commit_lsn": found.commit_lsn.array(),
         "change_lsn": found.change_lsn.array(),
-        "ordinal": found.ordinal,
+        "event_serial_no": found.event_serial_no,
         "sort_key": found.sort_key,
         "committed_at": found.committed_at,
         "transaction_id": found.transaction_id,
         "flags": flags(found.flags, rows),
         "feed": _same(feed, rows),
         "dialect": _same(dialect, rows),
-        "record": found.record,
-        **({"paired_record": found.paired_record} if found.paired_record is not None else {}),
-        "run_id": _same(window_id, rows),
+        "source_position": found.source_position,
+        **(
+            {"paired_source_position": paired} if (paired := found.paired_source_position) is not None else {}
+        ),
+        "window_id": _same(window_id, rows),
     }
     schema = ledger_schema(contract)
     columns = [by_name[f.name] if f.name in by_name else pa.nulls(rows, f.type) for f in schema]
@@ -164,7 +166,7 @@ def _place(found: Changes, contract: Contract) -> pa.StructArray:
         nowhere = nowhere | pc.equal(found.operation, change.SNAPSHOT).to_numpy(zero_copy_only=False)
     if not nowhere.any():
         return pa.nulls(len(nowhere), RECORD)
-    source, partition, offset, row = found.record.flatten()
+    source, partition, offset, row = found.source_position.flatten()
     offset = pc.if_else(pa.array(valid(row)), pa.scalar(None, pa.int64()), offset)
     mask = pa.array(~nowhere)
     return pa.StructArray.from_arrays([source, partition, offset, row], fields=list(RECORD), mask=mask)

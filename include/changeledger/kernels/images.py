@@ -1,6 +1,6 @@
 """Row images: typed cells, each known, NULL, or a gap (`cells.UNAVAILABLE`, `cells.NOT_CAPTURED`).
 
-A gap's cell is NULL and its state is in the map `<side>_gaps` beside the image; it never becomes a NULL.
+A gap's cell is NULL and its state is in the map `<side>_unknown_columns` beside the image.
 """
 
 from __future__ import annotations

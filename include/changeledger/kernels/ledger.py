@@ -16,14 +16,25 @@ from changeledger.kernels.lsn import WIDTH, Lsns
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
-_PLAIN = ("operation", "changed", "mask", "ordinal", "sort_key", "committed_at", "transaction_id", "record")
+_PLAIN = (
+    "operation",
+    "changed",
+    "mask",
+    "event_serial_no",
+    "sort_key",
+    "committed_at",
+    "transaction_id",
+    "source_position",
+)
 _STATES = {change.UNAVAILABLE: UNAVAILABLE, change.NOT_CAPTURED: NOT_CAPTURED}
 
 
 def image(batch: pa.RecordBatch, side: str, contract: Contract) -> Image:
     """The image `before` or `after`, with its gaps."""
     struct = batch.column(side)
-    return Image(valid(struct), struct.flatten(), _gaps(batch.column(f"{side}_gaps"), contract.names))
+    return Image(
+        valid(struct), struct.flatten(), _gaps(batch.column(f"{side}_unknown_columns"), contract.names)
+    )
 
 
 def _gaps(gaps: pa.MapArray, names: Sequence[str]) -> Bytes | None:
@@ -57,7 +68,7 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
     after: Image,
     key: Sequence[pa.Array],
     moved: Bools,
-    paired_record: pa.StructArray,
+    paired_source_position: pa.StructArray,
 ) -> Changes:
     """The changes that the rows behind updates have become; their flags are left out."""
     plain = {
@@ -66,11 +77,11 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
             "operation",
             "changed",
             "mask",
-            "ordinal",
+            "event_serial_no",
             "sort_key",
             "committed_at",
             "transaction_id",
-            "record",
+            "source_position",
         )
     }
     return Changes(
@@ -81,7 +92,7 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
         commit_lsn=_lsns(batch.column("commit_lsn")),
         change_lsn=_lsns(batch.column("change_lsn")),
         flags={},
-        paired_record=paired_record,
+        paired_source_position=paired_source_position,
         **plain,
     )
 

@@ -17,8 +17,8 @@ DELETE: Final = "delete"
 SNAPSHOT: Final = "snapshot"
 TRUNCATE: Final = "truncate"
 
-# What became of a raw record. `change` and `paired` are counted in the ledger itself (its `record` and
-# `paired_record`); the others are rows of the feed's `dispositions` table.
+# What became of a raw record. `change` and `paired` are counted in the ledger itself (its
+# `source_position` and `paired_source_position`); the others are rows of the feed's `dispositions` table.
 CHANGE: Final = "change"
 PAIRED: Final = "paired"
 DUPLICATE: Final = "duplicate"
@@ -29,7 +29,7 @@ QUARANTINED: Final = "quarantined"
 
 # Why a cell of an image has no value that could be believed.
 UNAVAILABLE: Final = "unavailable"
-NOT_CAPTURED: Final = "not captured"
+NOT_CAPTURED: Final = "not_captured"
 
 # Warnings that travel with a change.
 ORDER_AMBIGUOUS: Final = "order_ambiguous"
@@ -63,29 +63,29 @@ LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("previous_key", "<key>"),
     ("before", "<image>"),
     ("after", "<image>"),
-    ("before_gaps", "map<string,string>"),
-    ("after_gaps", "map<string,string>"),
+    ("before_unknown_columns", "map<string,string>"),
+    ("after_unknown_columns", "map<string,string>"),
     ("changed", "array<string>"),
     ("mask", "string"),
     ("commit_lsn", "binary"),
     ("change_lsn", "binary"),
-    ("ordinal", "bigint"),
+    ("event_serial_no", "bigint"),
     ("sort_key", "binary"),
     ("committed_at", "timestamp"),
     ("transaction_id", "string"),
     ("flags", "array<string>"),
     ("feed", "string"),
     ("dialect", "string"),
-    ("record", RECORD_TYPE),
-    ("paired_record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
+    ("paired_source_position", RECORD_TYPE),
     ("paired_change_id", "string"),
-    ("run_id", "string"),
+    ("window_id", "string"),
 )
 
 DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    ("run_id", "string"),
+    ("window_id", "string"),
     ("table", "string"),
-    ("record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
     ("disposition", "string"),
     ("reason", "string"),
     ("detail", "string"),
@@ -93,9 +93,9 @@ DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 
 # A quarantined record as it came, so that it can be shown and replayed.
 QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
-    ("run_id", "string"),
+    ("window_id", "string"),
     ("table", "string"),
-    ("record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
     ("reason", "string"),
     ("detail", "string"),
     ("raw_key", "binary"),
@@ -128,7 +128,7 @@ BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id
 # Changes that did not find their row as the change before had left it.
 BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The run that found it first.
-    ("run_id", "string"),
+    ("window_id", "string"),
     ("table", "string"),
     # As JSON. Of a change that moved a row, the key whose chain is broken.
     ("key", "string"),
@@ -147,16 +147,16 @@ BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("known", "map<string,string>"),
     ("before", "map<string,string>"),
     ("flags", "array<string>"),
-    ("record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
 )
 
 
 # Records that somebody has asked to be read again. A run takes all of them, and leaves none.
 REPLAY_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # The run that read the record.
-    ("run_id", "string"),
+    ("window_id", "string"),
     ("table", "string"),
-    ("record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
 )
 
 
@@ -192,8 +192,8 @@ def _row_columns(contract: Contract) -> list[tuple[str, str]]:
         ("_commit_lsn", "binary"),
         ("_committed_at", "timestamp"),
         # Cells that were never known, or not since the row appeared: the cell itself is NULL.
-        ("_gaps", "map<string,string>"),
-        ("_run_id", "string"),
+        ("_unknown_columns", "map<string,string>"),
+        ("_window_id", "string"),
     ]
 
 

@@ -10,9 +10,8 @@ from changeledger.model.errors import ConfigError
 # Columns that the ledger adds to published rows.
 RESERVED = frozenset(
     {
-        "_change_id", "_operation", "_sort_key", "_commit_lsn", "_committed_at", "_gaps", "_run_id",
-        "_valid_from", "_valid_to", "_next_sort_key", "_is_deleted", "_previous_key",
-        "_break",
+        "_change_id", "_operation", "_sort_key", "_commit_lsn", "_committed_at", "_unknown_columns",
+        "_window_id", "_valid_from", "_valid_to", "_next_sort_key", "_is_deleted", "_previous_key", "_break",
         # Iceberg's metadata columns.
         "_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number",
         "_commit_snapshot_id", "_change_type", "_change_ordinal",

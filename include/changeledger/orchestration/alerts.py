@@ -88,7 +88,7 @@ def late_sources(feed: Feed, window: Window) -> None:
     except ChangeledgerError as error:
         log.warning("%s", error)
         return
-    late = [look for look in looks if look.is_late(look.at, feed.late_after)]
+    late = [look for look in looks if look.is_late(look.at, feed.deadline)]
     if late:
         since = min(look.since for look in late if look.since)
         waiting = [look.text() for look in late]

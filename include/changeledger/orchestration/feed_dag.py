@@ -57,7 +57,7 @@ def feed_dag(feed: Feed) -> DAG:
         deadline=DeadlineAlert(
             name="late",
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
-            interval=feed.late_after,
+            interval=feed.deadline,
             callback=SyncCallback(alerts.late, {"feed": feed.feed}),
         ),
         params=form.params(feed),

@@ -16,7 +16,7 @@ _DOC = """\
 ### maintain: small files together, old snapshots away
 
 For every feed, once a week: data files are compacted; release tags and snapshots that are older than the
-feed's `keep` are dropped, but for the newest release; branches that nobody goes on with, files that no
+feed's `retention` are dropped, but for the newest release; branches that nobody goes on with, files that no
 snapshot has, and raw rows, Data Docs and verdicts beyond `raw_retention` and `docs_retention` are removed.
 
 It holds the feed's lease, and waits for a run that has it. While a window is built and not released (an

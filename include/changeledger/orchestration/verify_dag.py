@@ -20,8 +20,8 @@ meanwhile are no faults. Connection: {connection}. Rows that a feed's topic deli
 snapshot, are compared with what it had published before.
 **[The page]({page})** has the last proof of each table.
 
-A difference is believed once a feed's windows have ended {settle} after the reading. Until then the outcome
-is `waiting`, and the run is green: when a feed has published, this DAG goes on with what was read.
+A difference is believed once a feed's windows have ended {grace_period} after the reading. Until then
+the outcome is `waiting`, and the run is green: when a feed has published, it goes on with what was read.
 
 **When it fails** with `PublishedDrifts`, nothing that is published is touched. The last lines of the log
 say which feed, which table and how many rows; the page says what each row is, what it should be, since
@@ -34,7 +34,7 @@ quarantine; let it read the time again |
 | all have | somebody changed the rows where no capture sees it: a restore, a switched partition, a table \
 whose capture was off |
 | rows are `missing` that nobody has changed for long | the feed began without a snapshot |
-| a capture tool is further behind than `settle:` allows | raise it in the database's YAML |
+| a capture tool is further behind than `grace_period:` allows | raise it in the database's YAML |
 
 Then trigger this DAG with *snapshot: fresh*, which reads the source again.
 """
@@ -61,7 +61,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
             feeds=names,
             page=links.report(database.verification),
             connection=_NO_SOURCE if connection is None else f"`{connection}`",
-            settle="-" if source is None else source.settle,
+            grace_period="-" if source is None else source.grace_period,
         ),
         arguments=[
             "--snapshot",

@@ -14,10 +14,10 @@ REDACTED: Final = "***"
 # that somebody adds, are redacted.
 _KEPT: Final = frozenset(
     {
-        "change_id", "change_ids", "_change_id", "record", "records", "operation", "flags", "kind", "columns",
-        "sort_key", "_sort_key", "_next_sort_key", "_valid_from", "_valid_to", "_run_id", "run_id",
-        "table", "reason", "disposition", "dispositions", "where", "rows", "read", "accounted",
-        "source", "asked", "received", "problem", "removed",
+        "change_id", "change_ids", "_change_id", "source_position", "records", "operation", "flags", "kind",
+        "columns", "sort_key", "_sort_key", "_next_sort_key", "_valid_from", "_valid_to",
+        "_window_id", "window_id", "table", "reason", "disposition", "dispositions", "where", "rows", "read",
+        "accounted", "source", "asked", "received", "problem", "removed",
         "current_rows", "open_history_rows", "kept_rows", "published_rows",
     }
 )  # fmt: skip

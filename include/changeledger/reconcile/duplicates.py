@@ -30,7 +30,7 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
 
 def _later(new: pa.Table, rows: Rows, of_id: order.Ranks) -> Rows:
     """Those of the rows that are not the first delivery of their id."""
-    record = column(new, "record").take(pa.array(rows))
+    record = column(new, "source_position").take(pa.array(rows))
     source, partition, offset, _ = record.flatten()
     sources = order.words(source.cast(pa.binary()))
     ranks = [of_id, *sources, *order.nulls_first(partition), *order.nulls_first(offset)]
@@ -41,18 +41,18 @@ def _later(new: pa.Table, rows: Rows, of_id: order.Ranks) -> Rows:
 
 def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
     """The columns of `change.DISPOSITION_COLUMNS`, for each record that the repeated changes are made of."""
-    paired = column(repeats, "paired_record")
+    paired = column(repeats, "paired_source_position")
     has_pair = np.flatnonzero(valid(paired))
     ids = column(repeats, "change_id")
-    records = pa.concat_arrays([column(repeats, "record"), paired.take(pa.array(has_pair))])
+    records = pa.concat_arrays([column(repeats, "source_position"), paired.take(pa.array(has_pair))])
     same = {
-        "run_id": window_id,
+        "window_id": window_id,
         "table": table,
         "disposition": change.DUPLICATE,
         "reason": change.DELIVERED_AGAIN,
     }
     found = {
-        "record": records,
+        "source_position": records,
         "detail": pa.concat_arrays([ids, ids.take(pa.array(has_pair))]),
         **{name: pa.repeat(pa.scalar(text, pa.string()), len(records)) for name, text in same.items()},
     }

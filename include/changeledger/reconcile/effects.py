@@ -123,7 +123,7 @@ def _schema(contract: Contract) -> pa.Schema:
             ("change_id", pa.string()), ("operation", pa.string()), ("sort_key", pa.binary()),
             ("commit_lsn", pa.binary()), ("committed_at", INSTANT), ("transaction_id", pa.string()),
             # When its interval begins at the earliest.
-            ("valid_from", INSTANT), ("previous_key", row_type(contract.key)), ("record", RECORD),
+            ("valid_from", INSTANT), ("previous_key", row_type(contract.key)), ("source_position", RECORD),
             ("flags", NAMES), ("break", BREAK),
         ]
     )  # fmt: skip
@@ -145,7 +145,8 @@ def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
     chunks = [chunk.flatten() for side in sides for chunk in (nothing, *side.chunks)]
     is_deleted = equal(column(rows, "operation"), change.DELETE) | leaves
     after_states, before_states = (
-        images.states(column(rows, name), contract.names) for name in ("after_gaps", "before_gaps")
+        images.states(column(rows, name), contract.names)
+        for name in ("after_unknown_columns", "before_unknown_columns")
     )
     after_at, before_at = _places(sides[0], 0), _places(sides[1], size)
     previous = pc.if_else(pa.array(leaves), None, column(rows, "previous_key"))
@@ -188,7 +189,7 @@ def of_intervals(opened: pa.Table, contract: Contract) -> Effects:
         pool=list(cells.values()),
         image=np.arange(size),
         before=np.full(size, -1),
-        states=images.states(column(opened, "_gaps"), contract.names),
+        states=images.states(column(opened, "_unknown_columns"), contract.names),
         before_states=None,
         is_deleted=column(opened, "_is_deleted").to_numpy(zero_copy_only=False),
         origin=np.full(size, SEED, np.uint8),

@@ -17,7 +17,7 @@ def expired(left: pa.RecordBatch, late: Collection[tuple[str, int, int]]) -> pa.
     disposition = left.column("disposition")
     found = np.zeros(left.num_rows, np.bool_)
     waits = np.flatnonzero(pc.equal(disposition, change.PENDING).to_numpy(zero_copy_only=False))
-    places = zip(*(left.column("record").field(n).to_pylist() for n in range(3)), strict=True)
+    places = zip(*(left.column("source_position").field(n).to_pylist() for n in range(3)), strict=True)
     is_late = [place in late for place in places]
     found[waits] = np.array(is_late, np.bool_)[waits]
     column = pc.if_else(pa.array(found), change.QUARANTINED, disposition)

@@ -121,7 +121,7 @@ def breaks(found: Images, chain: Chain, contract: Contract, window_id: str) -> p
     """The columns of `change.BREAK_COLUMNS`: each break with both images."""
     sequence, rows = found.sequence, chain.broken
     effects, at = sequence.effects, sequence.at[rows]
-    travels = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "flags", "record")
+    travels = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "flags", "source_position")
     judgement = column_of(found, chain, rows, contract)
     kinds, columns, previous = judgement.flatten()
     keys = {c.name: taken(cells, at) for c, cells in zip(contract.key, effects.key, strict=True)}
@@ -132,7 +132,7 @@ def breaks(found: Images, chain: Chain, contract: Contract, window_id: str) -> p
     before = [taken(pool, effects.before[at]) for pool in effects.pool]
     by_name = {
         **{name: taken(column(effects.rows, name), at) for name in travels},
-        "run_id": pa.repeat(pa.scalar(window_id, pa.string()), len(rows)),
+        "window_id": pa.repeat(pa.scalar(window_id, pa.string()), len(rows)),
         "table": pa.repeat(pa.scalar(contract.table, pa.string()), len(rows)),
         "key": pa.array(display.keys_as_json(keys), pa.string()),
         "previous_change_id": previous,

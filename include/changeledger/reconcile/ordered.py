@@ -86,5 +86,5 @@ def in_order(effects: Effects) -> OrderedEffects:
 
 
 def _delivery(effects: Effects) -> list[pa.Array]:
-    fields: list[pa.Array] = column(effects.rows, "record").flatten()
+    fields: list[pa.Array] = column(effects.rows, "source_position").flatten()
     return fields

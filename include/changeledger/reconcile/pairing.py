@@ -63,15 +63,15 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
     moved = np.asarray(_differ(old_key, key).any(axis=1))
     before, after = column(old, "before"), column(new, "after")
     found = _differ(before, after)
-    for gaps in (column(old, "before_gaps"), column(new, "after_gaps")):
+    for gaps in (column(old, "before_unknown_columns"), column(new, "after_unknown_columns")):
         states = images.states(gaps, contract.names)
         found &= True if states is None else states == 0
-    same = {"operation": change.UPDATE, "run_id": window_id}
+    same = {"operation": change.UPDATE, "window_id": window_id}
     by_name = {
         "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
         "before": before,
-        "before_gaps": column(old, "before_gaps"),
-        "paired_record": column(old, "record"),
+        "before_unknown_columns": column(old, "before_unknown_columns"),
+        "paired_source_position": column(old, "source_position"),
         "paired_change_id": column(old, "change_id"),
         "changed": named_where(found, contract.names, np.ones(len(key), np.bool_)),
         "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),

@@ -35,7 +35,11 @@ REPLACED: Final = "replaced"
 # What is said of a record that is no row of the ledger, and the record as it came.
 LEFT_COLUMNS: Final = pa.schema([*table_schema(change.DISPOSITION_COLUMNS), *OUTCOME[3:]])
 REPLACED_COLUMNS: Final = table_schema(
-    [pair for pair in change.LEDGER_COLUMNS if pair[0] in {"change_id", "record", "operation", "run_id"}]
+    [
+        pair
+        for pair in change.LEDGER_COLUMNS
+        if pair[0] in {"change_id", "source_position", "operation", "window_id"}
+    ]
 )
 
 
@@ -54,7 +58,9 @@ def key_of_pairs(rows: pa.RecordBatch) -> Hashes:
 
 def _by(name: str, rows: pa.RecordBatch) -> Hashes:
     """By that column; where it is NULL, by the record."""
-    return np.where(valid(rows.column(name)), hash_of([rows.column(name)]), hash_of([rows.column("record")]))
+    return np.where(
+        valid(rows.column(name)), hash_of([rows.column(name)]), hash_of([rows.column("source_position")])
+    )
 
 
 def outputs(contract: Contract) -> dict[str, pa.Schema]:
@@ -101,7 +107,7 @@ class Settle:
 
 def left(decoded: pa.RecordBatch, table: str | None, window_id: str) -> pa.RecordBatch:
     """`LEFT_COLUMNS` of records that became no change."""
-    said = {"run_id": window_id, "table": table}
+    said = {"window_id": window_id, "table": table}
     columns = [
         pa.array([said[f.name]], f.type).take(pa.array(np.zeros(decoded.num_rows, np.int32)))
         if f.name in said

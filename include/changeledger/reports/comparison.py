@@ -43,7 +43,7 @@ _VERDICTS = {
     verdicts.DIFFERS: "both have it, with another operation or value",
     verdicts.ORDER: "both have it, at another place of the log",
     verdicts.REPRESENTATION: "the same value, in another text",
-    verdicts.LEGITIMATE: "a difference that follows from how the tools work",
+    verdicts.EXPECTED: "a difference that follows from how the tools work",
 }
 
 

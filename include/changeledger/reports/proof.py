@@ -27,7 +27,7 @@ _SAMPLES = 50
 
 _VERDICTS = {
     judging.MISSING: "the source has the row, what is published has not",
-    judging.SURPLUS: "what is published has the row, the source has not",
+    judging.EXTRA: "what is published has the row, the source has not",
     judging.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}

@@ -46,7 +46,7 @@ def run(spark: SparkSession, feed: Feed, holder: str) -> None:
 
 def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
     tables = catalog.tables(feed.namespace)
-    oldest = datetime.now(UTC) - feed.keep
+    oldest = datetime.now(UTC) - feed.retention
     waiting = waited_for(feed, control)
     _drop_branches(feed, control, waiting, tables)
     tags = _drop_tags(spark, feed, control, oldest, tables)
@@ -104,7 +104,7 @@ def _drop_branches(
 def _drop_tags(
     spark: SparkSession, feed: Feed, control: ControlStore, oldest: datetime, tables: Sequence[str]
 ) -> int:
-    """Those of releases that are older than `keep`; the feed's table of releases names them no longer."""
+    """Those of releases that are older than `retention`; the table of releases names them no longer."""
     old = [release.id for release in control.releases_before(feed.feed, oldest)]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
@@ -160,7 +160,11 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
         return 0
     quarantine = f"lake.{feed.namespace}.quarantine"
     # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
-    bad = lake.read(spark, quarantine).select("record").distinct() if catalog.exists(quarantine) else None
+    bad = (
+        lake.read(spark, quarantine).select("source_position").distinct()
+        if catalog.exists(quarantine)
+        else None
+    )
     changed = 0
     for raw in found:
         there = upkeep.runs_of(spark, raw)
@@ -174,12 +178,12 @@ def _in_quarantine(
     spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
 ) -> dict[str, DataFrame]:
     """The raw rows that are among the `bad`, by the run that has read them first."""
-    rows = lake.read(spark, raw).where(F.col("run_id").isin(*runs))
+    rows = lake.read(spark, raw).where(F.col("window_id").isin(*runs))
     names = rows.columns
-    if "record" not in names:
-        rows = rows.withColumn("record", message_record())
-    found = rows.join(F.broadcast(bad), "record", "left_semi")
-    first = found.groupBy("record").agg(F.min("run_id").alias("run_id"))
-    found = found.join(F.broadcast(first), ["record", "run_id"], "left_semi").select(*names)
-    with_bad = [row["run_id"] for row in found.select("run_id").distinct().collect()]
-    return {run: found.where(F.col("run_id") == run) for run in with_bad}
+    if "source_position" not in names:
+        rows = rows.withColumn("source_position", message_record())
+    found = rows.join(F.broadcast(bad), "source_position", "left_semi")
+    first = found.groupBy("source_position").agg(F.min("window_id").alias("window_id"))
+    found = found.join(F.broadcast(first), ["source_position", "window_id"], "left_semi").select(*names)
+    with_bad = [row["window_id"] for row in found.select("window_id").distinct().collect()]
+    return {run: found.where(F.col("window_id") == run) for run in with_bad}

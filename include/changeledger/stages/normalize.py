@@ -115,9 +115,9 @@ def _messages(ctx: StageContext) -> DataFrame:
     new = input_records.raw(ctx, ctx.raw_messages)
     waiting = input_records.waiting(ctx)
     if waiting is None:
-        return new.drop("record")
-    waiting = waiting.withColumn("run_id", F.lit(ctx.id))
-    return new.unionByName(waiting.select(*new.columns)).drop("record")
+        return new.drop("source_position")
+    waiting = waiting.withColumn("window_id", F.lit(ctx.id))
+    return new.unionByName(waiting.select(*new.columns)).drop("source_position")
 
 
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
@@ -255,15 +255,15 @@ def _forget_replayed(ctx: StageContext) -> None:
     """
     asked = input_records.replayed(ctx)
     if asked is not None:
-        read = lake.union([input_records.raw(ctx, raw).select("record") for raw in ctx.raws])
-        lake.delete_records(asked.join(read, "record", "left_semi"), ctx.quarantine, ctx.branch)
+        read = lake.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
+        lake.delete_records(asked.join(read, "source_position", "left_semi"), ctx.quarantine, ctx.branch)
 
 
 def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
     """Topic, partition and offset of what has waited for longer than the feed allows."""
     if ctx.window.request.partial or not catalog.exists(ctx.pending):
         return frozenset()
-    limit = ctx.window.end - ctx.feed.pending_limit
+    limit = ctx.window.end - ctx.feed.pending_timeout
     late = lake.read(ctx.spark, ctx.pending).where(F.col("since") < F.lit(limit))
     return frozenset(tuple(row) for row in late.select("topic", "partition", "offset").collect())
 
@@ -283,14 +283,16 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
         return
     waiting = (
         lake.read(ctx.spark, ctx.dispositions, ctx.branch)
-        .where((F.col("run_id") == ctx.id) & (F.col("disposition") == change.PENDING))
-        .select("record", "table", "reason")
+        .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))
+        .select("source_position", "table", "reason")
     )
-    earlier = earlier.withColumn("record", message_record())
-    before = earlier.select("record", "since")
+    earlier = earlier.withColumn("source_position", message_record())
+    before = earlier.select("source_position", "since")
     since = F.coalesce("since", F.lit(ctx.window.start))
-    messages = _messages(ctx).withColumn("record", message_record())
-    rows = messages.join(waiting, "record").join(before, "record", "left").withColumn("since", since)
+    messages = _messages(ctx).withColumn("source_position", message_record())
+    rows = messages.join(waiting, "source_position").join(before, "source_position", "left")
+    rows = rows.withColumn("since", since)
     if ctx.window.request.partial:
-        rows = rows.unionByName(earlier.join(waiting.select("record"), "record", "left_anti"))
+        others = earlier.join(waiting.select("source_position"), "source_position", "left_anti")
+        rows = rows.unionByName(others)
     lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.pending, ctx.branch)

@@ -27,8 +27,8 @@ def run(ctx: StageContext) -> None:
         found = lake.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts)
         write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
-    if catalog.exists(ctx.breaks):
-        built.add(ctx.breaks)
+    if catalog.exists(ctx.image_chain_breaks):
+        built.add(ctx.image_chain_breaks)
     ctx.finish("reconcile", sorted(built))
 
 

@@ -120,7 +120,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
 
 def _kept(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
     snapshot = control.last_snapshot(database)
-    if snapshot is None or snapshot.at < datetime.now(UTC) - source.keep:
+    if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
     return snapshot
 
@@ -268,7 +268,7 @@ class _Proving:
 
     def _is_settled(self, one: _Table) -> bool:
         """Must the feed have sent, and published, all that was read of the source?"""
-        needed = self.snapshot.until + self.source.settle
+        needed = self.snapshot.until + self.source.grace_period
         return one.reached is not None and one.reached >= needed
 
     def _proof(self, one: _Table, cache: Cache) -> Proof:

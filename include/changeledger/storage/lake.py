@@ -179,14 +179,16 @@ def replace(rows: DataFrame, table: str, branch: str) -> None:
 
 
 def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
-    """Take ledger rows off the branch, found by `change_id`, `record`, `operation` and `run_id`."""
-    same = "t.change_id = s.change_id AND t.record = s.record AND t.operation = s.operation"
-    merge(changes, table, branch, f"{same} AND t.run_id = s.run_id", _DELETE)
+    """Take ledger rows off the branch, by `change_id`, `source_position`, `operation` and `window_id`."""
+    same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
+    merge(changes, table, branch, f"{same} AND t.window_id = s.window_id", _DELETE)
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:
-    """Take the rows of these `run_id` and `record` off the branch."""
-    merge(records, table, branch, "t.run_id = s.run_id AND t.record = s.record", _DELETE)
+    """Take the rows of these `window_id` and `source_position` off the branch."""
+    merge(
+        records, table, branch, "t.window_id = s.window_id AND t.source_position = s.source_position", _DELETE
+    )
 
 
 _DELETE = "WHEN MATCHED THEN DELETE"

@@ -115,7 +115,7 @@ def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: R
     window = control.window_row(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return
-    listed = next(iter(release.tables)).rsplit(".", 1)[0] + ".replay"
+    listed = next(iter(release.tables)).rsplit(".", 1)[0] + ".replay_requests"
     read: DataFrame = lake.read(spark, listed, snapshot=window.replay_snapshot)
     if not read.isEmpty():
         lake.delete_records(read, listed, "main")

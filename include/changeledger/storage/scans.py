@@ -27,7 +27,7 @@ from changeledger.storage.selection import selected
 # Rows, and bytes in files, which are packed.
 Weight = tuple[int, int]
 
-_RUN = "run_id"
+_RUN = "window_id"
 
 
 def weight(table: str, run: str | None = None) -> Weight:

@@ -27,8 +27,8 @@ def count_where(spark: SparkSession, table: str, condition: str) -> int:
 
 def runs_of(spark: SparkSession, raw: str) -> set[str]:
     """The runs that have rows in a raw table, from its metadata."""
-    rows = spark.table(f"{raw}.partitions").select("partition.run_id").distinct().collect()
-    return {row["run_id"] for row in rows}
+    rows = spark.table(f"{raw}.partitions").select("partition.window_id").distinct().collect()
+    return {row["window_id"] for row in rows}
 
 
 def keep_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[str, DataFrame]) -> int:
@@ -39,10 +39,10 @@ def keep_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[
     whole = [run for run in runs if run not in kept]
     if whole:
         names = ", ".join(map(literal, whole))
-        spark.sql(f"DELETE FROM {raw} WHERE run_id IN ({names})")  # noqa: S608 - literals
+        spark.sql(f"DELETE FROM {raw} WHERE window_id IN ({names})")  # noqa: S608 - literals
     changed = len(whole)
     for run, rows in kept.items():
-        if rows.count() < lake.read(spark, raw).where(F.col("run_id") == run).count():
-            lake.replace_partition(rows, raw, "run_id", run)
+        if rows.count() < lake.read(spark, raw).where(F.col("window_id") == run).count():
+            lake.replace_partition(rows, raw, "window_id", run)
             changed += 1
     return changed

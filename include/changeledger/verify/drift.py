@@ -17,7 +17,7 @@ from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.hashed import Hashes, by, hash_of
 from changeledger.model import change
 from changeledger.model.change import RECORD_TYPE
-from changeledger.verify.judging import DIFFERS, JUDGED, MISSING, SURPLUS
+from changeledger.verify.judging import DIFFERS, EXTRA, JUDGED, MISSING
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, Read
 
 CELLS: Final = "array<struct<name:string,source:string,published:string>>"
@@ -44,7 +44,7 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("operation", "string"),
     ("commit_lsn", "binary"),
     ("committed_at", "timestamp"),
-    ("record", RECORD_TYPE),
+    ("source_position", RECORD_TYPE),
 )
 
 # The changes that would make both equal, one a key. Images are texts by the feed's columns, binaries as 0x
@@ -66,7 +66,7 @@ _KINDS: Final = {
 DRIFTS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in DRIFT_COLUMNS])
 REPAIRS: Final = pa.schema([(name, _KINDS[kind]) for name, kind in REPAIR_COLUMNS])
 
-_OPERATIONS: Final = {MISSING: change.INSERT, SURPLUS: change.DELETE, DIFFERS: change.UPDATE}
+_OPERATIONS: Final = {MISSING: change.INSERT, EXTRA: change.DELETE, DIFFERS: change.UPDATE}
 
 # Rows as people see them; `version`: the change that made the row what it is.
 SHOWN: Final = pa.schema(
@@ -165,7 +165,7 @@ class Explain:
                     "cells": self._cells(wrong["numbers"], there, published),
                     "last_change_id": last[key]["version"] if key in last else None,
                     "before": None if published is None else published["image"],
-                    "after": there["image"] if there is not None and wrong["verdict"] != SURPLUS else None,
+                    "after": there["image"] if there is not None and wrong["verdict"] != EXTRA else None,
                 }
             )
         return {EXPLAINED_ROWS: pa.Table.from_pylist(found, schema=EXPLAINED)}
@@ -208,7 +208,7 @@ def _by_key(rows: Sequence[dict[str, Any]]) -> tuple[_Shown, _Shown, _Shown, _Sh
 
 # Of a ledger: what is said of the last change of a key.
 LEDGER: Final = "ledger"
-OF_LEDGER: Final = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "record")
+OF_LEDGER: Final = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "source_position")
 DRIFT_ROWS, REPAIR_ROWS = "drifts", "repairs"
 OUTPUTS: Final = {DRIFT_ROWS: DRIFTS, REPAIR_ROWS: REPAIRS}
 KEY_OF_LEDGER: Final = by("change_id")

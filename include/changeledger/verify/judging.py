@@ -20,10 +20,10 @@ EQUAL: Final = "equal"
 IN_FLIGHT: Final = "in_flight"
 # The source has the row, and what is published has not; or the other way round.
 MISSING: Final = "missing"
-SURPLUS: Final = "surplus"
+EXTRA: Final = "extra"
 # Both have it, with another value in a cell.
 DIFFERS: Final = "differs"
-DRIFTS: Final = (MISSING, SURPLUS, DIFFERS)
+DRIFTS: Final = (MISSING, EXTRA, DIFFERS)
 _VERDICTS: Final = (EQUAL, IN_FLIGHT, *DRIFTS)
 _CODES: Final = {verdict: code for code, verdict in enumerate(_VERDICTS)}
 
@@ -96,7 +96,7 @@ class Judge:
         verdict = np.select(
             [equal, is_there & lived, is_there, may_lack],
             [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
-            _CODES[SURPLUS],
+            _CODES[EXTRA],
         )
         unknown = _least((~other.known).sum(axis=1)[is_equal], of[is_equal], size)
         seen = is_there | has_version

@@ -31,8 +31,8 @@ from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType
 
 COLUMNS: Final = (
-    ("run_id", "string"),
-    ("record", change.RECORD_TYPE),
+    ("window_id", "string"),
+    ("source_position", change.RECORD_TYPE),
     ("table", "string"),
     ("proof_id", "string"),
     ("operation", "string"),
@@ -126,7 +126,7 @@ def decode(raw: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
     ledger = changes.ledger_rows(canonical, contract, plan.feed.feed, plan.feed.dialect, plan.window_id)
     schema = message_rows.decoded_schema(contract)
     columns = message_rows.spread(ledger.columns, good, size)
-    columns[schema.get_field_index("record")] = raw.column("record")
+    columns[schema.get_field_index("source_position")] = raw.column("source_position")
     outcome = [*problems.columns(), *_as_planned(raw, problems.bad)]
     return pa.RecordBatch.from_arrays([*columns, *outcome], schema=schema)
 
@@ -183,12 +183,12 @@ def _changes(
         changed=images.changed(before.only(is_update), after, contract.names),
         commit_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
         change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), nothing),
-        ordinal=pa.nulls(size, pa.int64()),
+        event_serial_no=pa.nulls(size, pa.int64()),
         sort_key=pc.fill_null(behind, _FIRST),
         committed_at=raw.column("since"),
         transaction_id=raw.column("proof_id"),
         flags={change.REPAIRED: ~nothing},
-        record=raw.column("record"),
+        source_position=raw.column("source_position"),
     )
 
 

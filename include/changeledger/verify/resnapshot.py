@@ -25,8 +25,8 @@ from changeledger.verify.drift import EXPLAINED
 from changeledger.verify.judging import DIFFERS, EQUAL, MISSING
 
 # What is read of the ledger, and of history beside the contract's columns.
-OF_LEDGER: Final = ("operation", "run_id", "after", "after_gaps", "sort_key")
-OF_HISTORY: Final = ("_gaps", "_sort_key", "_change_id", "_is_deleted")
+OF_LEDGER: Final = ("operation", "window_id", "after", "after_unknown_columns", "sort_key")
+OF_HISTORY: Final = ("_unknown_columns", "_sort_key", "_change_id", "_is_deleted")
 
 ROWS: Final = "rows"
 COUNTS: Final = "counts"
@@ -43,7 +43,7 @@ def schema(contract: Contract) -> pa.Schema:
         [
             ("key_hash", pa.int64()),
             ("image", row_type(contract.columns)),
-            ("gaps", GAPS),
+            ("unknown_columns", GAPS),
             ("sort_key", pa.binary()),
             ("change_id", pa.string()),
             ("is_deleted", pa.bool_()),
@@ -59,11 +59,13 @@ class SentAgain:
     runs: Sequence[str]
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        of_runs = pc.is_in(batch.column("run_id"), value_set=pa.array(list(self.runs), pa.string()))
+        of_runs = pc.is_in(batch.column("window_id"), value_set=pa.array(list(self.runs), pa.string()))
         rows = batch.filter(pc.and_(pc.equal(batch.column("operation"), change.SNAPSHOT), of_runs))
         after = rows.column("after")
         cells = dict(zip((f.name for f in after.type), after.flatten(), strict=True))
-        return _made(rows, cells, {"gaps": "after_gaps", "sort_key": "sort_key"}, self.contract)
+        return _made(
+            rows, cells, {"unknown_columns": "after_unknown_columns", "sort_key": "sort_key"}, self.contract
+        )
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class AsVersions:
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         cells = {name: rows.column(name) for name in self.contract.names}
-        names = {name: f"_{name}" for name in ("gaps", "sort_key", "change_id", "is_deleted")}
+        names = {name: f"_{name}" for name in ("unknown_columns", "sort_key", "change_id", "is_deleted")}
         return _made(rows, cells, names, self.contract)
 
 
@@ -136,7 +138,7 @@ class Judge:
 
     def _differing(self, rows: pa.Table, cells: Mapping[str, pa.Array], at: Rows, before: Rows) -> Bools:
         """n x columns: cells that both know, and that differ."""
-        states = images.states(column(rows, "gaps"), self.contract.names)
+        states = images.states(column(rows, "unknown_columns"), self.contract.names)
         found = np.zeros((len(at), len(self.contract.columns)), np.bool_)
         for number, described in enumerate(self.contract.columns):
             values = cells[described.name]

@@ -25,7 +25,7 @@ SOURCE, CURRENT, HISTORY = range(3)
 BUCKETS: Final = 4096
 
 # The columns beside those of the contract that are read of current rows, and of history.
-OF_CURRENT: Final = ("_gaps", "_change_id", "_sort_key")
+OF_CURRENT: Final = ("_unknown_columns", "_change_id", "_sort_key")
 OF_HISTORY: Final = (*OF_CURRENT, "_next_sort_key", "_is_deleted", "_valid_from", "_commit_lsn")
 
 VERSIONS: Final = pa.schema(
@@ -73,7 +73,7 @@ class Read:
 
     def states(self, rows: pa.RecordBatch) -> Bytes | None:
         """n x columns: which cells are not known; None: all are."""
-        return None if self.part == SOURCE else images.states(rows.column("_gaps"), self.names)
+        return None if self.part == SOURCE else images.states(rows.column("_unknown_columns"), self.names)
 
     def keys(self, rows: pa.RecordBatch) -> list[Numbers]:
         cells = []

@@ -26,7 +26,7 @@ Row = dict[str, Any]
 def rows(case: Case) -> dict[Any, Row]:
     known = {case.stated.table: case.stated} if case.stated else {}
     batches = decoded(case.messages, case.feed, known, case.stated)
-    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
 @CASES

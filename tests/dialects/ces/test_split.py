@@ -25,7 +25,7 @@ CASE = next(case for case in ALL if case.folder.name == "only_changed_columns")
 WHOLE: dict[str, Any] = json.loads(CASE.messages.column("value")[0].as_py())
 DATA: str = WHOLE["data"]
 CUTS = st.sets(st.integers(1, len(DATA) - 1), min_size=1, max_size=5).map(sorted)
-NOT_COMPARED = {"record", "paired_record"}
+NOT_COMPARED = {"source_position", "paired_source_position"}
 
 
 def window(messages: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -36,7 +36,7 @@ def window(messages: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     ]  # fmt: skip
     known = {CASE.stated.table: CASE.stated} if CASE.stated else {}
     batches = decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), CASE.feed, known, CASE.stated)
-    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
 def change(row: dict[str, Any]) -> dict[str, Any]:
@@ -70,8 +70,8 @@ def test_cut_anywhere_in_any_order(cuts: list[int], first: int, in_base64: bool,
     assert [change(row) for row in changes] == [EXPECTED]
     rest = [row for row in found.values() if row["disposition"] != "change"]
     assert sorted(row["disposition"] for row in rest) == ["duplicate", *["paired"] * len(cuts)]
-    paired = [row["paired_record"] for row in rest if row["disposition"] == "paired"]
-    assert all(one == changes[0]["record"] for one in paired)
+    paired = [row["paired_source_position"] for row in rest if row["disposition"] == "paired"]
+    assert all(one == changes[0]["source_position"] for one in paired)
 
 
 @settings(max_examples=30, deadline=None)
@@ -105,7 +105,7 @@ def results(sent: Iterable[tuple[int, Message]]) -> dict[int, dict[str, Any]]:
     found: dict[int, dict[str, Any]] = {}
     for batch in decoded(pa.RecordBatch.from_pylist(rows, MESSAGE), FEED, {}):
         for row in batch.to_pylist():
-            at = row["record"]["offset"]
+            at = row["source_position"]["offset"]
             assert at not in found, "a record has one outcome"
             found[at] = {name: row.get(name) for name in COMPARED}
     return found

@@ -26,7 +26,7 @@ CASES = pytest.mark.parametrize("case", [pytest.param(case, id=case.folder.name)
 
 
 def rows(batches: list[pa.RecordBatch]) -> dict[Any, Any]:
-    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
 @CASES

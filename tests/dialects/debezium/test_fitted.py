@@ -50,18 +50,18 @@ def test_a_column_that_grew_and_one_that_was_added_change_no_id() -> None:
 def test_a_column_that_the_writer_lacks_was_not_captured() -> None:
     insert, update, delete, _ = read(GROWN).to_pylist()
     assert insert["after"] == {**read(CONTRACT).to_pylist()[0]["after"], "added": None}
-    assert insert["after_gaps"] == [("added", "not captured")]
+    assert insert["after_unknown_columns"] == [("added", "not_captured")]
     assert (update["key"], update["previous_key"], update["changed"]) == (
         {"id": 2},
         {"id": 1},
         ["id", "name"],
     )
-    assert update["before_gaps"] == update["after_gaps"] == [("added", "not captured")]
-    assert delete["before_gaps"] == [("name", "unavailable"), ("added", "not captured")]
+    assert update["before_unknown_columns"] == update["after_unknown_columns"] == [("added", "not_captured")]
+    assert delete["before_unknown_columns"] == [("name", "unavailable"), ("added", "not_captured")]
     assert delete["flags"] == ["placeholder_misplaced"]
 
 
 def test_a_computed_column_was_not_captured_whatever_is_written() -> None:
     insert = read(CONTRACT.with_computed({"x"})).to_pylist()[0]
     assert insert["after"]["x"] is None
-    assert insert["after_gaps"] == [("x", "not captured")]
+    assert insert["after_unknown_columns"] == [("x", "not_captured")]

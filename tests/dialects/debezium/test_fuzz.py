@@ -59,7 +59,7 @@ def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, 
     batches = read(DEBEZIUM, raw, FEED, {CONTRACT.table: CONTRACT}, schemas)
     for batch in batches:
         batch.validate(full=True)
-    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
 def reasons_among(good: list[Message], seed: str, schemas: Mapping[str, str]) -> set[str]:

@@ -22,7 +22,7 @@ GONE, GONE_IN_BASE64 = "<gone>", "PGdvbmU+"
 FEED = Feed.model_validate(
     {
         "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
-        "source": {"topics": ["t"], "placeholder": GONE}, "tables": [{"table": "dbo.t"}],
+        "source": {"topics": ["t"], "unavailable.value.placeholder": GONE}, "tables": [{"table": "dbo.t"}],
     }
 )  # fmt: skip
 CONTRACT = Contract(
@@ -78,9 +78,9 @@ def test_members_are_bound_by_name(drawn: list[dict[str, Any]]) -> None:
     found = rows(keyed)
     assert [row["disposition"] for row in found] == ["change"] * len(drawn)
     for row, sent in zip(found, keyed, strict=True):
-        gaps = {name: "not captured" for name in VALUES if name not in sent}
+        gaps = {name: "not_captured" for name in VALUES if name not in sent}
         gaps |= {name: "unavailable" for name, value in sent.items() if is_held(name, value)}
-        assert dict(row["after_gaps"] or []) == gaps
+        assert dict(row["after_unknown_columns"] or []) == gaps
         # No cell that is a gap has a value, and no other one lacks it.
         assert row["after"] == {name: None if name in gaps else sent[name] for name in CONTRACT.names}
         assert list(row["key"].items()) == [("k.1", "x"), ("n", sent["n"])]

@@ -87,7 +87,7 @@ def test_a_record_that_cannot_be_read_says_why(message: bytes | str, reason: str
     assert (found["disposition"], found["reason"], found["detail"]) == ("quarantined", reason, detail)
     assert (found["raw_key"], found["raw_headers"]) == (b"k", [])
     assert found["raw_value"] == (message.encode() if isinstance(message, str) else message)
-    assert found["record"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
+    assert found["source_position"] == {"source": "t", "partition": 0, "offset": 7, "row": None}
     assert found["change_id"] is found["after"] is None
 
 

@@ -38,7 +38,8 @@ def test_ids_are_those_that_are_stored(contract: Contract) -> None:
     feed = Feed.model_validate(
         {
             "feed": "sales", "dialect": "debezium", "database": "sales", "connection": "none",
-            "source": {"topics": ["*"], "decimals": "text"}, "tables": [{"table": contract.table}],
+            "source": {"topics": ["*"], "decimal.handling.mode": "string"},
+            "tables": [{"table": contract.table}],
         }
     )  # fmt: skip
     stored = [one for one in STORED if one["table"] == contract.table]

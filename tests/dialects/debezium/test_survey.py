@@ -68,7 +68,7 @@ def test_a_column_that_is_there_for_a_while() -> None:
     _, rows = (batch.to_pylist() for batch in read(DEBEZIUM, messages, FEED, {}))
     assert {row["disposition"] for row in rows} == {"change"}
     assert rows[AROUND]["after"] == {"id": 1, "note": "there"}
-    assert rows[0]["after_gaps"] == [("note", "not captured")]
+    assert rows[0]["after_unknown_columns"] == [("note", "not_captured")]
 
 
 @pytest.mark.parametrize("form", [event, wrapped])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 from datetime import datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -37,8 +38,11 @@ CONTRACT = Contract(
 )
 SOURCES = [
     {},
-    {"decimals": "text", "binaries": "hex"},
-    {"temporal": "connect"},
+    {"decimal.handling.mode": "string", "binary.handling.mode": "hex"},
+    {"time.precision.mode": "connect"},
+    {"time.precision.mode": "microseconds", "decimal.handling.mode": "double"},
+    {"time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe"},
+    {"time.precision.mode": "adaptive_time_microseconds"},
 ]
 ODD = st.one_of(
     st.none(),
@@ -117,11 +121,16 @@ def test_columns_are_read_as_each_cell_alone(cells: list[tuple[int, Any]], sourc
     assert found.to_pylist() == alone(raw, how).to_pylist()
 
 
-def after(kind: str, cells: list[Any], **source: Any) -> list[Any]:
+CONNECT = {"time.precision.mode": "connect"}
+MICROS = {"time.precision.mode": "microseconds"}
+NANOS = {"time.precision.mode": "nanoseconds"}
+
+
+def after(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[Any]:
     """The values of cells of one column."""
     name = f"c {TYPES.index(kind)}"
     found = decode(
-        batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**source)
+        batch([{"id": at, name: cell} for at, cell in enumerate(cells)]), plan(**(source or {}))
     ).to_pylist()
     assert {row["disposition"] for row in found} == {"change"}, [row["detail"] for row in found]
     return [row["after"][name] for row in found]
@@ -153,10 +162,13 @@ def test_a_timestamp_counts_in_the_unit_of_its_precision(moments: list[datetime]
     in_millis = [moment.replace(microsecond=moment.microsecond // 1000 * 1000) for moment in moments]
     assert after("datetime2(6)", micros) == moments
     assert after("datetime2(3)", millis) == in_millis
-    assert after("datetime2(6)", millis, temporal="connect") == in_millis
+    assert after("datetime2(6)", millis, CONNECT) == in_millis
     assert after("date", [one.days for one in since]) == [moment.date() for moment in moments]
     texts = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in in_millis]
-    assert after("datetime2(7)", millis, temporal="connect") == texts
+    assert after("datetime2(7)", millis, CONNECT) == texts
+    assert after("datetime2(3)", micros, MICROS) == after("datetime2(6)", micros, MICROS) == moments
+    whole = [f"{moment.isoformat(' ', 'microseconds')}0" for moment in moments]
+    assert after("datetime2(7)", micros, MICROS) == whole
 
 
 @SOME
@@ -165,6 +177,13 @@ def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
     since = [moment - datetime(1970, 1, 1) for moment in moments]
     counts = [one // timedelta(microseconds=1) * 1000 + 700 for one in since]
     assert after("datetime2(7)", counts) == [f"{moment:%Y-%m-%d %H:%M:%S.%f}7" for moment in moments]
+    assert after("datetime2(7)", counts, NANOS) == after("datetime2(7)", counts)
+    assert after("datetime2(6)", [count - 700 for count in counts], NANOS) == moments
+
+
+def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
+    found = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
+    assert [row["reason"] for row in found] == ["value_does_not_fit"]
 
 
 @SOME
@@ -177,6 +196,11 @@ def test_a_time_counts_from_midnight(clocks: list[time]) -> None:
         f"{clock:%H:%M:%S}.007" for clock in clocks
     ]
     assert after("time(0)", [at * 1000 for at in seconds]) == [f"{clock:%H:%M:%S}" for clock in clocks]
+    assert after("time(7)", nanos, NANOS) == after("time(7)", nanos)
+    micros = [count // 1000 for count in nanos]
+    in_micros = {"time.precision.mode": "adaptive_time_microseconds"}
+    expected = [f"{clock:%H:%M:%S.%f}0" for clock in clocks]
+    assert after("time(7)", micros, in_micros) == after("time(7)", micros, MICROS) == expected
 
 
 @SOME
@@ -185,4 +209,6 @@ def test_bytes_are_in_either_alphabet_or_in_hex(values: list[bytes]) -> None:
     texts = [b64encode(value).decode() for value in values]
     assert after("varbinary(max)", texts) == values
     assert after("varbinary(max)", [text.translate({43: "-", 47: "_"}) for text in texts]) == values
-    assert after("varbinary(max)", [value.hex() for value in values], binaries="hex") == values
+    assert (
+        after("varbinary(max)", [value.hex() for value in values], {"binary.handling.mode": "hex"}) == values
+    )

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 def rows(case: Case) -> dict[Any, Row]:
     known = {case.stated.table: case.stated} if case.stated else {}
     batches = decoded(case.messages, case.feed, known, case.stated, case.schemas)
-    return {row["record"]["offset"]: row for batch in batches for row in batch.to_pylist()}
+    return {row["source_position"]["offset"]: row for batch in batches for row in batch.to_pylist()}
 
 
 @CASES
@@ -80,5 +80,7 @@ def test_an_update_sets_the_bits_of_what_differs(mask: str, contradicts: bool) -
     at = case.messages.schema.get_field_index("value")
     changed = case.messages.set_column(at, "value", pa.array(values, pa.binary()))
     batches = decoded(changed, case.feed, {}, None, {})
-    (row,) = [row for batch in batches for row in batch.to_pylist() if row["record"]["offset"] == update]
+    (row,) = [
+        row for batch in batches for row in batch.to_pylist() if row["source_position"]["offset"] == update
+    ]
     assert ("mask_disagrees" in (row["flags"] or ())) == contradicts

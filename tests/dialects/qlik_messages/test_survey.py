@@ -96,7 +96,7 @@ def test_a_topic_of_everything() -> None:
         "no metadata yet: unknown",
         None,
     ]
-    assert [(row["record"]["offset"], row["disposition"], row["reason"]) for row in rows] == [
+    assert [(row["source_position"]["offset"], row["disposition"], row["reason"]) for row in rows] == [
         (0, "control", "metadata"),
         (1, "control", "metadata"),
         (4, "pending", "metadata_unknown"),

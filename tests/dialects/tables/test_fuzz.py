@@ -88,7 +88,7 @@ def plan(dialect: str) -> TablePlan:
 def results(dialect: str, names: tuple[str, ...], given: list[Row]) -> list[dict[str, Any]]:
     records = [{"source": "t", "partition": None, "offset": at, "row": None} for at in range(len(given))]
     arrays = [pa.array(records, RECORD), *(pa.array([row[n] for row in given], pa.string()) for n in names)]
-    raw = pa.RecordBatch.from_arrays(arrays, ["record", *names])
+    raw = pa.RecordBatch.from_arrays(arrays, ["source_position", *names])
     reported = plan(dialect)
     kernels = SQLSERVER_CDC if dialect == "sqlserver_cdc" else QLIK_TABLES
     return joined(kernels.decode(raw, reported), reported).to_pylist()
@@ -102,7 +102,7 @@ def test_corrupted_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: in
     bad = [corrupted(rng, elsewhere(row)) for row in rng.choices(good, k=CORRUPTED)]
     alone = results(dialect, names, good)
     mixed = results(dialect, names, [*good, *bad])
-    assert [one["record"]["offset"] for one in mixed] == list(range(len(good) + CORRUPTED))
+    assert [one["source_position"]["offset"] for one in mixed] == list(range(len(good) + CORRUPTED))
     assert mixed[: len(good)] == alone
     assert {one["disposition"] for one in alone} == {"change", "paired"}
     quarantined = [one for one in mixed if one["disposition"] == "quarantined"]

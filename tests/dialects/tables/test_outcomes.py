@@ -56,7 +56,7 @@ def raw(*rows: tuple[int, str | None, int | None, int]) -> pa.RecordBatch:
         "sum": pa.array([1] * len(rows), pa.int32()),
     }
     read = pa.RecordBatch.from_pydict(columns)
-    return read.append_column("record", record(read, "dbo_t", FEED))
+    return read.append_column("source_position", record(read, "dbo_t", FEED))
 
 
 def rows(batch: pa.RecordBatch, plan: TablePlan) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ ROWS = raw((2, "07", 1, 5), (3, "02", 1, 5), (4, "02", 1, 6), (2, "07", None, 5)
 def test_rows_of_an_older_shape_are_fitted_to_the_contract() -> None:
     insert, before, update, bad = rows(ROWS, TablePlan(FEED, NARROW, WIDE, "window"))
     assert insert["after"] == {"id": 1, "note": None, "qty": 5, "sum": None}
-    assert insert["after_gaps"] == [("note", "not captured"), ("sum", "not captured")]
+    assert insert["after_unknown_columns"] == [("note", "not_captured"), ("sum", "not_captured")]
     assert (before["disposition"], update["changed"], update["flags"]) == ("paired", ["qty"], None)
     assert (update["key"], update["before"]["qty"], update["previous_key"]) == ({"id": 1}, 5, None)
     assert (bad["disposition"], bad["reason"], bad["change_id"]) == ("quarantined", "null_key", None)
@@ -104,11 +104,11 @@ def test_rows_of_a_shape_that_the_contract_rules_out_are_kept_as_they_came() -> 
     place = pa.array([{"source": "t", "row": b"1"}], RECORD)
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["run"]), place, pa.array(["t__ct"]), pa.array([7])],
-        ["run_id", "record", "_instance", "id"],
+        ["window_id", "source_position", "_instance", "id"],
     )
     assert refused(batch, "no place; " + "y" * 600).to_pylist() == [
         {
-            "record": {"source": "t", "partition": None, "offset": None, "row": b"1"},
+            "source_position": {"source": "t", "partition": None, "offset": None, "row": b"1"},
             "disposition": "quarantined", "reason": "incompatible_shape", "detail": "no place; " + "y" * 490,
             "raw_key": None, "raw_value": b'{"_instance":"t__ct","id":7}', "raw_headers": None,
         }

@@ -41,22 +41,25 @@ def half(
     return {
         "operation": "update", "key": {"id": row}, side: image, "part": part, "sort_key": bytes([at]),
         "pair_key": None if pair is None else pair.encode(), "disposition": "change", "mask": "02",
-        "record": {"source": "t", "partition": None, "offset": at, "row": b"p"}, "raw_value": b"{}",
+        "source_position": {"source": "t", "partition": None, "offset": at, "row": b"p"}, "raw_value": b"{}",
         **members,
     }  # fmt: skip
 
 
 def reported(*rows: Row) -> dict[int, Row]:
     found = joined(pa.RecordBatch.from_pylist(list(rows), decoded_schema(CONTRACT)), PLAN)
-    assert [one["record"]["offset"] for one in found.to_pylist()] == [one["record"]["offset"] for one in rows]
-    return {one["record"]["offset"]: one for one in found.to_pylist()}
+    assert [one["source_position"]["offset"] for one in found.to_pylist()] == [
+        one["source_position"]["offset"] for one in rows
+    ]
+    return {one["source_position"]["offset"]: one for one in found.to_pylist()}
 
 
 def brief(found: dict[int, Row]) -> dict[int, tuple[Any, ...]]:
     return {
         at: (
             one["disposition"], one["reason"], one["before"] and one["before"]["a"],
-            one["after"] and one["after"]["a"], one["paired_record"] and one["paired_record"]["offset"],
+            one["after"] and one["after"]["a"],
+            one["paired_source_position"] and one["paired_source_position"]["offset"],
             one["flags"],
         )
         for at, one in found.items()
@@ -153,7 +156,7 @@ def test_halves_of_one_update_have_one_mask() -> None:
     ],
 )
 def test_a_mask_is_compared_with_the_images(changed: Any, gaps: Any, flags: Any) -> None:
-    before = half(0, "before", "p", before_gaps=gaps)
+    before = half(0, "before", "p", before_unknown_columns=gaps)
     assert reported(before, half(1, "after", "p", changed=changed))[1]["flags"] == flags
 
 
@@ -161,14 +164,18 @@ def test_a_large_value_that_is_lost_without_its_bit_contradicts_the_mask() -> No
     """Change tables leave a large value that did not change out of both rows."""
     old = half(0, "before", "p")
     old["before"] = {"id": 1, "a": 0, "note": "long"}
-    new = half(1, "after", "p", changed=["a"], after_gaps=[("note", "unavailable")])
+    new = half(1, "after", "p", changed=["a"], after_unknown_columns=[("note", "unavailable")])
     found = reported(old, new)[1]
     assert found["flags"] == ["mask_disagrees"]
-    assert (found["after"]["note"], found["after_gaps"]) == (None, None), "it was set to NULL, and is known"
+    assert (found["after"]["note"], found["after_unknown_columns"]) == (None, None), (
+        "it was set to NULL, and is known"
+    )
     new["changed"] = None
     assert reported(old, new)[1]["flags"] is None
     old["before"] = {"id": 1, "a": 0, "note": None}
-    assert reported(old, new)[1]["after_gaps"] == [("note", "unavailable")], "it may have been left alone"
+    assert reported(old, new)[1]["after_unknown_columns"] == [("note", "unavailable")], (
+        "it may have been left alone"
+    )
 
 
 def test_flags_come_behind_those_that_are_there() -> None:
@@ -198,13 +205,13 @@ def test_buckets_by_pair_key_give_what_the_whole_gives() -> None:
 def test_a_batch_of_sparks_is_taken_as_it_is() -> None:
     """Spark calls the items of lists `element`, and says which parts are never NULL."""
     rows = [
-        half(0, "before", "p", before_gaps=[("note", "unavailable")]),
+        half(0, "before", "p", before_unknown_columns=[("note", "unavailable")]),
         half(1, "after", "p", changed=["a"], flags=["clock_suspect"]),
     ]
     batch = pa.RecordBatch.from_pylist(rows, decoded_schema(CONTRACT))
     names = pa.list_(pa.field("element", pa.string(), nullable=False))
     gaps = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=False))
-    kinds = {"changed": names, "flags": names, "before_gaps": gaps, "after_gaps": gaps}
+    kinds = {"changed": names, "flags": names, "before_unknown_columns": gaps, "after_unknown_columns": gaps}
     cells = [
         one.cast(kinds.get(name, one.type))
         for name, one in zip(batch.schema.names, batch.columns, strict=True)

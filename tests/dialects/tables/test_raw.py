@@ -18,7 +18,7 @@ FEED = Feed.model_validate(
         "source": {"header_prefix": "header__"}, "tables": [{"table": "dbo.t"}],
     }
 )  # fmt: skip
-OWN = [("run_id", "string"), ("record", RECORD_TYPE), ("_instance", "string")]
+OWN = [("window_id", "string"), ("source_position", RECORD_TYPE), ("_instance", "string")]
 
 
 def read(change_seq: list[str | None], **columns: pa.Array) -> pa.RecordBatch:
@@ -48,8 +48,8 @@ def raw(tables: dict[str, pa.RecordBatch], there: dict[str, str]) -> list[dict[s
 def test_rows_are_stored_as_they_were_read_with_their_place() -> None:
     (row,) = raw({"t__ct": read(["1" * 35], id=pa.array([7], pa.int16()))}, {})
     assert row == {
-        "run_id": "window",
-        "record": {"source": "t__ct", "partition": None, "offset": None, "row": b"1" * 35 + b"I"},
+        "window_id": "window",
+        "source_position": {"source": "t__ct", "partition": None, "offset": None, "row": b"1" * 35 + b"I"},
         "_instance": "t__ct",
         "header__change_seq": "1" * 35,
         "header__change_oper": "I",
@@ -82,13 +82,12 @@ def test_a_column_whose_type_changed_is_stored_beside_itself() -> None:
         Qty=pa.array([1], pa.int16()),
         note=pa.array(["x"]),
         same=pa.array([2], pa.int16()),
-        record=pa.array(["y"]),
+        source_position=pa.array(["y"]),
     )
     (row,) = raw({"t__ct": batch}, {"qty": "decimal(9,2)", "Note": "int", "same": "int", "gone": "string"})
-    assert {name: row.get(name) for name in ("Qty::int", "note::string", "same", "record::string")} == {
-        "Qty::int": 1, "note::string": "x", "same": 2, "record::string": "y",
-    }  # fmt: skip
-    assert row["record"]["source"] == "t__ct"
+    stored = {"Qty::int": 1, "note::string": "x", "same": 2, "source_position::string": "y"}
+    assert {name: row.get(name) for name in stored} == stored
+    assert row["source_position"]["source"] == "t__ct"
     assert "gone" not in row
 
 
@@ -102,13 +101,17 @@ def test_change_tables_of_one_table_share_the_columns_they_both_have() -> None:
     assert [old[name] for name in names] == [1, "a", "now", None]
     assert [new[name] for name in names] == [2, None, None, 5]
     assert [row["_instance"] for row in (old, new)] == ["old__ct", "new__ct"]
-    assert [row["record"]["offset"] for row in (old, new)] == [None, None], "they stand at two places"
+    assert [row["source_position"]["offset"] for row in (old, new)] == [None, None], (
+        "they stand at two places"
+    )
 
 
 def test_rows_that_stand_twice_are_numbered() -> None:
     found = raw({"t__ct": read(["1", "2", "1", None, None], id=pa.array([1, 2, 1, 4, 4]))}, {})
-    assert [row["record"]["offset"] for row in found] == [None, None, 1, None, 1]
-    assert found[3]["record"]["row"] == found[4]["record"]["row"], "the rows of a full load have no position"
+    assert [row["source_position"]["offset"] for row in found] == [None, None, 1, None, 1]
+    assert found[3]["source_position"]["row"] == found[4]["source_position"]["row"], (
+        "the rows of a full load have no position"
+    )
 
 
 def test_a_window_may_have_no_rows() -> None:

@@ -1,4 +1,4 @@
-"""Raw rows: bound by name, shown as text and as JSON, each with a `record` of its own."""
+"""Raw rows: bound by name, shown as text and as JSON, each with a `source_position` of its own."""
 
 from __future__ import annotations
 
@@ -20,12 +20,19 @@ from changeledger.dialects.tables.rows import RawRows, stored_names
 from changeledger.dialects.tables.texts import as_text, double, float32
 from changeledger.kernels.arrow import INSTANT, RECORD
 
-RAW = pa.schema([("run_id", pa.string()), ("record", RECORD), ("id", pa.int32()), ("a b", pa.string())])
+RAW = pa.schema(
+    [("window_id", pa.string()), ("source_position", RECORD), ("id", pa.int32()), ("a b", pa.string())]
+)
 
 
 def raw(*rows: tuple[str, int, str | None]) -> pa.RecordBatch:
     records = [
-        {"run_id": "run", "record": {"source": "orders__ct", "row": place.encode()}, "id": key, "a b": cell}
+        {
+            "window_id": "run",
+            "source_position": {"source": "orders__ct", "row": place.encode()},
+            "id": key,
+            "a b": cell,
+        }
         for place, key, cell in rows
     ]
     return pa.RecordBatch.from_pylist(records, RAW)
@@ -39,7 +46,7 @@ def test_rows_at_one_place_are_numbered() -> None:
     assert not are_crowded(rows.slice(0, 2))
     found = numbered(rows)
     assert found.schema == rows.schema
-    numbers = [one["offset"] for one in found.column("record").to_pylist()]
+    numbers = [one["offset"] for one in found.column("source_position").to_pylist()]
     assert numbers[:4] == [None, None, 1, 2]
     assert sorted(numbers[4:], key=bool) == [None, 1], "the first has none"
 
@@ -48,17 +55,20 @@ def test_rows_that_differ_have_the_same_number_whatever_their_order() -> None:
     rows = [("1I", 1, None), ("1I", 2, None), ("1I", 1, "x"), ("1I", 3, None), ("2I", 1, None)]
 
     def reported(order: list[tuple[str, int, str | None]]) -> set[tuple[Any, ...]]:
-        return {(one["id"], one["a b"], one["record"]["offset"]) for one in numbered(raw(*order)).to_pylist()}
+        return {
+            (one["id"], one["a b"], one["source_position"]["offset"])
+            for one in numbered(raw(*order)).to_pylist()
+        }
 
     assert reported(rows) == reported(rows[::-1]) == reported(Random(1).sample(rows, 5))
 
 
 def test_names_that_are_taken_get_their_type() -> None:
     read = pa.schema(
-        [("id", pa.int16()), ("Record", pa.int32()), ("a", pa.string()), ("b", pa.decimal128(5, 2))]
+        [("id", pa.int16()), ("Source_Position", pa.int32()), ("a", pa.string()), ("b", pa.decimal128(5, 2))]
     )
     there = {"id": "int", "a": "int", "b": "decimal(5,2)"}
-    assert stored_names(read, there) == ["id", "Record::int", "a::string", "b"]
+    assert stored_names(read, there) == ["id", "Source_Position::int", "a::string", "b"]
 
 
 def test_a_column_whose_type_changed_is_one() -> None:
@@ -69,7 +79,7 @@ def test_a_column_whose_type_changed_is_one() -> None:
     )
     assert rows.text("QTY").to_pylist() == ["1", "x", None]
     assert [rows.shown("qty")(row) for row in range(3)] == ["1", "x", "NULL"]
-    assert not rows.has("record")
+    assert not rows.has("source_position")
 
 
 def test_values_as_spark_casts_them_to_text() -> None:

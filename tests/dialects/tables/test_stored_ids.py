@@ -53,7 +53,7 @@ def test_ids_and_records_are_those_that_are_stored(table: dict[str, Any]) -> Non
     stored, read = rows(table)
     kernels = KERNELS[table["dialect"]]
     record = kernels.record(read, table["instance"], feed)
-    found = joined(kernels.decode(read.append_column("record", record), plan), plan)
+    found = joined(kernels.decode(read.append_column("source_position", record), plan), plan)
     assert [one["row"].hex().upper() for one in record.to_pylist()] == [one["place"] for one in stored]
     assert found.column("change_id").to_pylist() == [one["change_id"] for one in stored]
     expected = ["paired" if one["change_id"] is None else "change" for one in stored]

@@ -178,11 +178,11 @@ def test_an_empty_text_is_null_where_the_feed_says_so() -> None:
 
 
 def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
-    """Whatever its columns are called: a raw table has a `record` of its own, a table may have a `record`."""
+    """Whatever its columns are called: a raw table has a `source_position`, a table may have one, too."""
     contract = Contract(
         table="dbo.t",
         columns=(
-            Column(name="record", type="int", ordinal=1, key_position=1),
+            Column(name="source_position", type="int", ordinal=1, key_position=1),
             Column(name="at::string", type="datetime2(3)", ordinal=2),
             Column(name="lost", type="bit", ordinal=3),
         ),
@@ -191,11 +191,12 @@ def test_rows_of_a_table_itself_have_the_types_of_its_contract() -> None:
         {
             "At::string": pa.array(["2026-08-07 16:25", "soon", None]),
             "other": pa.array([1, 2, 3]),
-            "RECORD": pa.array([1, 2, 3], pa.int64()),
+            "SOURCE_POSITION": pa.array([1, 2, 3], pa.int64()),
         }
     )
     found = values.typed(read, contract)
     assert found.schema == values.typed_schema(contract)
     assert found.to_pydict() == {
-        "record": [1, 2, 3], "at::string": [datetime(2026, 8, 7, 16, 25), None, None], "lost": [None] * 3,
+        "source_position": [1, 2, 3], "at::string": [datetime(2026, 8, 7, 16, 25), None, None],
+        "lost": [None] * 3,
     }  # fmt: skip

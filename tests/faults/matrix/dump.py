@@ -16,8 +16,8 @@ from changeledger.storage import catalog, refs, session
 from changeledger.storage.releases import release_tag
 
 TABLES = ("dbo_customers", "dbo_customers_history", "dbo_customers_changes")
-BOOKS = ("dispositions", "quarantine", "breaks", "pending")
-OF_RUN = ("run_id", "_run_id", "since")
+BOOKS = ("dispositions", "quarantine", "image_chain_breaks", "pending")
+OF_RUN = ("window_id", "_window_id", "since")
 
 
 def main(out: str, feed: str) -> None:
@@ -49,7 +49,7 @@ def raw(spark: SparkSession, feed: str, there: set[str], windows: list[str]) -> 
     name = next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in there), None)
     if name is None:
         return []
-    frame = spark.table(name).where(F.col("run_id").isin(windows))
+    frame = spark.table(name).where(F.col("window_id").isin(windows))
     place = ("topic", "partition", "offset") if name.endswith(".raw") else PLACE
     texts = [F.hex(F.col(f"`{c}`")) if "lsn" in c or "seqval" in c else F.col(f"`{c}`") for c in place]
     return sorted({r[0] for r in frame.select(F.concat_ws("/", *texts)).collect()})

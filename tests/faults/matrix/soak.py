@@ -137,4 +137,4 @@ def _wrong(lab: Lab, expected: dict[str, Any], found: dict[str, Any]) -> list[st
 
 
 def _record(row: str) -> str:
-    return json.dumps(json.loads(row)["record"], sort_keys=True)
+    return json.dumps(json.loads(row)["source_position"], sort_keys=True)

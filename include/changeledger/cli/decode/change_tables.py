@@ -174,7 +174,7 @@ def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -
     stored = stored_names(pa.schema([(name, values.type) for name, values in cells.items()]), {})
     record = [{"source": table.table, "offset": n} for n, _ in rows]
     columns = [pa.array(record, RECORD), *cells.values()]
-    return pa.RecordBatch.from_arrays(columns, ["record", *stored])
+    return pa.RecordBatch.from_arrays(columns, ["source_position", *stored])
 
 
 def _cells(table: ChangeTable, name: str, cells: Sequence[str | None]) -> pa.Array:

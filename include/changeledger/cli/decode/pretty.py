@@ -13,7 +13,7 @@ from rich.text import Text
 from changeledger.console.terminal import plain
 from changeledger.pages.escaping import json_line
 
-_PLACE = ("commit_lsn", "change_lsn", "ordinal", "committed_at", "transaction_id")
+_PLACE = ("commit_lsn", "change_lsn", "event_serial_no", "committed_at", "transaction_id")
 _COLOURS = {"insert": "green", "snapshot": "green", "update": "yellow", "delete": "red"}
 
 
@@ -44,11 +44,11 @@ def drawn(result: dict[str, Any]) -> RenderableType:
 
 def quarantined(row: dict[str, Any]) -> RenderableType:
     """A quarantined record: where it stood, why it could not be read, and what it was."""
-    record = row["record"]
+    record = row["source_position"]
     where = [str(record[name]) for name in ("source", "partition", "offset") if record[name] is not None]
     parts: list[RenderableType] = [
         plain(row["detail"] or ""),
-        Text.assemble(plain(f"read by {row['run_id']}"), style="dim"),
+        Text.assemble(plain(f"read by {row['window_id']}"), style="dim"),
     ]
     if row["raw_key"] is not None:
         parts.append(plain(f"key    {row['raw_key']}"))
@@ -93,7 +93,7 @@ def _cell(result: dict[str, Any], side: str, name: str) -> Text:
     image = result.get(side)
     if image is None:
         return Text("")
-    gap = (result.get(f"{side}_gaps") or {}).get(name)
+    gap = (result.get(f"{side}_unknown_columns") or {}).get(name)
     if gap is not None:
         return Text.assemble(plain(f"({gap})"), style="magenta")
     value = image.get(name)

@@ -31,10 +31,11 @@ WINDOW = "decode"
 
 # What a result says of a change, in this order.
 _MEMBERS = (
-    "key", "previous_key", "before", "after", "before_gaps", "after_gaps", "changed", "mask",
-    "commit_lsn", "change_lsn", "ordinal", "sort_key", "committed_at", "transaction_id", "flags",
+    "key", "previous_key", "before", "after", "before_unknown_columns", "after_unknown_columns",
+    "changed", "mask", "commit_lsn", "change_lsn", "event_serial_no", "sort_key",
+    "committed_at", "transaction_id", "flags",
 )  # fmt: skip
-_OUTCOME = ("record", "disposition", "reason", "detail")
+_OUTCOME = ("source_position", "disposition", "reason", "detail")
 
 
 def of_input(feed: Feed, one: Input, number: Numbers) -> list[Result]:
@@ -48,12 +49,12 @@ def of_input(feed: Feed, one: Input, number: Numbers) -> list[Result]:
     ledger = pa.Table.from_batches([found.filter(is_change).select(ledger_schema(one.contract).names)])
     repeats = iter(duplicates.repeated(ledger, pa.array([], pa.string())).tolist())
     kinds = {name: found.schema.field(name).type for name in _MEMBERS}
-    rows = found.select((*_OUTCOME, "paired_record", "operation", *_MEMBERS)).to_pylist()
+    rows = found.select((*_OUTCOME, "paired_source_position", "operation", *_MEMBERS)).to_pylist()
     others = _other_records(rows, number)
     results = []
     for row in rows:
         if row["disposition"] == change.CHANGE:
-            records = sorted([number(row["record"]), *others[number(row["record"])]])
+            records = sorted([number(row["source_position"]), *others[number(row["source_position"])]])
             results += _change(row, one.table, records, kinds, is_repeat=next(repeats))
         elif row["disposition"] != change.PAIRED:
             results.append(_no_change(row, one.table, number))
@@ -67,8 +68,8 @@ def _other_records(rows: list[dict[str, Any]], number: Numbers) -> dict[int, lis
     """
     found = defaultdict(list)
     for row in rows:
-        if row["paired_record"] is not None:
-            owner, other = row["record"], row["paired_record"]
+        if row["paired_source_position"] is not None:
+            owner, other = row["source_position"], row["paired_source_position"]
             if row["disposition"] == change.PAIRED:
                 owner, other = other, owner
             found[number(owner)].append(number(other))
@@ -97,7 +98,7 @@ def _change(
 
 
 def _no_change(row: Mapping[str, Any], table: str | None, number: Numbers) -> Result:
-    members = {"record": number(row["record"]), "disposition": row["disposition"], "table": table}
+    members = {"record": number(row["source_position"]), "disposition": row["disposition"], "table": table}
     members |= {"reason": row["reason"], "detail": row["detail"]}
     return {name: value for name, value in members.items() if value is not None}
 

@@ -31,7 +31,7 @@ class ComparisonRow(ControlTable):
     to_time: Mapped[datetime | None]
     # agree, warn or differ.
     outcome: Mapped[str]
-    # Effects by verdict, and by class of the legitimate ones.
+    # Effects by verdict, and by class of the expected ones.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
     # By column: {"differs": n, "representation": n, "not_sent": n}, of those with any.
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)

@@ -82,7 +82,7 @@ def _assembled(
     schema = message_rows.decoded_schema(plan.contract)
     own = split.first_messages(raw)
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("record")] = message_rows.record(own)
+    columns[schema.get_field_index("source_position")] = message_rows.record(own)
     at = sorted(others)
     columns += message_rows.outcomes(own, at, [others[one] for one in at])
     decoded = pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -163,12 +163,12 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
         changed=changed,
         commit_lsn=place.commit_lsn,
         change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
-        ordinal=place.ordinal,
+        event_serial_no=place.ordinal,
         sort_key=positions.sort_keys(place, operations),
         committed_at=read.time.committed_at,
         transaction_id=lsn.to_text(place.commit_lsn),
         flags=_flags(read, moved),
-        record=message_rows.record(raw),
+        source_position=message_rows.record(raw),
     )
 
 

@@ -42,7 +42,7 @@ class Column(NamedTuple):
 def _columns(plan: TablePlan) -> Sequence[Column]:
     fields = rows_of(plan.writer_schema).fields
     return [
-        Column(cell_of(column, plan.source.binaries), attrgetter(field), arrow_type(column.spark_type))
+        Column(cell_of(column, plan.source.binary_encoding), attrgetter(field), arrow_type(column.spark_type))
         for column, field in zip(plan.writer_schema.columns, fields, strict=True)
     ]
 

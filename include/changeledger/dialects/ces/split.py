@@ -169,7 +169,7 @@ def with_segments(
 ) -> pa.RecordBatch:
     """Rows of events, and behind each those of its other segments.
 
-    `outcome`: what became of the segments of an event. Their `paired_record` is the first one's record.
+    `outcome`: what became of the segments of an event. Their `paired_source_position` is the first one's.
     """
     if raw.schema.get_field_index(_PARTS) < 0 or not raw.num_rows:
         return decoded
@@ -182,12 +182,12 @@ def with_segments(
     owners = owner[~is_first]
     schema, size = decoded.schema, rest.num_rows
     columns = dict.fromkeys(schema.names)
-    columns["record"] = message_rows.record(rest)
+    columns["source_position"] = message_rows.record(rest)
     names = [name for name, _ in message_rows.OUTCOME]
     found = message_rows.outcomes(rest, range(size), [outcome(row) for row in owners.tolist()])
     columns |= dict(zip(names, found, strict=True))
-    if schema.get_field_index("paired_record") >= 0:
-        columns["paired_record"] = decoded.column("record").take(pa.array(owners))
+    if schema.get_field_index("paired_source_position") >= 0:
+        columns["paired_source_position"] = decoded.column("source_position").take(pa.array(owners))
     arrays = [pa.nulls(size, f.type) if columns[f.name] is None else columns[f.name] for f in schema]
     both = pa.Table.from_batches([decoded, pa.RecordBatch.from_arrays(arrays, schema=schema)])
     order = np.argsort(np.concatenate((np.arange(len(lengths)), owners)), kind="stable")

@@ -41,18 +41,18 @@ class Cell(NamedTuple):
     cuts: Callable[[pa.StringArray], Bools | None] | None
 
 
-def cell_of(column: Column, binaries: str) -> Cell:
-    """`binaries`: how binary values are written: `hex`, `base64`, or `any` of both."""
+def cell_of(column: Column, encoding: str) -> Cell:
+    """`encoding`: how binary values are written: `hex`, `base64`, or `any` of both."""
     sql = column.sql_type
-    read = reader(sql, binaries)
+    read = reader(sql, encoding)
     convert = text_cells.from_texts(sql, read)
-    return Cell(convert, (lambda texts: _cuts(texts, sql, binaries)) if sql.is_large else None)
+    return Cell(convert, (lambda texts: _cuts(texts, sql, encoding)) if sql.is_large else None)
 
 
-def reader(sql: SqlType, binaries: str) -> Reader:
+def reader(sql: SqlType, encoding: str) -> Reader:
     """The value of one text."""
     if sql.spark == "binary":
-        return lambda text: binary(text, binaries)
+        return lambda text: binary(text, encoding)
     if sql.base == "bit":
         return lambda text: _BITS.get(text.lower())
     read = sql_text.reader(sql)
@@ -62,30 +62,30 @@ def reader(sql: SqlType, binaries: str) -> Reader:
     return read
 
 
-def binary(text: str, binaries: str) -> bytes | None:
+def binary(text: str, encoding: str) -> bytes | None:
     found = binary_text.from_hex(text[2:]) if text[:2].lower() == "0x" else None
-    if binaries == "hex" or (found is not None and binaries == "any"):
+    if encoding == "hex" or (found is not None and encoding == "any"):
         return found
     # Without its padding a text has lost its end.
     return binary_text.from_base64(text) if len(text) % 4 == 0 else None
 
 
-def _cuts(texts: pa.StringArray, sql: SqlType, binaries: str) -> Bools | None:
+def _cuts(texts: pa.StringArray, sql: SqlType, encoding: str) -> Bools | None:
     """Which texts are those of values that the producer has cut; None where none is."""
     sizes = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(sizes >= _FEWEST)
     if not len(rows):
         return None
     found = np.zeros(len(texts), np.bool_)
-    found[rows] = [is_cut(texts[int(row)].as_py(), sql, binaries) for row in rows]
+    found[rows] = [is_cut(texts[int(row)].as_py(), sql, encoding) for row in rows]
     return found
 
 
-def is_cut(text: str, sql: SqlType, binaries: str) -> bool:
+def is_cut(text: str, sql: SqlType, encoding: str) -> bool:
     if len(text) < _FEWEST:
         return False
     if sql.spark == "binary":
-        sizes = [len(binary(text, binaries) or b"")]
+        sizes = [len(binary(text, encoding) or b"")]
     elif sql.base in {"varchar", "text"}:
         # One byte a character in most code pages, up to four in UTF-8.
         sizes = [len(text.encode()), len(text)]

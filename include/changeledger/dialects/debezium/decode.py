@@ -45,7 +45,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
         _changes(read, of_changes, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
     )
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("record")] = message_rows.record(raw)
+    columns[schema.get_field_index("source_position")] = message_rows.record(raw)
     others = {at: one for at, one in looked_at if isinstance(one, Outcome)}
     outcomes = message_rows.outcomes(raw, list(others), list(others.values()))
     return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
@@ -134,7 +134,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
         changed=changed,
         commit_lsn=place.commit_lsn,
         change_lsn=place.change_lsn,
-        ordinal=place.ordinal,
+        event_serial_no=place.ordinal,
         sort_key=place.sort_key,
         committed_at=place.committed_at,
         transaction_id=_transactions(read, place),
@@ -145,7 +145,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
             change.CLOCK_SUSPECT: place.is_suspect,
             PLACEHOLDER_MISPLACED: misplaced,
         },
-        record=message_rows.record(raw),
+        source_position=message_rows.record(raw),
     )
 
 

@@ -1,15 +1,14 @@
 """Debezium's JSON cells as values of their columns' types, in the modes in which a connector writes them.
 
-Temporal modes: `adaptive` counts in the unit of the column's precision, `connect` in milliseconds always;
-`isostring` writes text, which no number looks like, so it needs no setting.
+A time is a count in the unit of the connector's mode, or, in any mode, ISO text: no number looks like it.
 Source: the connector's chapter on data types; `decimal.handling.mode`, `time.precision.mode`,
 `binary.handling.mode`.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Callable, Sequence
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple
 
@@ -17,7 +16,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.config.sources import DebeziumSource
+from changeledger.config.sources import DebeziumSource, TimePrecision
 from changeledger.kernels import cells, sql_text
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.binary_text import from_base64, from_hex
@@ -27,6 +26,7 @@ from changeledger.model.contract import Column
 from changeledger.model.sql_type import SqlType
 
 _TEMPORAL = {"date", "time", "datetime", "smalldatetime", "datetime2"}
+_UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
 _LONG = (-(2**63), 2**63 - 1)
 # Spaces may stand anywhere in base64, and the padding may lack.
 
@@ -53,22 +53,37 @@ UNUSUAL = (pa.ArrowException, TypeError, OverflowError, ValueError)
 def cell_of(column: Column, source: DebeziumSource) -> Cell:
     sql = column.sql_type
     read = reader(sql, source)
-    raw = source.placeholder.encode()
-    encoded = raw.hex() if source.binaries == "hex" else b64encode(raw).decode()
-    placeholders = (source.placeholder,) if sql.spark == "string" else (source.placeholder, encoded)
+    placeholders = _placeholders(sql, source)
     if sql.base in _TEMPORAL:
-        unit = 3 if source.temporal == "connect" else sql.fraction_digits
+        unit = _unit(sql, source.time_precision_mode)
         least, most = _limits(sql, unit)
         wire = Annotated[int, msgspec.Meta(ge=least, le=most)] | str
         return Cell(wire, _counted(sql, unit), read, placeholders, is_text=False)
     if sql.spark.startswith("decimal"):
         number = sql_text.reader(sql)
-        if source.decimals == "text":
+        if source.decimal_handling_mode != "precise":
             return Cell(msgspec.Raw, _plain_decimals(sql, read), read, placeholders, False, number)
         return Cell(str, _from_strings(sql, read), read, placeholders, True, number)
     if sql.spark in {"string", "binary"}:
         return Cell(str, _from_strings(sql, read), read, placeholders, is_text=True)
     return Cell(_wire_of_number(sql), _numbers(sql), read, placeholders, is_text=False)
+
+
+def _placeholders(sql: SqlType, source: DebeziumSource) -> tuple[str, ...]:
+    plain = source.unavailable_value_placeholder
+    if sql.spark == "string":
+        return (plain,)
+    raw, mode = plain.encode(), source.binary_handling_mode
+    encode = urlsafe_b64encode if mode == "base64-url-safe" else b64encode
+    return plain, raw.hex() if mode == "hex" else encode(raw).decode()
+
+
+def _unit(sql: SqlType, mode: TimePrecision) -> int:
+    """The unit of a column's counts: of a second 10 to the power of 3, 6 or 9. Of texts, `adaptive`'s."""
+    if mode in _UNITS:
+        return _UNITS[mode]
+    digits = 6 if mode == "adaptive_time_microseconds" and sql.base == "time" else sql.fraction_digits
+    return 3 if digits <= 3 else 6 if digits <= 6 else 9
 
 
 def _from_strings(sql: SqlType, read: Reader) -> Callable[[Sequence[Any]], Cells]:
@@ -109,9 +124,9 @@ def _limits(sql: SqlType, unit: int) -> tuple[int, int]:
     if sql.base == "date":
         return DAYS
     least, most = (0, MICROS_A_DAY - 1) if sql.base == "time" else MICROS
-    if unit <= 3:
+    if unit == 3:
         return least // 1000, most // 1000
-    if unit <= 6:
+    if unit == 6:
         return least, most
     return max(least * 1000, _LONG[0]), min(most * 1000 + 999, _LONG[1])
 
@@ -125,12 +140,16 @@ def _counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
             return Cells(pa.array(values, pa.int32()).cast(pa.date32()))
         counts = pa.array(values, pa.int64())
         if sql.base == "time":
-            return Cells(cells.times(counts, 10 ** (9 - (3 if unit <= 3 else 6 if unit <= 6 else 9)), digits))
-        if sql.spark == "timestamp_ntz":
-            return Cells(cells.timestamps(counts, 1000 if unit <= 3 else 1))
-        if unit > 6:
+            return Cells(cells.times(counts, 10 ** (9 - unit), digits))
+        if unit == 9 and sql.spark == "timestamp_ntz":
+            # Raises where a value is between two microseconds.
+            return Cells(pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.timestamp("us")))
+        if unit == 9:
             return Cells(cells.nanosecond_texts(counts))
-        in_micros = pc.cast(cells.timestamps(counts, 1000), pa.string())
+        moments = cells.timestamps(counts, 10 ** (6 - unit))
+        if sql.spark == "timestamp_ntz":
+            return Cells(moments)
+        in_micros = pc.cast(moments, pa.string())
         return Cells(pc.binary_join_element_wise(in_micros, "0", ""))
 
     return convert
@@ -162,12 +181,12 @@ def _plain_decimals(sql: SqlType, read: Reader) -> Callable[[Sequence[Any]], Cel
 def reader(sql: SqlType, source: DebeziumSource) -> Reader:
     """The value of a cell's text, as the connector's settings have it."""
     if sql.base in _TEMPORAL:
-        return _temporal(sql, 3 if source.temporal == "connect" else sql.fraction_digits)
-    if sql.spark.startswith("decimal") and source.decimals == "precise":
+        return _temporal(sql, _unit(sql, source.time_precision_mode))
+    if sql.spark.startswith("decimal") and source.decimal_handling_mode == "precise":
         lake = SqlType.parse(sql.spark)
         return lambda text: _encoded_decimal(text, lake.length or 0, lake.scale or 0)
     if sql.spark == "binary":
-        return _hex if source.binaries == "hex" else _base64_of_either_alphabet
+        return _hex if source.binary_handling_mode == "hex" else _base64_of_either_alphabet
     return sql_text.reader(sql)
 
 
@@ -199,12 +218,16 @@ def _temporal(sql: SqlType, unit: int) -> Reader:
     least, most = _limits(sql, unit)
     counted = _counted(sql, unit)
     written = sql_text.reader(sql)
-    factor = None if sql.spark == "string" else 1000 if unit <= 3 and sql.base != "date" else 1
 
     def read(text: str) -> Any:
         count = sql_text.whole(text, least, most)
-        if count is not None:
-            return counted([count]).values[0].as_py() if factor is None else count * factor
-        return written(text[:-1]) if text.endswith("Z") and " " not in text else None
+        if count is None:
+            return written(text[:-1]) if text.endswith("Z") and " " not in text else None
+        if sql.spark == "string":
+            return counted([count]).values[0].as_py()
+        if sql.base == "date":
+            return count
+        micros, rest = divmod(count * 10 ** (9 - unit), 1000)
+        return None if rest else micros
 
     return read

@@ -40,7 +40,7 @@ def decoded_schema(contract: Contract) -> pa.Schema:
 
 
 # The same of records that belong to no table.
-UNCHANGED = pa.schema([("record", RECORD), *OUTCOME])
+UNCHANGED = pa.schema([("source_position", RECORD), *OUTCOME])
 
 
 def as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -80,7 +80,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
         canonical, rows = canonical.take(pa.array(good)), rows[good]
     schema = message_rows.decoded_schema(plan.contract)
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
-    columns[schema.get_field_index("record")] = message_rows.record(raw)
+    columns[schema.get_field_index("source_position")] = message_rows.record(raw)
     at_others = sorted(others)
     columns += message_rows.outcomes(raw, at_others, [others[at] for at in at_others])
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -199,12 +199,12 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
         changed=found,
         commit_lsn=place.commit_lsn,
         change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
-        ordinal=place.ordinal,
+        event_serial_no=place.ordinal,
         sort_key=positions.sort_keys(place, read.events, raw),
         committed_at=place.committed_at,
         transaction_id=pa.array([one.transaction for one in read.events], pa.string()),
         flags=flags,
-        record=message_rows.record(raw),
+        source_position=message_rows.record(raw),
         mask=pa.array([one.change_mask or None for one in read.events], pa.string()),
     )
 

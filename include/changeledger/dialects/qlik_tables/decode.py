@@ -89,7 +89,7 @@ class _Rows:
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a column `record`.
+    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`.
 
     Where the byte order of the masks is not known (`mask_order`), `changed` is not known.
     """
@@ -183,7 +183,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         mask=pc.if_else(of_a_row, masks.to_hex(rows.masks.data), nothing),
         commit_lsn=header.commit_lsn(),
         change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), np.zeros(size, np.bool_)),
-        ordinal=rows.sequences.ordinal(),
+        event_serial_no=rows.sequences.ordinal(),
         sort_key=fixed_width(sort_key, np.ones(size, np.bool_), pa.binary()),
         committed_at=rows.times.committed_at,
         transaction_id=transaction_id,
@@ -192,7 +192,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
             change.POSITION_UNKNOWN: rows.code == _LOAD,
             change.CLOCK_SUSPECT: rows.times.is_suspect,
         },
-        record=raw.column("record"),
+        source_position=raw.column("source_position"),
     )
     in_transaction = pc.binary_join_element_wise(header.seq, pc.utf8_upper(transaction_id), " ")
     pair = pc.coalesce(in_transaction, header.seq)

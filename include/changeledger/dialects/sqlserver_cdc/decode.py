@@ -40,7 +40,7 @@ _FULL = "^(01|03|07|0F|1F|3F|7F|FF)(FF)*$"
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
-    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a column `record`."""
+    """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`."""
     rows = RawRows.of(raw)
     header = Header.of(rows, plan.feed)
     found = [values.cells_of(rows, column, empty_is_null=False) for column in plan.writer_schema.columns]
@@ -107,20 +107,20 @@ def _decoded(
     bits = masks.bits(header.mask, _highest(plan), written.mask_order or "big")
     ordinals = [column.ordinal for column in written.columns]
     flags = bits[:, [ordinal - 1 for ordinal in ordinals]] & masked[:, None]
-    before_gaps, after_gaps = _gaps(rows, code, cells, flags, plan)
+    before_unknown, after_unknown = _gaps(rows, code, cells, flags, plan)
     place = header.position()
     sort_key = np.hstack([place, code.astype(np.uint8)[:, None]])
     changes = Changes(
         operation=_OPERATIONS.take(pa.array(np.where((code < 0) | (code > _NET), 0, code))),
-        before=outcomes.fitted(outcomes.side(cells, is_old, before_gaps), plan),
-        after=outcomes.fitted(outcomes.side(cells, ~is_old, after_gaps), plan),
+        before=outcomes.fitted(outcomes.side(cells, is_old, before_unknown), plan),
+        after=outcomes.fitted(outcomes.side(cells, ~is_old, after_unknown), plan),
         key=images.fitted_key(cells, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(rows.size, np.bool_),
         changed=masks.columns(bits, ordinals, written.names, masked & is_half),
         mask=masks.to_hex(header.mask),
         commit_lsn=header.start_lsn,
         change_lsn=header.seqval,
-        ordinal=pa.array(header.command_id),
+        event_serial_no=pa.array(header.command_id),
         sort_key=fixed_width(sort_key, np.ones(rows.size, np.bool_), pa.binary()),
         committed_at=header.committed_at,
         transaction_id=lsn.to_text(header.start_lsn),
@@ -129,7 +129,7 @@ def _decoded(
             change.MASK_DISAGREES: sets_all & masked & ~flags.all(axis=1),
             change.BEFORE_UNKNOWN: code == _NET,
         },
-        record=raw.column("record"),
+        source_position=raw.column("source_position"),
     )
     return Decoded(changes, code == _BEFORE, code == _AFTER, _pair_key(rows, place, cells, is_half, plan))
 

@@ -1,4 +1,4 @@
-"""Rows of one change table that stand at one place: numbered, so that each has a `record` of its own."""
+"""Rows of one change table that stand at one place: numbered, so that each has its own `source_position`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def are_crowded(raw: pa.RecordBatch) -> bool:
 
 
 def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows, those at one place numbered in `record.offset` by their contents; in the order of the batch.
+    """The rows, in the batch's order: those at one place numbered by contents in `source_position.offset`.
 
     All rows of a window that stand at one place must be in the batch. The first has no number: a row that
     stands alone is known by its place. Equal contents take the numbers in the order of the batch.
@@ -35,15 +35,15 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
         taken = taken + 1 if place[row] == last else 0
         last = place[row]
         number[row] = taken
-    source, partition, _, position = raw.column("record").flatten()
+    source, partition, _, position = raw.column("source_position").flatten()
     offset = pa.array(number, mask=number == 0)
     record = pa.StructArray.from_arrays([source, partition, offset, position], fields=list(RECORD))
-    return raw.set_column(raw.schema.get_field_index("record"), "record", record)
+    return raw.set_column(raw.schema.get_field_index("source_position"), "source_position", record)
 
 
 def _places(raw: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     """A number for each row's place, and how many rows each place has."""
-    source, _, _, position = raw.column("record").flatten()
+    source, _, _, position = raw.column("source_position").flatten()
     codes = [one.dictionary_encode().indices.to_numpy(zero_copy_only=False) for one in (source, position)]
     _, place, counts = np.unique(
         codes[0].astype(np.int64) << 32 | codes[1].astype(np.int64), return_inverse=True, return_counts=True

@@ -23,7 +23,7 @@ class TableKernel:
     name: str
     # Where rows stand (`arrow.RECORD`): from rows as they were read, the change table's name, and the feed.
     record: Callable[[pa.RecordBatch, str, Feed], pa.StructArray]
-    # A row (`outcomes.decoded_schema`) for each raw row, which has its `record`, in their order.
+    # A row (`outcomes.decoded_schema`) for each raw row, which has its `source_position`, in their order.
     decode: Callable[[pa.RecordBatch, TablePlan], pa.RecordBatch]
     # What masks must obey, by the writer's columns.
     mask_rules: Callable[[Contract], MaskRules]

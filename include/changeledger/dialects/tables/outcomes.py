@@ -89,7 +89,7 @@ def decoded_rows(raw: pa.RecordBatch, found: Decoded, problems: Problems, plan: 
     )
     schema = decoded_schema(plan.contract)
     columns = message_rows.spread(ledger.columns, good, rows.size)
-    columns[schema.get_field_index("record")] = raw.column("record").cast(RECORD)
+    columns[schema.get_field_index("source_position")] = raw.column("source_position").cast(RECORD)
     parts = pa.array([WHOLE, BEFORE, AFTER], pa.string())
     part = parts.take(pa.array(np.where(is_half, found.is_before + 2 * found.is_after, 0).astype(np.int8)))
     pair_key = found.pair_key if is_half.all() else found.pair_key.take(_places_of(is_half))
@@ -156,7 +156,9 @@ def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
     everything = np.ones(size, np.bool_)
     problems.add(everything, change.INCOMPATIBLE_SHAPE, why)
     outcome = [*problems.columns(), *as_they_came(RawRows(size, columns, {}), everything)]
-    return pa.RecordBatch.from_arrays([raw.column("record"), *outcome], schema=message_rows.UNCHANGED)
+    return pa.RecordBatch.from_arrays(
+        [raw.column("source_position"), *outcome], schema=message_rows.UNCHANGED
+    )
 
 
 def close_masks(found: Changes, problems: Problems, plan: TablePlan) -> None:

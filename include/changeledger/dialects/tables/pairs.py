@@ -44,10 +44,11 @@ class _Halves:
 def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """The same rows (`outcomes.decoded_schema`), in their order, each with what became of it.
 
-    A row behind an update becomes a change, with the image of the row before it and its `paired_record`; that
-    one is `paired`, or quarantined where nothing follows it. A row behind alone is legal, its before image
-    unknown. Where the two have different keys, the row moved. A half that came again is a duplicate of the
-    first; where halves of one kind differ, which of them belong together is not known: all are quarantined.
+    A row behind an update becomes a change, with the image of the row before it and its
+    `paired_source_position`; that one is `paired`, or quarantined where nothing follows it. A row behind
+    alone is legal, its before image unknown. Where the two have different keys, the row moved. A half that
+    came again is a duplicate of the first; where halves of one kind differ, which of them belong together is
+    not known: all are quarantined.
     """
     decoded = as_decoded(decoded, plan.contract)
     is_half = valid(decoded.column("pair_key"))
@@ -88,7 +89,7 @@ def _halves(batch: pa.RecordBatch) -> _Halves:
 
 def _by_record(batch: pa.RecordBatch, kind: Rows, rows: Rows) -> Rows:
     """The order of those rows: by what they are a half of, then by where they stand."""
-    record = batch.column("record").take(pa.array(rows))
+    record = batch.column("source_position").take(pa.array(rows))
     table = pa.Table.from_arrays([pa.array(kind[rows]), *record.flatten()], ["kind", "s", "p", "o", "r"])
     keys = [(name, "ascending", "at_start") for name in table.column_names]
     order: Rows = np.asarray(pc.sort_indices(table, sort_keys=keys), np.int64)
@@ -134,7 +135,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     # Of halves that became no change only where they stood, and what they were, is looked at.
     spread = message_rows.spread(canonical.columns, rows, size)
     columns = dict(zip(canonical.schema.names, spread, strict=True))
-    columns["record"] = batch.column("record")
+    columns["source_position"] = batch.column("source_position")
     columns |= outcome
     quarantined = pa.array((fate == 0) | (fate == 2))
     columns["raw_value"] = pc.if_else(quarantined, batch.column("raw_value"), pa.scalar(None, pa.binary()))
@@ -159,7 +160,7 @@ def _changes(halves: _Halves, rows: Rows, plan: TablePlan) -> pa.RecordBatch:
     emptied = _emptied(before, after, plan) & paired[:, None]
     if after.states is not None:
         after = replace(after, states=np.where(emptied, KNOWN, after.states))
-    found = ledger.changes(batch, before, after, key, moved & paired, old.column("record"))
+    found = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
     disagrees = _masks_differ(old, batch) | _disagrees(found, paired, plan)
     late = {
         change.BEFORE_UNKNOWN: ~paired,

@@ -20,13 +20,13 @@ from changeledger.kernels.rows import Part, Rows, as_batch, bucketed
 from changeledger.model.change import RECORD_TYPE
 
 _OWN: Final = (
-    ("run_id", "string", pa.string()),
-    ("record", RECORD_TYPE, RECORD),
+    ("window_id", "string", pa.string()),
+    ("source_position", RECORD_TYPE, RECORD),
     ("_instance", "string", pa.string()),
 )
 _NARROW: Final = (pa.int8(), pa.int16())
 _ROWS: Final = "rows"
-_PLACE: Final = by("record")
+_PLACE: Final = by("source_position")
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ class AsRaw:
             name.lower(): values
             for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
         } | {
-            "run_id": _same(self.window_id, size),
-            "record": self.kernel.record(read, self.instance, self.feed),
+            "window_id": _same(self.window_id, size),
+            "source_position": self.kernel.record(read, self.instance, self.feed),
             "_instance": _same(self.instance, size),
         }
         columns = [

@@ -16,7 +16,7 @@ from changeledger.kernels import masks, sql_text
 from changeledger.kernels.arrow import Bools, numbers, valid
 
 # The columns of a raw table that are its own.
-OWN = ("run_id", "record", "_instance")
+OWN = ("window_id", "source_position", "_instance")
 _INTS = {"tinyint", "smallint", "int"}
 _INT = (-(2**31), 2**31 - 1)
 _KINDS = {

@@ -27,13 +27,13 @@ from changeledger.stages.common.context import StageContext
 from changeledger.storage import scans
 from changeledger.storage.summaries import Built
 
-_OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "known", "before", "flags", "record"}
+_OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "known", "before", "flags", "source_position"}
 BREAKS: Final = table_schema([(name, kind) for name, kind in change.BREAK_COLUMNS if name in _OF_BREAKS])
 _READ_MESSAGE: Final = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
-_READ_ROW: Final = pa.schema([("record", RECORD), ("_instance", pa.string())])
-_READ_RECORD: Final = pa.schema([("record", RECORD)])
+_READ_ROW: Final = pa.schema([("source_position", RECORD), ("_instance", pa.string())])
+_READ_RECORD: Final = pa.schema([("source_position", RECORD)])
 _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
-_RECORDS: Final = pa.schema([("record", RECORD), ("paired_record", RECORD)])
+_RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
 
 
 class OfKeys(NamedTuple):
@@ -58,7 +58,7 @@ class JudgedRows:
 
     def breaks(self) -> Rows:
         """The breaks of image chains that this run is the first to find."""
-        return self._of_window(self.ctx.breaks, BREAKS)
+        return self._of_window(self.ctx.image_chain_breaks, BREAKS)
 
     def read(self) -> Rows:
         """`books.ENTRIES` of everything that the run accounts for, with the source of its own raw rows."""
@@ -74,7 +74,7 @@ class JudgedRows:
         more += [input_records.waiting(ctx), input_records.planned(ctx)]
         for rows in more:
             if rows is not None:
-                carried = self.carrier.carried(rows.select("record"), _READ_RECORD)
+                carried = self.carrier.carried(rows.select("source_position"), _READ_RECORD)
                 found.append(carried.through(_other_read, books.ENTRIES))
         return together(found)
 
@@ -95,7 +95,7 @@ class JudgedRows:
             # All that is there is the run's.
             return OfKeys(*self._built(contract, AlwaysTrue(), AlwaysTrue()), nothing)
         of_keys, ends = self._touched(contract)
-        is_own, is_near = scans.of_window(self.ctx.id, "_run_id"), scans.is_between(ends)
+        is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.is_between(ends)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         history, current = (rows.through(of_keys, rows.schema) for rows in self._built(contract, *may_matter))
@@ -111,7 +111,7 @@ class JudgedRows:
             self._of_window(names.changes, of_changes).through(partial(_keys_touched, schema=schema), schema)
         ]
         for name in (names.history, names.current):
-            rows = self._at(name, scans.of_window(id_, "_run_id"), pa.schema(list(own)))
+            rows = self._at(name, scans.of_window(id_, "_window_id"), pa.schema(list(own)))
             parts.append(rows.through(partial(_rows_touched, schema=schema), schema))
         found = together(parts).collected()
         keys = touched.rows_of(found.column("key").chunks or [pa.array([], own)])
@@ -138,7 +138,7 @@ class JudgedRows:
         if is_near is None:
             return Here(ids.PUBLISHED_IDS.empty_table())
         among = _among(new.through(ids.new_ids, ids.NEW_IDS), by("id"))
-        of = pa.schema([("change_id", pa.string()), ("record", RECORD)])
+        of = pa.schema([("change_id", pa.string()), ("source_position", RECORD)])
         rows = self.carrier.scanned(self.ctx.spark, name, is_near, (of, None))
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
@@ -197,8 +197,8 @@ def _message_read(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _row_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return books.of_read(rows.column("record"), rows.column("_instance"))
+    return books.of_read(rows.column("source_position"), rows.column("_instance"))
 
 
 def _other_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return books.of_read(rows.column("record"), pa.nulls(len(rows), pa.string()))
+    return books.of_read(rows.column("source_position"), pa.nulls(len(rows), pa.string()))

@@ -143,7 +143,7 @@ class Judging:
         for value, column in asked.items():
             number = sum(int(str(kind["n"])) for kind in self.beside.kinds if kind[column] == value)
             rows = self.beside.rows.through(partial(left.chosen, column=column, value=value), left.LEFT)
-            shown = ("table", "record", "reason", "detail")
+            shown = ("table", "source_position", "reason", "detail")
             found[value] = Finding(number, samples=_samples(rows, shown) if number else ())
         return found
 

@@ -31,7 +31,11 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
     if not names:
         return published
     is_ledger = table == ctx.names[contract.table].changes
-    gaps = {f"{side}_gaps": side for side in ("before", "after")} if is_ledger else {"_gaps": None}
+    gaps = (
+        {f"{side}_unknown_columns": side for side in ("before", "after")}
+        if is_ledger
+        else {"_unknown_columns": None}
+    )
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
     lake.update(ctx.spark, table, ctx.branch, cells)
     log.info("%s: the rows that are published have no value of %s", table, ", ".join(names))

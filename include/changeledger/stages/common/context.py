@@ -124,9 +124,9 @@ class StageContext:
         return f"lake.{self.feed.namespace}.quarantine"
 
     @property
-    def breaks(self) -> str:
+    def image_chain_breaks(self) -> str:
         """Changes that broke the image chain; there only once some have."""
-        return f"lake.{self.feed.namespace}.breaks"
+        return f"lake.{self.feed.namespace}.image_chain_breaks"
 
     @property
     def pending(self) -> str:
@@ -134,14 +134,14 @@ class StageContext:
         return f"lake.{self.feed.namespace}.pending"
 
     @property
-    def replay(self) -> str:
+    def replay_requests(self) -> str:
         """Records to read again; there only once somebody has asked."""
-        return f"lake.{self.feed.namespace}.replay"
+        return f"lake.{self.feed.namespace}.replay_requests"
 
     @property
-    def repairs(self) -> str:
+    def applied_repairs(self) -> str:
         """Repairs as they were planned, by the run that applies them; there only once some were."""
-        return f"lake.{self.feed.namespace}.repairs"
+        return f"lake.{self.feed.namespace}.applied_repairs"
 
     @property
     def raw_messages(self) -> str:
@@ -166,7 +166,7 @@ class StageContext:
         if stored is None:
             stored = self.control.open_window(feed, self.window, *resolve())
         self.control.begin_stage(feed, self.window, "extract")
-        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.replay))
+        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.replay_requests))
         return stored
 
     def opened(self, stage: str) -> WindowRow:
@@ -232,7 +232,7 @@ class StageContext:
 
     def new_changes(self, table: str) -> DataFrame:
         """The ledger rows of this run, on its branch."""
-        return self.built(self.names[table].changes).where(F.col("run_id") == self.id)
+        return self.built(self.names[table].changes).where(F.col("window_id") == self.id)
 
     def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Raises ConfigError where a run over some tables would read what no release has: it would be theirs

@@ -11,25 +11,25 @@ from changeledger.storage.records import message_record
 
 
 def raw_records(ctx: StageContext) -> DataFrame:
-    """`record` of everything that the run accounts for: new, asked for again, pending, and repairs."""
+    """The `source_position`s of what the run accounts for: new, asked for again, pending, and repairs."""
     found = [raw(ctx, table) for table in ctx.raws]
     found += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
-    return lake.union([rows.select("record") for rows in found])
+    return lake.union([rows.select("source_position") for rows in found])
 
 
 def raw(ctx: StageContext, table: str) -> DataFrame:
-    """The raw records that the run reads, with `record`: of its window, and those asked for again."""
+    """The raw records that the run reads, with `source_position`: of its window, and asked for again."""
     new, again = _new(ctx, table), asked_again(ctx, table)
     return new if again is None else new.unionByName(again.select(*new.columns))
 
 
 def _new(ctx: StageContext, table: str) -> DataFrame:
-    return _rows(ctx, table).where(F.col("run_id") == ctx.id)
+    return _rows(ctx, table).where(F.col("window_id") == ctx.id)
 
 
 def _rows(ctx: StageContext, table: str) -> DataFrame:
     rows = lake.read(ctx.spark, table)
-    return rows if "record" in rows.columns else rows.withColumn("record", message_record())
+    return rows if "source_position" in rows.columns else rows.withColumn("source_position", message_record())
 
 
 def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
@@ -49,22 +49,24 @@ def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
     A record that was in quarantine before its replay is there by the run that replayed it, and raw has it by
     the one that read it first: such a one is looked for in all of raw.
     """
-    wanted = asked.select("record").distinct()
-    runs = [row["run_id"] for row in asked.select("run_id").distinct().collect()]
-    found = rows.where(F.col("run_id").isin(runs)).join(F.broadcast(wanted), "record", "left_semi")
-    if not wanted.join(found.select("record"), "record", "left_anti").isEmpty():
-        found = rows.join(F.broadcast(wanted), "record", "left_semi")
-    return found.dropDuplicates(["record"])
+    wanted = asked.select("source_position").distinct()
+    runs = [row["window_id"] for row in asked.select("window_id").distinct().collect()]
+    found = rows.where(F.col("window_id").isin(runs)).join(
+        F.broadcast(wanted), "source_position", "left_semi"
+    )
+    if not wanted.join(found.select("source_position"), "source_position", "left_anti").isEmpty():
+        found = rows.join(F.broadcast(wanted), "source_position", "left_semi")
+    return found.dropDuplicates(["source_position"])
 
 
 def waiting(ctx: StageContext) -> DataFrame | None:
-    """Messages that earlier windows have left to wait, with their `record`; None where there are none.
+    """Messages that earlier windows have left to wait, with `source_position`; None where there are none.
 
     They may be of any table, so a run over some leaves them alone.
     """
     if ctx.window.request.partial or not catalog.exists(ctx.pending):
         return None
-    waiting = lake.read(ctx.spark, ctx.pending).withColumn("record", message_record())
+    waiting = lake.read(ctx.spark, ctx.pending).withColumn("source_position", message_record())
     return _not_read(waiting, raw(ctx, ctx.raw_messages))
 
 
@@ -73,16 +75,16 @@ def replayed(ctx: StageContext) -> DataFrame | None:
     if ctx.window.request.partial:
         return None
     listed = ctx.opened("extract").replay_snapshot
-    if listed is None or not scans.has_rows(ctx.replay, snapshot=listed):
+    if listed is None or not scans.has_rows(ctx.replay_requests, snapshot=listed):
         return None
-    return lake.read(ctx.spark, ctx.replay, snapshot=listed)
+    return lake.read(ctx.spark, ctx.replay_requests, snapshot=listed)
 
 
 def planned(ctx: StageContext) -> DataFrame | None:
     """The repairs that the run applies; None where it is a run of another kind."""
     if ctx.window.request.mode != "repair":
         return None
-    return lake.read(ctx.spark, ctx.repairs).where(F.col("run_id") == ctx.id)
+    return lake.read(ctx.spark, ctx.applied_repairs).where(F.col("window_id") == ctx.id)
 
 
 def nothing_new(ctx: StageContext) -> bool:
@@ -99,5 +101,7 @@ def nothing_new(ctx: StageContext) -> bool:
 
 def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:
     """`few` without the records that the window has read itself: windows may overlap."""
-    read = new.select("record").join(F.broadcast(few.select("record")), "record", "left_semi")
-    return few.join(read, "record", "left_anti")
+    read = new.select("source_position").join(
+        F.broadcast(few.select("source_position")), "source_position", "left_semi"
+    )
+    return few.join(read, "source_position", "left_anti")

@@ -39,7 +39,7 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     carrier = Carrier(changes.size, changes.cache)
     own = changes.through(HashesOf(settle.key), HASHES).collected()
     among = Among(settle.key, known(own))
-    narrow = ledger_schema(contract).field("record")
+    narrow = ledger_schema(contract).field("source_position")
     placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None))
     if not len(placed.through(among, placed.schema).collected(1)):
         return None

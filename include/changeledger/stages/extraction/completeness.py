@@ -108,7 +108,7 @@ def _counted(ctx: StageContext) -> list[Row]:
     """Of each partition with records in the window: how many, the first offset, the newest time."""
     if not catalog.exists(ctx.raw_messages) or not scans.has_rows(ctx.raw_messages, ctx.id):
         return []
-    rows = lake.read(ctx.spark, ctx.raw_messages).where(F.col("run_id") == ctx.id)
+    rows = lake.read(ctx.spark, ctx.raw_messages).where(F.col("window_id") == ctx.id)
     counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
         F.count(F.lit(1)).alias("rows"),
         F.min("offset").alias("first"),

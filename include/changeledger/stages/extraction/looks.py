@@ -49,7 +49,7 @@ def look_at_tables(ctx: StageContext, reader: TableReader, end: TablePositions) 
 
 def _warn(ctx: StageContext, looks: Sequence[SourceLook]) -> None:
     for look in looks:
-        if look.is_odd or look.is_late(look.at, ctx.feed.late_after):
+        if look.is_odd or look.is_late(look.at, ctx.feed.deadline):
             log.warning("%s: %s", ctx.feed.feed, look.text())
 
 

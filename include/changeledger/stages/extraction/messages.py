@@ -19,7 +19,7 @@ from changeledger.storage.schema_registry import SchemaRegistry
 from changeledger.storage.session import for_small_data
 
 RAW_COLUMNS = (
-    ("run_id", "string"),
+    ("window_id", "string"),
     ("topic", "string"),
     ("partition", "int"),
     ("offset", "bigint"),
@@ -46,14 +46,14 @@ def extract_messages(ctx: StageContext) -> None:
 
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
-    lake.create(ctx.spark, ctx.raw_messages, RAW_COLUMNS, ("run_id", "topic"))
+    lake.create(ctx.spark, ctx.raw_messages, RAW_COLUMNS, ("window_id", "topic"))
     for_small_data(ctx.spark, small=wanted <= MOST_ROWS)
-    messages = kafka.read(ctx.spark, start, end).withColumn("run_id", F.lit(ctx.id))
+    messages = kafka.read(ctx.spark, start, end).withColumn("window_id", F.lit(ctx.id))
     with kafka.explained():
         lake.replace_partition(
             messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
             ctx.raw_messages,
-            "run_id",
+            "window_id",
             ctx.id,
         )
 

@@ -13,14 +13,14 @@ from changeledger.storage import catalog, lake
 
 
 def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
-    """Put `run_id` and `record` of `rows` on the list; returns how many are new there.
+    """Put `window_id` and `source_position` of `rows` on the list; returns how many are new there.
 
     The caller holds the feed's lease: the list is read by whoever runs.
     """
-    listed = f"lake.{feed.namespace}.replay"
+    listed = f"lake.{feed.namespace}.replay_requests"
     lake.create(spark, listed, change.REPLAY_COLUMNS)
     asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
-    fresh = asked.join(lake.read(spark, listed), ["run_id", "record"], "left_anti")
+    fresh = asked.join(lake.read(spark, listed), ["window_id", "source_position"], "left_anti")
     count = fresh.count()
     if count:
         lake.append(fresh, listed)

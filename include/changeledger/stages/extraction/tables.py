@@ -124,11 +124,11 @@ class _Reading:
         raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
         new = [(column, kind) for column, kind in raw.columns if column not in there]
         if not there:
-            lake.create(ctx.spark, name, new, ("run_id",))
+            lake.create(ctx.spark, name, new, ("window_id",))
         elif new:
             lake.widen(ctx.spark, name, new)
         rows = self._rows(asked, frames, raw)
-        lake.replace_partition(as_frame(ctx.spark, rows), name, "run_id", ctx.id)
+        lake.replace_partition(as_frame(ctx.spark, rows), name, "window_id", ctx.id)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
         received = self._received(rows, name)
         return [one.read(received.get(one.of.instance, 0)) for one in asked]
@@ -147,5 +147,5 @@ class _Reading:
         if isinstance(rows, Here):
             counts = rows.table.group_by("_instance").aggregate([([], "count_all")]).to_pylist()
             return {row["_instance"]: row["count_all"] for row in counts}
-        mine = lake.read(self.ctx.spark, raw).where(F.col("run_id") == self.ctx.id)
+        mine = lake.read(self.ctx.spark, raw).where(F.col("window_id") == self.ctx.id)
         return dict(mine.groupBy("_instance").count().collect())

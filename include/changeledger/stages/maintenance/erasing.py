@@ -33,14 +33,14 @@ from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
 
 _HOLDER = "changeledger erase"
-# Of a feed's tables beside its ledgers: those that have a `record`, and those whose columns are one.
-_BY_RECORD = ("quarantine", "dispositions", "replay", "breaks", "repairs")
+# Of a feed's tables beside its ledgers: those that have a `source_position`, and those whose columns are one.
+_BY_RECORD = ("quarantine", "dispositions", "replay_requests", "image_chain_breaks", "applied_repairs")
 _BY_OFFSET = ("raw", "pending")
 # Of all feeds, with keys as JSON.
 _SHARED = (DRIFT, REPAIRS, FINDINGS)
 _RECORDS = "changeledger_erased_records"
-_OF_RECORD = f"record IN (SELECT record FROM {_RECORDS})"  # noqa: S608 - our own view
-_PLACE = "record.source, record.`partition`, record.`offset`"
+_OF_RECORD = f"source_position IN (SELECT source_position FROM {_RECORDS})"  # noqa: S608 - our own view
+_PLACE = "source_position.source, source_position.`partition`, source_position.`offset`"
 _OF_OFFSET = f"(topic, `partition`, `offset`) IN (SELECT {_PLACE} FROM {_RECORDS})"  # noqa: S608 - as above
 
 
@@ -153,18 +153,20 @@ class Erasing:
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
             **{name: [self.key.columns()] for name in self._snapshots()},
         }
-        found[self._own("breaks")].append(f"`table` = {literal(table)} AND {self.key.in_json()}")
+        found[self._own("image_chain_breaks")].append(f"`table` = {literal(table)} AND {self.key.in_json()}")
         return {name: wanted for name, wanted in found.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
         """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
         changes = lake.read(self.spark, self._names.changes)
         ledger = changes.where(self.key.in_ledger())
-        paired = ledger.where("paired_record IS NOT NULL").select(F.col("paired_record").alias("record"))
-        own = ledger.select("record").union(paired)
+        paired = ledger.where("paired_source_position IS NOT NULL").select(
+            F.col("paired_source_position").alias("source_position")
+        )
+        own = ledger.select("source_position").union(paired)
         found = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
         rows = lake.union(found).distinct().collect()
-        view = self.spark.createDataFrame(rows, changes.select("record").schema)
+        view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
         view.createOrReplaceTempView(_RECORDS)
 
     def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
@@ -173,7 +175,9 @@ class Erasing:
         if not catalog.exists(dispositions):
             return []
         ids = ledger.select(F.col("change_id").alias("detail"))
-        return [lake.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("record")]
+        return [
+            lake.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
+        ]
 
     def _of_messages(self, own: DataFrame) -> list[DataFrame]:
         """Messages with the key of the row's own messages: tombstones, and what could not be read.
@@ -184,13 +188,19 @@ class Erasing:
             return []
         place = ["topic", "message_key"]
         messages = lake.read(self.spark, self._own("raw")).where("key IS NOT NULL")
-        keyed = messages.select("topic", F.col("key").alias("message_key"), message_record().alias("record"))
-        keys = keyed.join(own, "record", "left_semi").select(place).distinct()
+        keyed = messages.select(
+            "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
+        )
+        keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
         ledgers = [names.changes for names in self._of_feed().values()]
-        changes = [lake.read(self.spark, t).select("record") for t in ledgers if catalog.exists(t)]
-        others = candidates.join(lake.union(changes), "record", "left_semi").join(own, "record", "left_anti")
-        return [candidates.join(others.select(place).distinct(), place, "left_anti").select("record")]
+        changes = [lake.read(self.spark, t).select("source_position") for t in ledgers if catalog.exists(t)]
+        others = candidates.join(lake.union(changes), "source_position", "left_semi").join(
+            own, "source_position", "left_anti"
+        )
+        return [
+            candidates.join(others.select(place).distinct(), place, "left_anti").select("source_position")
+        ]
 
     def _of_rows(self) -> list[DataFrame]:
         """Rows of change tables have the columns of the key."""
@@ -200,7 +210,7 @@ class Erasing:
         names = {name.lower(): name for name in rows.columns}
         if not all(name.lower() in names for name in self.key.values):
             return []
-        return [rows.where(self.key.columns("", names)).select("record")]
+        return [rows.where(self.key.columns("", names)).select("source_position")]
 
     def _snapshots(self) -> list[str]:
         """What `verify` has read of the source."""

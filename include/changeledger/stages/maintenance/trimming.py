@@ -37,9 +37,9 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
 
 def trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
     """The plans that these runs have applied: their changes are in the ledger."""
-    table = f"lake.{feed.namespace}.repairs"
+    table = f"lake.{feed.namespace}.applied_repairs"
     if catalog.exists(table):
-        _drop(spark, table, "run_id", windows)
+        _drop(spark, table, "window_id", windows)
 
 
 def _drop(spark: SparkSession, table: str, column: str, ids: Sequence[str]) -> None:

@@ -203,7 +203,7 @@ def _refused_batch(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
     kernel: TableKernel, table: str, writer_schema: Contract, raw: Rows, feed: Feed, window_id: str
 ) -> Records:
-    """The rows of a change table. `raw`: with their `record`, and its columns as they were read."""
+    """The rows of a change table. `raw`: with their `source_position`, and its columns as they were read."""
 
     def decode(rows: Rows, written: Written, contract: Contract) -> Rows:
         plan = TablePlan(feed, written.writer_schema, contract, window_id, written.masks_unreadable)

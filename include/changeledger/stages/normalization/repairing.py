@@ -29,7 +29,7 @@ def take(ctx: StageContext) -> None:
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError where none of them has found drift.
     """
-    lake.create(ctx.spark, ctx.repairs, repairs.COLUMNS, ("run_id",))
+    lake.create(ctx.spark, ctx.applied_repairs, repairs.COLUMNS, ("window_id",))
     taken = input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return
@@ -46,9 +46,9 @@ def take(ctx: StageContext) -> None:
         )
     record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
     plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
-    rows = plans.withColumns({"run_id": F.lit(ctx.id), "record": record})
+    rows = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
     typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
-    lake.replace_partition(typed, ctx.repairs, "run_id", ctx.id)
+    lake.replace_partition(typed, ctx.applied_repairs, "window_id", ctx.id)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
 
 

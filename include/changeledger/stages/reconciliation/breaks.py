@@ -34,16 +34,16 @@ class Breaks(NamedTuple):
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    is_known = catalog.exists(ctx.breaks)
+    is_known = catalog.exists(ctx.image_chain_breaks)
     rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and _some(rows)]
     if not rows and not is_known:
         return
-    lake.create(ctx.spark, ctx.breaks, change.BREAK_COLUMNS)
-    lake.fresh_branch(ctx.spark, ctx.breaks, ctx.branch)
+    lake.create(ctx.spark, ctx.image_chain_breaks, change.BREAK_COLUMNS)
+    lake.fresh_branch(ctx.spark, ctx.image_chain_breaks, ctx.branch)
     if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
-        writes.append(together(rows), ctx.breaks, ctx.branch, change.BREAK_COLUMNS)
+        writes.append(together(rows), ctx.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
 def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
@@ -52,15 +52,15 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     if one.rebuilt is None:
         return found
     keys = pa.table({"key": pa.array(_texts(one), pa.string())})
-    published = lake.read(ctx.spark, ctx.breaks).where(F.col("table") == one.contract.table)
+    published = lake.read(ctx.spark, ctx.image_chain_breaks).where(F.col("table") == one.contract.table)
     known = published.join(F.broadcast(as_frame(ctx.spark, Here(keys))), "key", "left_semi").select(
-        "key", "change_id", "run_id"
+        "key", "change_id", "window_id"
     )
-    runs = {(row["key"], row["change_id"]): row["run_id"] for row in known.collect()}
+    runs = {(row["key"], row["change_id"]): row["window_id"] for row in known.collect()}
     if runs:
         rows = as_frame(ctx.spark, Here(keys)).withColumn("table", F.lit(one.contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
-        lake.merge(rows, ctx.breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
+        lake.merge(rows, ctx.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
     rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
     return [*found, *([rebuilt] if _some(rebuilt) else [])]
 
@@ -78,7 +78,7 @@ def _some(rows: Rows) -> bool:
 def _first_found(runs: Mapping[Place, str], found: pa.RecordBatch) -> pa.RecordBatch:
     """The breaks, each with the run that found it first."""
     places = zip(found.column("key").to_pylist(), found.column("change_id").to_pylist(), strict=True)
-    own = found.column("run_id").to_pylist()
+    own = found.column("window_id").to_pylist()
     first = [runs.get(place, run) for place, run in zip(places, own, strict=True)]
-    at = found.schema.get_field_index("run_id")
+    at = found.schema.get_field_index("window_id")
     return found.set_column(at, found.schema.field(at), pa.array(first, pa.string()))

@@ -39,7 +39,7 @@ class Building:
         """`changes`: how many the run has. Returns what breaks the image chain."""
         ctx, contract = self.ctx, self.contract
         truncates = self._truncates()
-        came = truncates.filter(pc.equal(truncates.column("run_id"), ctx.id))
+        came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         keys = Keys(ctx, contract, self.published, came)
         # A truncate ends whatever was there.
         carrier = Carrier.for_rows(changes + keys.ended(), self.cache)

@@ -106,7 +106,7 @@ def _rows(spark: SparkSession, redelivered: _Redelivered, cache: Cache) -> Rows:
         TableNames.of(redelivered.feed.namespace, contract.table),
         release_tag(redelivered.release.id),
     )
-    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("run_id").isin(list(redelivered.runs))
+    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("window_id").isin(list(redelivered.runs))
     ledger = lake.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
     columns = [*contract.names, *resnapshot.OF_HISTORY]
     history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))

@@ -88,7 +88,7 @@ class _Reading(NamedTuple):
         is_old = catalog.exists(kept)
         snapshot = lake.put(as_frame(self.spark, rows), kept)
         if is_old:
-            lake.expire(self.spark, kept, datetime.now(UTC) - self.source.keep - timedelta(days=1))
+            lake.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
         stored = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
         return contract.table, stored
