@@ -67,7 +67,7 @@ def test_messages_of_a_shape_that_was_refused(
     produce(kafka.bootstrap, reported(log, "wrong"), partitions=1)
     wrong = debezium_feed(
         "replay_wrong", kafka, "wrong", monkeypatch, tables=tables,
-        source={"topics": ["wrong.*"], "decimals": "text"},
+        source={"topics": ["wrong.*"], "decimal.handling.mode": "string"},
     )  # fmt: skip
     run(spark, wrong, window())
     (line,) = quarantine.summary(wrong, EVERYTHING)
