@@ -24,7 +24,7 @@ def feed_of(bootstrap: str, topics: Sequence[str]) -> Feed:
     return Feed.model_validate(
         {
             "feed": "bench", "dialect": "debezium", "database": "bench", "connection": "bench_kafka",
-            "source": {"topics": list(topics), "decimals": "text"},
+            "source": {"topics": list(topics), "decimal.handling.mode": "string"},
             "tables": [{"table": table, "key": ["id"], "columns": columns} for table in tables],
         }
     )  # fmt: skip

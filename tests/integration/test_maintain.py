@@ -68,7 +68,7 @@ def tags(spark: SparkSession, table: str) -> set[str]:
 def test_a_maintained_lake(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more: dict[str, Any] = {"tables": [{"table": "dbo.customers"}], "keep": timedelta(microseconds=1)}
+    more: dict[str, Any] = {"tables": [{"table": "dbo.customers"}], "retention": timedelta(microseconds=1)}
     feed = cdc_feed("maintained", source, monkeypatch, **more)
     control = ControlStore(Settings().control_url)
     # As of large files: positions are deleted in them.
@@ -128,7 +128,7 @@ def test_what_nobody_needs_goes(
     spark: SparkSession, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Branches of broken tries and of a dry run, raw rows, Data Docs, verdicts: not what may be asked for."""
-    no_time = dict.fromkeys(("keep", "raw_retention", "docs_retention"), timedelta(microseconds=1))
+    no_time = dict.fromkeys(("retention", "raw_retention", "docs_retention"), timedelta(microseconds=1))
     feed = cdc_feed("forgetful", source, monkeypatch, tables=[{"table": "dbo.customers"}], **no_time)
     control, docs = ControlStore(Settings().control_url), Settings().data_docs / feed.feed
     first = over()
