@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.discovery import facts
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import typed
-from changeledger.dialects.debezium.survey import facts
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.contract import Column, Contract
 from sourcelab.avro_converter import AvroConverter
@@ -196,7 +196,7 @@ def main() -> None:
     print(
         f"floor: bytes to structs  {cpu(lambda b: [decoder.decode(v) for v in b.column('value').to_pylist()], parts):6.2f}"
     )
-    print(f"survey                   {cpu(facts, parts):6.2f}")
+    print(f"discovery                {cpu(facts, parts):6.2f}")
     print(f"decode, ids and all      {cpu(lambda b: decode(b, PLAN), parts):6.2f}")
     print(f"wrapped with its schema  {cpu(lambda b: decode(b, PLAN), wrapped(parts)):6.2f}")
     binary, schema = in_avro(parts)

@@ -17,11 +17,11 @@ import pyarrow as pa
 from benchmarks.kernels import BATCH, CONTRACT, TYPES, cpu, events
 from changeledger.config.feed import Feed
 from changeledger.dialects.ces import decode as ces_decode
+from changeledger.dialects.ces import discovery as ces_discovery
 from changeledger.dialects.ces import plan as ces_plan
-from changeledger.dialects.ces import survey as ces_survey
 from changeledger.dialects.qlik_messages import decode as qlik_decode
+from changeledger.dialects.qlik_messages import discovery as qlik_discovery
 from changeledger.dialects.qlik_messages import plan as qlik_plan
-from changeledger.dialects.qlik_messages import survey as qlik_survey
 from changeledger.kernels.arrow import MESSAGE
 
 GUID = "9c8d4ad2-bf54-4f10-a96f-038af496997f"
@@ -88,17 +88,17 @@ def batches(values: Iterable[bytes]) -> list[pa.RecordBatch]:
 def main() -> None:
     changes = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     parts = batches(ces(at, *one) for at, one in enumerate(events(Random(1), changes)))
-    ways = ces_survey.survey(ces_survey.merged([ces_survey.facts(parts[0])]), feed("ces"), {})
+    ways = ces_discovery.discover(ces_discovery.merged([ces_discovery.facts(parts[0])]), feed("ces"), {})
     table = ces_plan.TablePlan(feed("ces"), ways.tables[0].writer_schema, CONTRACT, "window")
-    print(f"ces: facts               {cpu(ces_survey.facts, parts):6.2f}")
-    print(f"ces: routes              {cpu(lambda b: ces_survey.routes(b, ways), parts):6.2f}")
+    print(f"ces: facts               {cpu(ces_discovery.facts, parts):6.2f}")
+    print(f"ces: routes              {cpu(lambda b: ces_discovery.routes(b, ways), parts):6.2f}")
     print(f"ces: decode              {cpu(lambda b: ces_decode.decode(b, table), parts):6.2f}")
     parts = batches(qlik(at, *one) for at, one in enumerate(events(Random(1), changes)))
-    labels = qlik_survey.merged([qlik_survey.facts(parts[0], {})])
-    found = qlik_survey.survey(labels, feed("qlik_messages"), {"dbo.t": CONTRACT}, {}, {})
+    labels = qlik_discovery.merged([qlik_discovery.facts(parts[0], {})])
+    found = qlik_discovery.discover(labels, feed("qlik_messages"), {"dbo.t": CONTRACT}, {}, {})
     written = qlik_plan.TablePlan(feed("qlik_messages"), CONTRACT, CONTRACT, "window")
-    print(f"qlik_messages: facts     {cpu(lambda b: qlik_survey.facts(b, {}), parts):6.2f}")
-    print(f"qlik_messages: routes    {cpu(lambda b: qlik_survey.routes(b, found), parts):6.2f}")
+    print(f"qlik_messages: facts     {cpu(lambda b: qlik_discovery.facts(b, {}), parts):6.2f}")
+    print(f"qlik_messages: routes    {cpu(lambda b: qlik_discovery.routes(b, found), parts):6.2f}")
     print(f"qlik_messages: decode    {cpu(lambda b: qlik_decode.decode(b, written), parts):6.2f}")
 
 

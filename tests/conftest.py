@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 of_hypothesis.register_profile("patient", deadline=None)
 of_hypothesis.load_profile("patient")
 
-# A raw message, as the survey of a dialect wants it.
+# A raw message, as the discovery of a dialect wants it.
 MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"

@@ -1,4 +1,4 @@
-"""A feed's messages read as a run reads them: facts, a survey, a plan for each table."""
+"""A feed's messages read as a run reads them: facts, a discovery, a plan for each table."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def with_values(raw: pa.RecordBatch, values: Sequence[bytes | None]) -> pa.Recor
     return raw.set_column(at, raw.schema.field(at), pa.array(values, pa.binary()))
 
 
-def records_of(kernel: MessageKernel, number: int, raw: pa.RecordBatch, survey: Any) -> pa.RecordBatch:
-    """The messages of one of a survey's tables."""
-    return raw.filter(pc.fill_null(pc.equal(kernel.routes(raw, survey), number), fill_value=False))
+def records_of(kernel: MessageKernel, number: int, raw: pa.RecordBatch, discovery: Any) -> pa.RecordBatch:
+    """The messages of one of a discovery's tables."""
+    return raw.filter(pc.fill_null(pc.equal(kernel.routes(raw, discovery), number), fill_value=False))
 
 
 def read(
@@ -32,16 +32,17 @@ def read(
     feed: Feed,
     contracts: Mapping[str, Contract],
     schemas: Mapping[str, str] = NONE,
-    surveyed: pa.RecordBatch | None = None,
+    discovered: pa.RecordBatch | None = None,
 ) -> list[pa.RecordBatch]:
-    """Decoded batches: of messages of no table, then of each table. `surveyed`: all of the window."""
-    found = kernel.facts(raw if surveyed is None else surveyed, schemas)
-    survey = kernel.survey(found, feed, Known(contracts, {}, schemas))
-    others = raw.filter(kernel.routes(raw, survey).is_null())
-    batches = [kernel.decode_other(others, feed, survey)]
-    for number, one in enumerate(survey.tables):
+    """Decoded batches: of messages of no table, then of each table. `discovered`: all of the window."""
+    found = kernel.facts(raw if discovered is None else discovered, schemas)
+    discovery = kernel.discover(found, feed, Known(contracts, {}, schemas))
+    others = raw.filter(kernel.routes(raw, discovery).is_null())
+    batches = [kernel.decode_other(others, feed, discovery)]
+    for number, one in enumerate(discovery.tables):
         contract = contracts.get(one.table) or one.writer_schema
         assert contract is not None, "neither the messages nor a contract have the columns"
-        plan = kernel.plan(survey, number, feed, Written(one.writer_schema or contract), contract, "window")
-        batches.append(kernel.decode(records_of(kernel, number, raw, survey), plan))
+        written = Written(one.writer_schema or contract)
+        plan = kernel.plan(discovery, number, feed, written, contract, "window")
+        batches.append(kernel.decode(records_of(kernel, number, raw, discovery), plan))
     return batches

@@ -252,7 +252,7 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
         reconcile.run(spark, feed, over)
     except LeaseLost as error:
         woken.append(error)
-    assert woken, "the process that was left behind has learnt it"
+    assert woken, "the process that was left behind has found it out"
     monkeypatch.setattr(base, "_PROCESS", "the retry")
     publish.run(spark, feed, over)
     published_whole(spark, feed, log)

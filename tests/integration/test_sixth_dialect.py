@@ -54,9 +54,9 @@ class TableRecords(NamedTuple):
     writer_schema: Contract | None
 
 
-class Survey(NamedTuple):
+class Discovery(NamedTuple):
     tables: Sequence[TableRecords]
-    learnt: Mapping[str, Contract]
+    new_writer_schemas: Mapping[str, Contract]
 
 
 class Plan(NamedTuple):
@@ -73,7 +73,7 @@ class Line(NamedTuple):
 
 
 def facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    """Step 2, from here on: a kernel. First what a survey needs of each batch, and of all together."""
+    """Step 2, from here on: a kernel. First what a discovery needs of each batch, and of all together."""
     return pa.RecordBatch.from_pylist([{"lines": pc.count(raw.column("value")).as_py()}], FACTS)
 
 
@@ -82,19 +82,19 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"lines": lines}], FACTS)
 
 
-def survey(found: pa.RecordBatch, _feed: Feed, _known: Known) -> Survey:
+def discover(found: pa.RecordBatch, _feed: Feed, _known: Known) -> Discovery:
     """All lines are of one table, whose columns are always the same."""
     lines = found.column("lines")[0].as_py()
-    return Survey([TableRecords(COLUMNS.table, COLUMNS)] if lines else [], {})
+    return Discovery([TableRecords(COLUMNS.table, COLUMNS)] if lines else [], {})
 
 
-def routes(raw: pa.RecordBatch, _survey: Survey) -> pa.Int32Array:
+def routes(raw: pa.RecordBatch, _discovery: Discovery) -> pa.Int32Array:
     """A message without a value is of no table."""
     return pc.if_else(raw.column("value").is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32()))
 
 
 def plan(
-    _survey: Survey, _number: int, feed: Feed, _written: Written, contract: Contract, window_id: str
+    _discovery: Discovery, _number: int, feed: Feed, _written: Written, contract: Contract, window_id: str
 ) -> Plan:
     return Plan(feed, contract, window_id)
 
@@ -154,11 +154,11 @@ def side(cells: Sequence[pa.Array], present: Bools) -> Image:
     return Image(present, [pc.if_else(there, cell, pa.scalar(None, cell.type)) for cell in cells], None)
 
 
-def decode_other(raw: pa.RecordBatch, _feed: Feed, _survey: Survey) -> pa.RecordBatch:
+def decode_other(raw: pa.RecordBatch, _feed: Feed, _discovery: Discovery) -> pa.RecordBatch:
     return message_rows.unchanged(raw, [Outcome(change.TOMBSTONE)] * raw.num_rows)
 
 
-LINES = MessageKernel("lines", FACTS, facts, merged, survey, routes, plan, decode, decode_other)
+LINES = MessageKernel("lines", FACTS, facts, merged, discover, routes, plan, decode, decode_other)
 
 
 def test_a_sixth_dialect_goes_through_the_whole_line(

@@ -27,7 +27,7 @@ def change(operation: str, sequence: int | None, position: str | None) -> dict[s
     return {"headers": headers, "data": {"id": 1}}
 
 
-def fates(*reported: dict[str, Any]) -> list[str]:
+def dispositions(*reported: dict[str, Any]) -> list[str]:
     lines = [
         json.dumps({"topic": "items", "value": json.dumps(message)}) for message in (metadata(), *reported)
     ]
@@ -39,12 +39,12 @@ def fates(*reported: dict[str, Any]) -> list[str]:
 def test_at_a_position_of_the_source_the_same_words_are_one_change() -> None:
     for position in (None, "mysql-bin.000001:4", "0000002a:000003b0:0005"):
         again = [change("INSERT", 1, position), change("INSERT", 1, position), change("INSERT", 2, position)]
-        assert fates(*again) == ["change", "duplicate", "change"]
+        assert dispositions(*again) == ["change", "duplicate", "change"]
 
 
 def test_rows_of_a_full_load_have_none() -> None:
     row = change("REFRESH", None, None)
-    assert fates(row, row) == ["change", "change"]
+    assert dispositions(row, row) == ["change", "change"]
 
 
 def test_rows_of_a_snapshot_without_a_key_may_be_equal() -> None:

@@ -1,9 +1,9 @@
 """What a kernel of messages is: a frozen record of functions, which Spark and the command line call alike.
 
-A window is read in three steps: `facts` of every batch of raw messages, `merged`; a `survey` of them on the
-driver; then for each of the survey's tables a `plan`, by which the messages of that table are decoded. Survey
-and plan can be pickled. A batch may be cut anywhere: each message is decoded by itself. Only the parts of
-events that were split over several messages must come together (`Segments`).
+A window is read in three steps: `facts` of every batch of raw messages, `merged`; on the driver a `discovery`
+of what they are about; then for each of its tables a `plan`, by which the messages of that table are decoded.
+Discovery and plan can be pickled. A batch may be cut anywhere: each message is decoded by itself. Only the
+parts of events that were split over several messages must come together (`Segments`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from changeledger.model.contract import Contract
 
 
 class Known(NamedTuple):
-    """What earlier windows have learnt."""
+    """What earlier windows have found."""
 
     # By table.
     contracts: Mapping[str, Contract]
-    # By the names under which surveys have learnt them.
+    # By the names that discoveries gave them.
     writer_schemas: Mapping[str, Contract]
-    # As JSON, by a registry's id or by the name under which a survey has learnt them.
+    # As JSON, by a registry's id or by the name that a discovery gave them.
     avro_schemas: Mapping[str, str]
 
 
@@ -44,7 +44,7 @@ class TableRecords(Protocol):
         ...
 
 
-class Survey(Protocol):
+class Discovery(Protocol):
     """What the messages of a window are about."""
 
     @property
@@ -53,7 +53,7 @@ class Survey(Protocol):
         ...
 
     @property
-    def learnt(self) -> Mapping[str, Contract]:
+    def new_writer_schemas(self) -> Mapping[str, Contract]:
         """Writer schemas to be remembered for later windows, by name."""
         ...
 
@@ -101,14 +101,14 @@ class MessageKernel:
 
     name: str
     facts_schema: pa.Schema
-    # What a survey needs of the messages of a batch. Takes the Avro schemas that are known.
+    # What a discovery needs of the messages of a batch. Takes the Avro schemas that are known.
     facts: Callable[[pa.RecordBatch, Mapping[str, str]], pa.RecordBatch]
     # The facts of all parts of a window together; they do not depend on how it was cut.
     merged: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-    survey: Callable[[pa.RecordBatch, Feed, Known], Any]
+    discover: Callable[[pa.RecordBatch, Feed, Known], Any]
     # int32: of each message the number of its `TableRecords`; NULL for those of no table.
     routes: Callable[[pa.RecordBatch, Any], pa.Int32Array]
-    # For one of the survey's tables, by its number, how it is written, its contract, and the window's id.
+    # For one of the discovery's tables, by its number, how it is written, its contract, and the window's id.
     plan: Callable[[Any, int, Feed, Written, Contract, str], Any]
     # One row per message of that table, in their order (`messages.decoded_schema`).
     decode: Callable[[pa.RecordBatch, Any], pa.RecordBatch]

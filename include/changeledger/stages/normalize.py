@@ -94,7 +94,7 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier
     control, name = ctx.control, ctx.feed.feed
     known = kernels.Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
     raw = _raw_messages(ctx, carrier)
-    found = reading.surveyed(dialect.kernel, raw, ctx.feed, known, ctx.id)
+    found = reading.discovered(dialect.kernel, raw, ctx.feed, known, ctx.id)
     for schema_name, schema in found.writer_schemas.items():
         control.save_shape(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in found.avro_schemas.items():

@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.ces.decode import decode
+from changeledger.dialects.ces.discovery import SEGMENT, Discovery, discover, facts, merged, routes
 from changeledger.dialects.ces.others import decode_other
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.split import joined
-from changeledger.dialects.ces.survey import SEGMENT, Survey, facts, merged, routes, survey
 from changeledger.model.contract import Contract
 
 
@@ -20,9 +20,9 @@ def decoded(
     raw: pa.RecordBatch, feed: Feed, known: Mapping[str, Contract], stated: Contract | None = None
 ) -> list[pa.RecordBatch]:
     """All records of a window. `stated`: the contract of its table."""
-    segments = pc.equal(routes(raw, Survey([])), SEGMENT)
+    segments = pc.equal(routes(raw, Discovery([])), SEGMENT)
     events, left = joined(raw.filter(pc.fill_null(segments, False)))
-    plan = survey(merged([facts(raw), facts(events)]), feed, known)
+    plan = discover(merged([facts(raw), facts(events)]), feed, known)
     found = [left]
     for batch in (raw.filter(pc.invert(pc.fill_null(segments, False))), events):
         route = routes(batch, plan)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from changeledger.dialects.ces import survey, typed
+from changeledger.dialects.ces import discovery, typed
 from changeledger.dialects.ces.decode import decode
+from changeledger.dialects.ces.discovery import facts, merged
 from changeledger.dialects.ces.plan import TablePlan
-from changeledger.dialects.ces.survey import facts, merged
 from changeledger.model.contract import Contract
 from tests.dialects.ces.decoding import decoded
 from tests.dialects.ces.test_cases import ALL
@@ -37,7 +37,7 @@ def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: py
         return [], list(range(len(values)))
 
     monkeypatch.setattr(typed, "read", nothing)
-    monkeypatch.setattr(survey, "_usual", lambda _: None)
+    monkeypatch.setattr(discovery, "_usual", lambda _: None)
     assert rows(case) == by_types
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
+from changeledger.dialects.debezium.discovery import discover, facts
 from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
-from changeledger.dialects.debezium.survey import facts, survey
 from changeledger.dialects.kernel import Written
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import decoded_schema
@@ -60,7 +60,7 @@ def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
     """The messages of the only table of a case, and its plan."""
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
-    found = survey(facts(case.messages), case.feed, {case.stated.table: case.stated}, case.schemas)
+    found = discover(facts(case.messages), case.feed, {case.stated.table: case.stated}, case.schemas)
     plan = table_plan(
         found, 0, case.feed, Written(found.tables[0].writer_schema or case.stated), case.stated, "window"
     )

@@ -12,8 +12,8 @@ from changeledger.dialects.debezium.schema_block import (
     Sample,
     column_type,
     database_of,
-    discover,
     named_columns,
+    table_facts,
 )
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
@@ -46,7 +46,7 @@ def test_images_without_members_name_no_columns(after: dict[str, Any] | None) ->
 
 
 def test_a_topic_can_have_several_tables() -> None:
-    found = discover([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
+    found = table_facts([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
     assert {table: one.names for table, one in found["s.dbo.t"].items()} == {
         "dbo.t": ("id",),
         "dbo.u": ("x",),
@@ -63,7 +63,7 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
     )
     read = {
         names: columns(
-            discover([sample("t", dict.fromkeys(names))], FEED)["s.dbo.t"]["dbo.t"].read_by(contract)
+            table_facts([sample("t", dict.fromkeys(names))], FEED)["s.dbo.t"]["dbo.t"].read_by(contract)
         )
         for names in (("id", "note"), ("ID", "Note"), ("ID", "id"))
     }
@@ -79,7 +79,7 @@ def test_a_schema_block_that_names_a_column_twice_is_ignored(second: str) -> Non
         "schema": {"type": "struct", "fields": [row]},
         "payload": {"op": "c", "source": {"schema": "dbo", "table": "t"}, "after": {"id": 1, second: 2}},
     }
-    found = discover([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
+    found = table_facts([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
     assert found["s.dbo.t"]["dbo.t"].columns is None
 
 

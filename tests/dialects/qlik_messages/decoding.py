@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.discovery import discover, facts, merged, routes
 from changeledger.dialects.qlik_messages.others import decode_other
 from changeledger.dialects.qlik_messages.plan import TablePlan
-from changeledger.dialects.qlik_messages.survey import facts, merged, routes, survey
 from changeledger.model.contract import Contract
 
 
@@ -26,7 +26,7 @@ def decoded(
 ) -> list[pa.RecordBatch]:
     """All records of a window. `stated`: the contract of its table; `registry`: Avro schemas by their ids."""
     schemas = {**schemas_in(raw.column("value").to_pylist()), **registry}
-    plan = survey(merged([facts(raw, schemas)]), feed, known, {}, schemas)
+    plan = discover(merged([facts(raw, schemas)]), feed, known, {}, schemas)
     route = routes(raw, plan)
     found = [decode_other(raw.filter(route.is_null()), plan)]
     for number, one in enumerate(plan.tables):

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.qlik_messages import survey, typed
+from changeledger.dialects.qlik_messages import discovery, typed
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
+from changeledger.dialects.qlik_messages.discovery import facts, merged
 from changeledger.dialects.qlik_messages.plan import TablePlan
-from changeledger.dialects.qlik_messages.survey import facts, merged
 from changeledger.model.contract import Contract
 from tests.dialects.golden import Case
 from tests.dialects.qlik_messages.decoding import decoded
@@ -39,7 +39,7 @@ def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: py
         return [], list(range(len(values)))
 
     monkeypatch.setattr(typed, "read", nothing)
-    monkeypatch.setattr(survey, "address", lambda value: survey.alone(value or b""))
+    monkeypatch.setattr(discovery, "address", lambda value: discovery.alone(value or b""))
     assert rows(case) == by_types
 
 

@@ -69,23 +69,24 @@ def test_without_a_schema_id_each_version_holds_from_when_it_was_written() -> No
 def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
     first = WriterSchemas(feed(), {}, {})
     first.learn(metadata("one", "id"), 100)
-    stored = {name: Contract.model_validate_json(s.model_dump_json()) for name, s in first.learnt.items()}
+    new = first.new_writer_schemas
+    stored = {name: Contract.model_validate_json(s.model_dump_json()) for name, s in new.items()}
     second = WriterSchemas(feed(), {}, stored)
     second.learn(metadata("two", "id", "name"), 200)
     assert found(second, label("one")) == [(("id",), 0, None)]
     assert found(second, label()) == [(("id",), 0, 200), (("id", "name"), 200, None)]
     # Only what is new is to be stored.
-    assert all(writer_schema.names == ("id", "name") for writer_schema in second.learnt.values())
-    third = WriterSchemas(feed(), {}, {**stored, **second.learnt})
+    assert all(writer_schema.names == ("id", "name") for writer_schema in second.new_writer_schemas.values())
+    third = WriterSchemas(feed(), {}, {**stored, **second.new_writer_schemas})
     third.learn(metadata("two", "id", "name"), 200)
-    assert third.learnt == {}
+    assert third.new_writer_schemas == {}
 
 
 def test_a_schema_id_keeps_its_meaning() -> None:
     schemas = WriterSchemas(feed(), {}, {})
     schemas.learn(metadata("one", "id"), 100)
-    fate, detail = schemas.learn(metadata("one", "id", "name"), 200)
-    assert (fate, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
+    reason, detail = schemas.learn(metadata("one", "id", "name"), 200)
+    assert (reason, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
     assert found(schemas, label("one")) == [(("id",), 0, None)]
     assert found(schemas, label()) == [(("id",), 0, None)]
 
@@ -98,7 +99,7 @@ def test_what_is_stored_is_what_was_written_though_the_feed_states_types() -> No
     (route,) = schemas.routes(label("one"))
     assert not isinstance(route, str)
     assert route.writer_schema.columns[0].type == "bigint"
-    assert schemas.learnt["one"].columns[0].type == "int"
+    assert schemas.new_writer_schemas["one"].columns[0].type == "int"
 
 
 @pytest.mark.parametrize(
@@ -146,8 +147,8 @@ def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
 
 
 def test_columns_that_differ_in_their_case_only_are_reported() -> None:
-    fate, why = WriterSchemas(feed(), {}, {}).learn(metadata("one", "id", "Name", "NAME"), 100)
-    assert (fate, why) == ("malformed_metadata", "columns differ in their case only: Name, NAME")
+    reason, why = WriterSchemas(feed(), {}, {}).learn(metadata("one", "id", "Name", "NAME"), 100)
+    assert (reason, why) == ("malformed_metadata", "columns differ in their case only: Name, NAME")
 
 
 @pytest.mark.parametrize(

@@ -142,7 +142,7 @@ def _messages(
     ids = avro.schema_ids(raw for _, m in messages for raw in (m.key, m.value))
     known = kernels.Known({}, {}, schemas(ids))
     raw = Here.of(_batch([m for _, m in messages]))
-    found = reading.surveyed(dialect.kernel, raw, feed, known, WINDOW)
+    found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)
     records = [_with_named_columns(dialect, one) for one in found.records]
     inputs = reading.inputs(records, reading.Known({}, settled_alone))
     others = reading.Input(None, None, together(found.others))

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.ces import split
-from changeledger.dialects.ces import survey as surveys
+from changeledger.dialects.ces import discovery, split
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.others import decode_other
 from changeledger.dialects.ces.plan import TablePlan
@@ -18,38 +17,45 @@ from changeledger.model.contract import Contract
 
 
 def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    return surveys.facts(raw)
+    return discovery.facts(raw)
 
 
-def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
-    return surveys.survey(found, feed, known.contracts)
+def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+    return discovery.discover(found, feed, known.contracts)
 
 
 def _plan(
-    _survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+    _found: discovery.Discovery,
+    _number: int,
+    feed: Feed,
+    written: Written,
+    contract: Contract,
+    window_id: str,
 ) -> TablePlan:
     return TablePlan(feed, written.writer_schema, contract, window_id)
 
 
 def _parts(raw: pa.RecordBatch) -> pa.RecordBatch:
     raw = message_rows.as_messages(raw)
-    rows = [at for at, value in enumerate(raw.column("value").to_pylist()) if surveys.route(value) is None]
+    rows = [at for at, value in enumerate(raw.column("value").to_pylist()) if discovery.route(value) is None]
     return split.keyed(raw.take(pa.array(rows, pa.int64())))
 
 
-def _decode_other(raw: pa.RecordBatch, _feed: Feed, survey: surveys.Survey) -> pa.RecordBatch:
-    return decode_other(raw, survey)
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:
+    return decode_other(raw, found)
 
 
 CES = MessageKernel(
     "ces",
-    surveys.FACTS,
+    discovery.FACTS,
     _facts,
-    surveys.merged,
-    _survey,
-    surveys.routes,
+    discovery.merged,
+    _discover,
+    discovery.routes,
     _plan,
     decode,
     _decode_other,
-    segments=Segments(surveys.has_segments, _parts, split.KEYED, split.joined, split.JOINED, surveys.SEGMENT),
+    segments=Segments(
+        discovery.has_segments, _parts, split.KEYED, split.joined, split.JOINED, discovery.SEGMENT
+    ),
 )

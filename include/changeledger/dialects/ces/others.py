@@ -9,20 +9,20 @@ from __future__ import annotations
 import pyarrow as pa
 
 from changeledger.dialects.ces import split
-from changeledger.dialects.ces.survey import Routed, Survey, route
+from changeledger.dialects.ces.discovery import Discovery, Routed, route
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model import change
 
 
-def decode_other(raw: pa.RecordBatch, plan: Survey) -> pa.RecordBatch:
-    """One row per message (`messages.UNCHANGED`) of those for which `survey.routes` has none."""
+def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
+    """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     found = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     decoded = message_rows.unchanged(split.first_messages(raw), found)
     return split.with_segments(decoded, raw, lambda row: found[row])
 
 
-def _outcome(value: bytes | None, plan: Survey) -> Outcome:
+def _outcome(value: bytes | None, plan: Discovery) -> Outcome:
     one = route(value)
     if isinstance(one, Outcome):
         return one

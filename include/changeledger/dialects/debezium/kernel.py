@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import survey as surveys
+from changeledger.dialects.debezium import discovery
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.others import decode_other
 from changeledger.dialects.debezium.plan import table_plan
@@ -17,13 +17,13 @@ from changeledger.dialects.messages import samples
 
 
 def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    return surveys.facts(raw)
+    return discovery.facts(raw)
 
 
-def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
-    return surveys.survey(found, feed, known.contracts, known.avro_schemas)
+def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+    return discovery.discover(found, feed, known.contracts, known.avro_schemas)
 
 
 DEBEZIUM = MessageKernel(
-    "debezium", samples.FACTS, _facts, samples.merged, _survey, routes, table_plan, decode, decode_other
+    "debezium", samples.FACTS, _facts, samples.merged, _discover, routes, table_plan, decode, decode_other
 )

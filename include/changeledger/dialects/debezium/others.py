@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.decode import from_avro
+from changeledger.dialects.debezium.discovery import Discovery
 from changeledger.dialects.debezium.single import Problem, control_kind, members_of, payload_of, wraps_nothing
-from changeledger.dialects.debezium.survey import Survey
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, json_text
@@ -18,23 +18,23 @@ from changeledger.kernels.json_text import Members
 from changeledger.model import change
 
 
-def decode_other(raw: pa.RecordBatch, feed: Feed, survey: Survey) -> pa.RecordBatch:
+def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`)."""
     raw = message_rows.as_messages(raw)
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
-    found = [_outcome(topic, value, feed, survey) for topic, value in zip(topics, values, strict=True)]
+    found = [_outcome(topic, value, feed, discovery) for topic, value in zip(topics, values, strict=True)]
     return message_rows.unchanged(raw, found)
 
 
-def _outcome(topic: str, value: bytes | None, feed: Feed, survey: Survey) -> Outcome:
+def _outcome(topic: str, value: bytes | None, feed: Feed, discovery: Discovery) -> Outcome:
     if value is None:
         return Outcome(change.TOMBSTONE, "tombstone")
     if not avro.is_framed(value):
         return _of_json(topic, value, feed, value.decode(errors="replace")[:500])
     place = topic, avro.schema_id(value)
-    if place in survey.faults:
-        return survey.faults[place]
-    record, fault = from_avro(value, avro.schema(survey.schemas[place[1]]))
+    if place in discovery.faults:
+        return discovery.faults[place]
+    record, fault = from_avro(value, avro.schema(discovery.schemas[place[1]]))
     if record is None:
         return fault or Outcome(change.QUARANTINED, "malformed_avro", avro.beginning(value))
     return _of_json(topic, record, feed, avro.beginning(value))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
-from changeledger.dialects.debezium.survey import Survey
+from changeledger.dialects.debezium.discovery import Discovery
 from changeledger.dialects.kernel import Written
 from changeledger.model.contract import Contract
 
@@ -35,17 +35,17 @@ class TablePlan:
 
 
 def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
-    survey: Survey, number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+    discovery: Discovery, number: int, feed: Feed, written: Written, contract: Contract, window_id: str
 ) -> TablePlan:
-    """The plan for one of a survey's tables."""
-    one = survey.tables[number]
+    """The plan for one of a discovery's tables."""
+    one = discovery.tables[number]
     is_avro = one.schema_id is not None
     return TablePlan(
         feed=feed,
         writer_schema=written.writer_schema,
         contract=contract,
-        database=survey.avro_database if is_avro else survey.database,
+        database=discovery.avro_database if is_avro else discovery.database,
         window_id=window_id,
         unions=one.unions,
-        avro_schema=survey.schemas[one.schema_id] if one.schema_id is not None else None,
+        avro_schema=discovery.schemas[one.schema_id] if one.schema_id is not None else None,
     )

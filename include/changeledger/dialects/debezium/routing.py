@@ -1,4 +1,4 @@
-"""Which messages are whose: the records of each table of a survey, and those of none."""
+"""Which messages are whose: the records of each table of a discovery, and those of none."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium.survey import Survey, is_framed, table_in
+from changeledger.dialects.debezium.discovery import Discovery, is_framed, table_in
 from changeledger.kernels import avro
 
 
-def routes(raw: pa.RecordBatch, plan: Survey) -> pa.Int32Array:
+def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     """For each message the number of its `TableRecords`; NULL for those of no table."""
     in_json = [(at, one) for at, one in enumerate(plan.tables) if one.schema_id is None]
     in_avro = [(at, one) for at, one in enumerate(plan.tables) if one.schema_id is not None]

@@ -86,7 +86,7 @@ class TableFacts(NamedTuple):
         return None if written == contract else written
 
 
-def discover(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
+def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
     """By topic its tables, and what its messages say of them.
 
     A later sample of a table extends the columns of an earlier one.

@@ -1,4 +1,4 @@
-"""Facts of a survey: the few messages of a window by which a plan is made.
+"""Facts of a discovery: the few messages of a window by which a plan is made.
 
 Of all messages those are kept that stand at either end of a partition, and the first and the last one of each
 group that a dialect makes. Facts of two parts of a window, chosen from once more, are those of both: so Spark

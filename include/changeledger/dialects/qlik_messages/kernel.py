@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import Known, MessageKernel, Written
-from changeledger.dialects.qlik_messages import survey as surveys
+from changeledger.dialects.qlik_messages import discovery
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.others import decode_other
 from changeledger.dialects.qlik_messages.plan import TablePlan
@@ -19,31 +19,31 @@ def mask_rules(written: Contract) -> MaskRules:
     return MaskRules("key", excluded=frozenset(c.name for c in written.columns if c.sql_type.is_large))
 
 
-def _survey(found: pa.RecordBatch, feed: Feed, known: Known) -> surveys.Survey:
-    return surveys.survey(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
+def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+    return discovery.discover(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
 
 
 def _plan(
-    survey: surveys.Survey, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+    found: discovery.Discovery, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
 ) -> TablePlan:
-    schemas = tuple(sorted(survey.avro_schemas.items()))
+    schemas = tuple(sorted(found.avro_schemas.items()))
     return TablePlan(feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable)
 
 
-def _decode_other(raw: pa.RecordBatch, _feed: Feed, survey: surveys.Survey) -> pa.RecordBatch:
-    return decode_other(raw, survey)
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:
+    return decode_other(raw, found)
 
 
 QLIK_MESSAGES = MessageKernel(
     "qlik_messages",
-    surveys.FACTS,
-    surveys.facts,
-    surveys.merged,
-    _survey,
-    surveys.routes,
+    discovery.FACTS,
+    discovery.facts,
+    discovery.merged,
+    _discover,
+    discovery.routes,
     _plan,
     decode,
     _decode_other,
-    schemas_in=surveys.schemas_in,
+    schemas_in=discovery.schemas_in,
     mask_rules=mask_rules,
 )

@@ -8,13 +8,13 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro, message, schemas
+from changeledger.dialects.qlik_messages.discovery import Discovery, Place, address
 from changeledger.dialects.qlik_messages.schemas import Label
-from changeledger.dialects.qlik_messages.survey import Place, Survey, address
 from changeledger.model import change
 
 
-def decode_other(raw: pa.RecordBatch, plan: Survey) -> pa.RecordBatch:
-    """One row per message (`messages.UNCHANGED`) of those for which `survey.routes` has none."""
+def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
+    """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     places = zip(*(raw.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     values, broken = avro.in_json(raw, plan.avro_schemas)
     found = [
@@ -24,25 +24,25 @@ def decode_other(raw: pa.RecordBatch, plan: Survey) -> pa.RecordBatch:
     return message_rows.unchanged(raw, found)
 
 
-def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Survey) -> Outcome:
+def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
     if value is None and broken is None:
         return message.TOMBSTONE
     one = address(value)
-    fate, detail = plan.metadata.get(place) or (plan.fates.get(Label(place[0], *one[1:])), None)
-    if fate == schemas.METADATA:
-        return Outcome(change.CONTROL, fate)
+    reason, detail = plan.metadata.get(place) or (plan.reasons.get(Label(place[0], *one[1:])), None)
+    if reason == schemas.METADATA:
+        return Outcome(change.CONTROL, reason)
     problem = broken or _problem(value or b"")
     # Its metadata may still come, and say how to read it.
-    waits = fate == schemas.UNKNOWN and value is not None and _has_no_schema(broken)
+    waits = reason == schemas.UNKNOWN and value is not None and _has_no_schema(broken)
     if problem is not None and not waits:
         found = problem.outcome
         return found if detail is None else found._replace(detail=detail)
-    if fate == schemas.NOT_IN_FEED:
-        return Outcome(change.CONTROL, fate)
-    if fate == schemas.UNKNOWN:
+    if reason == schemas.NOT_IN_FEED:
+        return Outcome(change.CONTROL, reason)
+    if reason == schemas.UNKNOWN:
         waits_for = ["no metadata yet:", *([] if one.schema_id is None else [one.schema_id])]
-        return Outcome(change.PENDING, fate, " ".join(waits_for))
-    return Outcome(change.QUARANTINED, fate, detail)
+        return Outcome(change.PENDING, reason, " ".join(waits_for))
+    return Outcome(change.QUARANTINED, reason, detail)
 
 
 def _problem(value: bytes) -> Problem | None:

@@ -54,12 +54,12 @@ class WriterSchemas:
         self._feed = feed
         self._contracts = {table.lower(): contract for table, contract in contracts.items()}
         self._known = dict(known)
-        self._learnt: dict[str, Contract] = {}
+        self._new: dict[str, Contract] = {}
 
     @property
-    def learnt(self) -> Mapping[str, Contract]:
+    def new_writer_schemas(self) -> Mapping[str, Contract]:
         """The writer schemas that are new, as the metadata has them: the feed's YAML can change."""
-        return self._learnt
+        return self._new
 
     def learn(self, text: str, written_at: int) -> tuple[str, str | None]:
         """What becomes of a metadata message, and why. A schema id never changes its meaning."""
@@ -76,7 +76,7 @@ class WriterSchemas:
 
     def _remember(self, name: str, written: Contract) -> None:
         if name not in self._known:
-            self._known[name] = self._learnt[name] = written
+            self._known[name] = self._new[name] = written
 
     def routes(self, label: Label) -> Sequence[TableRecords] | str:
         """The writer schemas of the messages with a label, or why they have none."""

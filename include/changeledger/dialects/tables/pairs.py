@@ -119,8 +119,8 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     alone = halves.is_before & ~has_after
     kinds = [halves.differs, halves.again, alone, halves.is_before]
     # The first that holds: which words say what became of the row; 4 for a change.
-    fate = np.select(kinds, range(4), 4)
-    words = pa.array(fate, pa.int8())
+    kind = np.select(kinds, range(4), 4)
+    words = pa.array(kind, pa.int8())
     outcome = {
         "disposition": pa.array(
             [change.QUARANTINED, change.DUPLICATE, change.QUARANTINED, change.PAIRED, change.CHANGE]
@@ -130,14 +130,14 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
         ).take(words),
         "detail": pa.array([_AMBIGUOUS, None, _ALONE, None, None]).take(words),
     }
-    rows = np.flatnonzero(fate == 4)
+    rows = np.flatnonzero(kind == 4)
     canonical = _changes(halves, rows, plan)
     # Of halves that became no change only where they stood, and what they were, is looked at.
     spread = message_rows.spread(canonical.columns, rows, size)
     columns = dict(zip(canonical.schema.names, spread, strict=True))
     columns["source_position"] = batch.column("source_position")
     columns |= outcome
-    quarantined = pa.array((fate == 0) | (fate == 2))
+    quarantined = pa.array((kind == 0) | (kind == 2))
     columns["raw_value"] = pc.if_else(quarantined, batch.column("raw_value"), pa.scalar(None, pa.binary()))
     schema = decoded_schema(plan.contract)
     return pa.RecordBatch.from_arrays(

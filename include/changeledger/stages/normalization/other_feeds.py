@@ -22,7 +22,7 @@ def borrowed(ctx: StageContext, table: str) -> Contract | None:
 def computed(ctx: StageContext, table: str) -> frozenset[str]:
     """The columns, in lower case, that another feed's source or file says to be computed.
 
-    A feed whose own source says it asks no other. What a feed has learnt here it does not pass on.
+    A feed whose own source says it asks no other. What a feed finds out here it does not pass on.
     """
     found: set[str] = set()
     for other in [] if ctx.dialect.knows_computed else _others(ctx):

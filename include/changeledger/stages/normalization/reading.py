@@ -94,17 +94,19 @@ class Input:
 
 
 @dataclass(frozen=True)
-class Surveyed:
+class Discovered:
     """The messages of a window. Every one is of one of `records`, or in `others` (`UNCHANGED`)."""
 
     records: Sequence[Records]
     others: Sequence[Rows]
-    # What the window has learnt for later ones: writer schemas, and Avro schemas, by name.
+    # What the window has found for later ones: writer schemas, and Avro schemas, by name.
     writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
     avro_schemas: Mapping[str, str] = field(default_factory=dict)
 
 
-def surveyed(kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known, window_id: str) -> Surveyed:
+def discovered(
+    kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known, window_id: str
+) -> Discovered:
     """What the messages of a window are about. `raw`: `arrow.MESSAGE`."""
     facts, schemas = _facts(kernel, raw, known.avro_schemas)
     sources, others = [raw], []
@@ -116,15 +118,15 @@ def surveyed(kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known,
         sources.append(made["events"])
         others.append(made["left"])
         facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])
-    survey = kernel.survey(facts, feed, known._replace(avro_schemas=schemas))
-    of_feed = _OfMessages(kernel, survey, feed, window_id)
+    discovery = kernel.discover(facts, feed, known._replace(avro_schemas=schemas))
+    of_feed = _OfMessages(kernel, discovery, feed, window_id)
     records = [
         of_feed.records(number, one.table, one.writer_schema, sources)
-        for number, one in enumerate(survey.tables)
+        for number, one in enumerate(discovery.tables)
     ]
     others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
     new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
-    return Surveyed(records, others, survey.learnt, new)
+    return Discovered(records, others, discovery.new_writer_schemas, new)
 
 
 def _facts(
@@ -156,10 +158,10 @@ def _joined(segments: kernels.Segments, tables: Mapping[str, pa.Table]) -> Mappi
 
 @dataclass(frozen=True)
 class _OfMessages:
-    """The functions of a dialect, bound to a window's survey."""
+    """The functions of a dialect, bound to a window's discovery."""
 
     kernel: MessageKernel
-    survey: Any
+    discovery: Any
     feed: Feed
     window_id: str
 
@@ -169,7 +171,7 @@ class _OfMessages:
         raws = [source.through(partial(self.of_table, number), source.schema) for source in sources]
 
         def decode(raw: Rows, written: Written, contract: Contract) -> Rows:
-            plan = self.kernel.plan(self.survey, number, self.feed, written, contract, self.window_id)
+            plan = self.kernel.plan(self.discovery, number, self.feed, written, contract, self.window_id)
             return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
 
         rules = self.kernel.mask_rules
@@ -177,7 +179,7 @@ class _OfMessages:
 
     def of_table(self, number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
         raw = _as_messages(raw)
-        is_one = pc.equal(self.kernel.routes(raw, self.survey), number)
+        is_one = pc.equal(self.kernel.routes(raw, self.discovery), number)
         return raw.filter(is_one.fill_null(fill_value=False))
 
     def decode(self, plan: Any, raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -187,8 +189,8 @@ class _OfMessages:
 
     def decode_other(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         raw = _as_messages(raw)
-        others = raw.filter(self.kernel.routes(raw, self.survey).is_null())
-        return self.kernel.decode_other(others, self.feed, self.survey)
+        others = raw.filter(self.kernel.routes(raw, self.discovery).is_null())
+        return self.kernel.decode_other(others, self.feed, self.discovery)
 
 
 def _refuse_messages(raw: Rows, why: str) -> Rows:

@@ -1,7 +1,7 @@
 """Which topics have which tables, and how their columns are written: found in batches, planned on the driver.
 
-`facts` picks messages out of a batch, `samples.merged` those of all batches, and `survey` makes of them what
-routes and decodes the window's messages.
+`facts` picks messages out of a batch, `samples.merged` those of all batches, and `discover` makes of them
+what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from changeledger.dialects.debezium import avro as avro_tables
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     database_of,
-    discover,
     json_object,
     payload_of,
+    table_facts,
     table_of,
     union_topics,
 )
@@ -83,7 +83,7 @@ class TableRecords:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Discovery:
     """Every message of a window is of one of `tables`, or of none."""
 
     tables: Sequence[TableRecords]
@@ -95,11 +95,11 @@ class Survey:
     # Why messages cannot be read, by topic and schema id.
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
     # Each message has its schema with it, or names one of a registry.
-    learnt: Mapping[str, Contract] = field(default_factory=dict)
+    new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages of a batch that a survey may need (`samples.FACTS`)."""
+    """The messages of a batch that a discovery may need (`samples.FACTS`)."""
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
@@ -169,9 +169,9 @@ def table_in(value: bytes | None) -> str | None:
     return f"{source.schema}.{source.table}".lower()
 
 
-def survey(
+def discover(
     found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
-) -> Survey:
+) -> Discovery:
     """What the facts of all of a window's messages say.
 
     `contracts`: those of earlier windows, by table. `schemas`: those of a schema registry, by id.
@@ -180,11 +180,11 @@ def survey(
     ends, longer = _ends(plain)
     # What the ends say comes last: it holds.
     chosen = [*_between(plain, ends, longer, feed), *ends]
-    topics = discover(chosen, feed)
+    topics = table_facts(chosen, feed)
     shared = [topic for topic, tables in topics.items() if len(tables) > 1]
     if shared:
         chosen += _of_each_table(plain, shared)
-        topics = discover(chosen, feed)
+        topics = table_facts(chosen, feed)
     unions = union_topics(chosen)
     tables = [
         TableRecords(topic, table, one.read_by(contracts.get(table)), topic not in shared, topic in unions)
@@ -199,7 +199,7 @@ def survey(
         columns = TableFacts(one.columns).read_by(contracts.get(one.table))
         tables.append(TableRecords(topic, one.table, columns, True, False, schema_id, topic not in named))
         named.add(topic)
-    return Survey(
+    return Discovery(
         tables,
         database_of(chosen, feed),
         next((one.database for one in in_avro.values() if one.database is not None), None),
@@ -238,7 +238,7 @@ def _between(
 
     `decode` takes any table as the feed's: here only those that are listed, as a name could be a broken one.
     """
-    topics = discover(ends, feed)
+    topics = table_facts(ends, feed)
     looked_at = {topic for topic in longer if len(topics.get(topic, ())) < 2}
     alike = {
         topic: _Alike([sample for sample in ends if sample.topic == topic], feed)
@@ -252,7 +252,7 @@ def _between(
     ]
     listed = {config.table for config in feed.tables}
     found = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
-    of_tables = [(one, set(discover([one], feed).get(one.topic, ()))) for one in found]
+    of_tables = [(one, set(table_facts([one], feed).get(one.topic, ()))) for one in found]
     return [one for one, tables in of_tables if tables <= listed.union(topics.get(one.topic, tables))]
 
 

@@ -1,4 +1,4 @@
-"""Every message of a window is in exactly one part of its survey, and in the right one."""
+"""Every message of a window is in exactly one part of its discovery, and in the right one."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import Known
+from changeledger.dialects.qlik_messages.discovery import Discovery
 from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
-from changeledger.dialects.qlik_messages.survey import Survey
 from changeledger.kernels.arrow import MESSAGE
 from tests.dialects.reading import NONE, records_of
 
@@ -50,14 +50,14 @@ def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, MESSAGE)
 
 
-def surveyed(raw: pa.RecordBatch) -> Survey:
+def discovered(raw: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
     parts = [QLIK_MESSAGES.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
-    found: Survey = QLIK_MESSAGES.survey(QLIK_MESSAGES.merged(parts), FEED, Known({}, {}, {}))
+    found: Discovery = QLIK_MESSAGES.discover(QLIK_MESSAGES.merged(parts), FEED, Known({}, {}, {}))
     return found
 
 
-def offsets_of(raw: pa.RecordBatch, found: Survey) -> list[tuple[tuple[str, ...], list[int]]]:
+def offsets_of(raw: pa.RecordBatch, found: Discovery) -> list[tuple[tuple[str, ...], list[int]]]:
     """The table and its columns, and the offsets of its messages."""
     return [
         ((one.table, *one.writer_schema.names), offsets(records_of(QLIK_MESSAGES, number, raw, found)))
@@ -69,7 +69,7 @@ def offsets(raw: pa.RecordBatch) -> list[int]:
     return sorted(raw.column("offset").to_pylist())
 
 
-def others(raw: pa.RecordBatch, found: Survey) -> pa.RecordBatch:
+def others(raw: pa.RecordBatch, found: Discovery) -> pa.RecordBatch:
     return raw.filter(QLIK_MESSAGES.routes(raw, found).is_null())
 
 
@@ -88,7 +88,7 @@ def test_a_topic_of_everything() -> None:
         ("other", 1, '{"headers":'),
         ("nothing", 1, "{}"),
     )
-    found = surveyed(raw)
+    found = discovered(raw)
     # Neither a broken message nor the name of its topic names a table.
     assert offsets_of(raw, found) == [(("dbo.items", "id"), [2, 9]), (("dbo.orders", "no"), [3, 8])]
     rows = QLIK_MESSAGES.decode_other(others(raw, found), FEED, found).to_pylist()
@@ -115,7 +115,7 @@ def test_a_topic_of_one_table_keeps_its_broken_messages() -> None:
         ("qlik.dbo.items", 1, "{"),
         ("qlik.dbo.items", None, None),
     )
-    found = surveyed(raw)
+    found = discovered(raw)
     assert offsets_of(raw, found) == [(("dbo.items", "id"), [1, 2, 3])]
     assert offsets(others(raw, found)) == [0]
 
@@ -130,7 +130,7 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
         ("qlik.dbo.items", None, data(None, id=4)),
         ("qlik.dbo.items", 11, data("i1", id=5)),
     )
-    found = surveyed(raw)
+    found = discovered(raw)
     # The schema id decides, whenever the message was written.
     assert sorted(offsets_of(raw, found)) == [
         (("dbo.items", "id"), [1, 2, 5]),
@@ -141,5 +141,6 @@ def test_versions_without_a_schema_id_follow_the_time() -> None:
 
 
 def test_a_window_of_nothing() -> None:
-    found = surveyed(window())
-    assert (list(found.tables), dict(found.learnt), others(window(), found).num_rows) == ([], {}, 0)
+    found = discovered(window())
+    assert (list(found.tables), dict(found.new_writer_schemas)) == ([], {})
+    assert others(window(), found).num_rows == 0

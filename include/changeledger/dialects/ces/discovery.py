@@ -1,7 +1,7 @@
 """Which tables a window's messages are of, and how their columns are written.
 
 `facts` finds in a batch in which ways messages write their tables, `merged` puts those of all batches
-together, and `survey` makes of them what routes and decodes the window's messages.
+together, and `discover` makes of them what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class TableRecords:
 
 
 @dataclass(frozen=True)
-class Survey:
+class Discovery:
     """Every message of a window is of one of `tables`, a segment, or none of both.
 
     `missing`: why messages of a table of the feed cannot be published.
@@ -73,7 +73,7 @@ class Survey:
     tables: Sequence[TableRecords]
     missing: Mapping[Way, str] = field(default_factory=dict)
     # Each message has its columns with it.
-    learnt: Mapping[str, Contract] = field(default_factory=dict)
+    new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -118,7 +118,7 @@ def has_segments(found: pa.RecordBatch) -> bool:
     return any(found.column("segments").to_pylist())
 
 
-def survey(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Survey:
+def discover(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
     known = {contract.table.lower(): contract for contract in contracts.values()}
     # As the source writes them; where it writes one in two ways, as a contract has it, or as it was first.
@@ -142,10 +142,10 @@ def survey(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract])
                 tables.append(TableRecords(table.table, schema.contract, ways))
             else:
                 missing |= dict.fromkeys(ways, schema.missing)
-    return Survey(tables, missing)
+    return Discovery(tables, missing)
 
 
-def routes(raw: pa.RecordBatch, plan: Survey) -> pa.Int32Array:
+def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     """For each message the number of its `TableRecords`, `SEGMENT`, or NULL for those of no table."""
     numbers = {way: at for at, one in enumerate(plan.tables) for way in one.ways}
     found: list[int | None] = []

@@ -1,4 +1,4 @@
-"""What a survey finds in a topic: also what only messages in the middle have, far from its ends."""
+"""What a discovery finds in a topic: also what only messages in the middle have, far from its ends."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.discovery import Discovery, discover, facts
 from changeledger.dialects.debezium.kernel import DEBEZIUM
-from changeledger.dialects.debezium.survey import Survey, facts, survey
 from changeledger.dialects.messages import samples
 from changeledger.kernels.arrow import MESSAGE
 from tests.dialects.reading import read, records_of
@@ -50,14 +50,14 @@ def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.Reco
     return pa.RecordBatch.from_pylist([row(at, one) for at, one in enumerate(messages)], MESSAGE)
 
 
-def surveyed(messages: pa.RecordBatch) -> Survey:
+def discovered(messages: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
     parts = [facts(messages.slice(at, 7)) for at in range(0, messages.num_rows, 7)]
-    return survey(samples.merged(parts), FEED, {}, {})
+    return discover(samples.merged(parts), FEED, {}, {})
 
 
 def columns(messages: pa.RecordBatch, table: str = "dbo.t") -> list[tuple[str, str]]:
-    one = next(one for one in surveyed(messages).tables if one.table == table)
+    one = next(one for one in discovered(messages).tables if one.table == table)
     assert one.writer_schema is not None
     return [(c.name, c.type) for c in one.writer_schema.columns]
 
@@ -74,7 +74,7 @@ def test_a_column_that_is_there_for_a_while() -> None:
 @pytest.mark.parametrize("form", [event, wrapped])
 def test_a_table_that_is_there_for_a_while(form: Any) -> None:
     messages = topic([form("u", {"id": 7}), None], form("t", {"id": 1}))
-    found = surveyed(messages)
+    found = discovered(messages)
     assert {(one.table, one.alone) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
     sizes = {
         one.table: records_of(DEBEZIUM, at, messages, found).num_rows for at, one in enumerate(found.tables)
@@ -94,7 +94,7 @@ def test_a_type_that_is_another_for_a_while_is_not_the_tables(others: list[dict[
 def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
     like = form("t", {"id": 1})
     messages = topic([None, {"ts_ms": 1}, like], like, space)
-    assert [one.table for one in surveyed(messages).tables] == ["dbo.t"]
+    assert [one.table for one in discovered(messages).tables] == ["dbo.t"]
     # 20 at either end of the partition; the first and the last of the only group are among them.
     assert facts(messages).num_rows == 40
 
@@ -113,5 +113,5 @@ def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:
     rows = topic([None] * 3, event("t", {"id": 1})).to_pylist()
     for at, value in enumerate((good[:-1], good, good[:-2])):
         rows[AROUND + at]["value"] = value
-    found = surveyed(pa.RecordBatch.from_pylist(rows, MESSAGE))
+    found = discovered(pa.RecordBatch.from_pylist(rows, MESSAGE))
     assert {one.table for one in found.tables} == {"dbo.t", "dbo.u"}

@@ -32,8 +32,8 @@ def test_a_table_is_named_as_its_contract_or_the_source_writes_it(known: str | N
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
     contracts = {known: Contract(table=known, columns=KNOWN.columns)} if known else {}
     found = CES.facts(with_values(messages, values), NONE)
-    survey = CES.survey(found, feed_of("ces", []), Known(contracts, {}, {}))
-    assert {one.table for one in survey.tables} == {known or "dbo.Purchases"}
+    discovery = CES.discover(found, feed_of("ces", []), Known(contracts, {}, {}))
+    assert {one.table for one in discovery.tables} == {known or "dbo.Purchases"}
 
 
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'

@@ -1,7 +1,7 @@
 """Which writer schema each message of a window has, and what its metadata says.
 
 `facts` finds in a batch the labels of data, each once, and all metadata messages; `merged` puts those of all
-batches together, and `survey` makes of them what routes and decodes the window's messages.
+batches together, and `discover` makes of them what routes and decodes the window's messages.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ _DECODE = msgspec.json.Decoder(_Message).decode
 
 
 @dataclass(frozen=True)
-class Survey:
-    """Every message of a window is of one of `tables`, or has a fate.
+class Discovery:
+    """Every message of a window is of one of `tables`, or of none for a reason.
 
     `labels`: by what messages say the numbers of their `tables`, one for each span of time. `topics`: the
-    same where all data of a topic has one label's. `fates`: why messages have none. `metadata`: what became
-    of each metadata message, and why. `learnt`: writer schemas to be remembered.
+    same where all data of a topic has one label's. `reasons`: why messages have none. `metadata`: what became
+    of each metadata message, and why. `new_writer_schemas`: writer schemas to be remembered.
     """
 
     tables: Sequence[TableRecords]
     labels: Mapping[Label, Sequence[int]]
     topics: Mapping[str, Sequence[int]]
-    fates: Mapping[Label, str]
+    reasons: Mapping[Label, str]
     metadata: Mapping[Place, tuple[str, str | None]]
-    learnt: Mapping[str, Contract]
+    new_writer_schemas: Mapping[str, Contract]
     avro_schemas: Schemas
 
 
@@ -180,16 +180,16 @@ def _written_at(raw: pa.RecordBatch) -> Any:
     return np.where(valid(written), numbers(written), numbers(raw.column("offset")))
 
 
-def survey(
+def discover(
     found: pa.RecordBatch,
     feed: Feed,
     contracts: Mapping[str, Contract],
     known: Mapping[str, Contract],
     avro_schemas: Schemas,
-) -> Survey:
+) -> Discovery:
     """What the merged facts of a window say.
 
-    `contracts`: those of earlier windows, by table; `known`: writer schemas that earlier windows have learnt.
+    `contracts`: those of earlier windows, by table; `known`: writer schemas that earlier windows have found.
     """
     schemas = WriterSchemas(feed, contracts, known)
     rows = found.to_pylist()
@@ -199,13 +199,14 @@ def survey(
         if row["metadata"] is not None
     }
     of_label = {_label(row): schemas.routes(_label(row)) for row in rows if row["metadata"] is None}
-    fates = {label: one for label, one in of_label.items() if isinstance(one, str)}
+    reasons = {label: one for label, one in of_label.items() if isinstance(one, str)}
     routed = {label: tuple(one) for label, one in of_label.items() if not isinstance(one, str)}
     distinct = {one for records in routed.values() for one in records}
     tables = sorted(distinct, key=lambda one: (one.table, one.since))
     number = {one: at for at, one in enumerate(tables)}
     labels = {label: [number[one] for one in records] for label, records in routed.items()}
-    return Survey(tables, labels, _topics(of_label, labels), fates, said, schemas.learnt, avro_schemas)
+    topics, new = _topics(of_label, labels), schemas.new_writer_schemas
+    return Discovery(tables, labels, topics, reasons, said, new, avro_schemas)
 
 
 def _topics(of_label: Mapping[Label, Any], labels: Mapping[Label, Sequence[int]]) -> dict[str, Sequence[int]]:
@@ -217,7 +218,7 @@ def _topics(of_label: Mapping[Label, Any], labels: Mapping[Label, Sequence[int]]
     return {topic: one for topic, one in alone.items() if one is not None}
 
 
-def routes(raw: pa.RecordBatch, plan: Survey) -> pa.Int32Array:
+def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     """For each message the number of its `tables`; NULL for those of no table."""
     simple = {topic: one[0] for topic, one in plan.topics.items() if len(one) == 1}
     topics = raw.column("topic")
@@ -237,7 +238,7 @@ def routes(raw: pa.RecordBatch, plan: Survey) -> pa.Int32Array:
     return pa.array(found, pa.int32())
 
 
-def _in_time(records: Sequence[int], written_at: int, plan: Survey) -> int | None:
+def _in_time(records: Sequence[int], written_at: int, plan: Discovery) -> int | None:
     for number in records:
         one = plan.tables[number]
         if one.since <= written_at and (one.until is None or written_at < one.until):
