@@ -83,7 +83,7 @@ def _feed(name: str):  # type: ignore[no-untyped-def]
 
 def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     from changeledger.config.settings import Settings  # noqa: PLC0415
-    from changeledger.control import Built, ControlStore  # noqa: PLC0415
+    from changeledger.control import BuiltSnapshots, ControlStore  # noqa: PLC0415
     from changeledger.model import change  # noqa: PLC0415
     from changeledger.model.contract import Column, Contract  # noqa: PLC0415
     from changeledger.model.table_names import TableNames  # noqa: PLC0415
@@ -96,7 +96,7 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     ]
     contract = Contract(table=TABLE, columns=tuple(columns))
     control, at = ControlStore(Settings().control_url), datetime(2026, 1, 1, tzinfo=UTC)
-    window, built = Window(start=at, end=at + timedelta(days=1)), Built("bench", {})
+    window, built = Window(start=at, end=at + timedelta(days=1)), BuiltSnapshots("bench", {})
     control.open_window(feed.feed, window, None, {})
     control.begin_stage(feed.feed, window, "normalize")
     control.finish_stage(feed.feed, window, "normalize", built, [contract])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from changeledger.control import Built, ControlStore
+from changeledger.control import BuiltSnapshots, ControlStore
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
 
@@ -23,7 +23,7 @@ def release(
     position: Any = None,
 ) -> int:
     """The release's id: its window was normalized by these contracts, and its audit has passed."""
-    built, position = Built("branch", dict(snapshots or {})), position or {}
+    built, position = BuiltSnapshots("branch", dict(snapshots or {})), position or {}
     control.open_window(feed, window, control.position(feed), position)
     control.begin_stage(feed, window, "normalize")
     control.finish_stage(feed, window, "normalize", built, contracts)

@@ -14,7 +14,7 @@ from rich.console import Console
 from changeledger.cli.status import FeedStatus, gather
 from changeledger.cli.status_tables import drawn, duration
 from changeledger.config.feed import Feed
-from changeledger.control import Built, ControlStore, Verdict
+from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
 from changeledger.model.looks import SourceLook
 from changeledger.model.window import Request, Window
 from tests.released import release
@@ -112,8 +112,11 @@ def audited(control: ControlStore, hour: int, *, stops: bool, **request: Any) ->
     control.save_audit(
         FEED.feed,
         over,
-        [Verdict("dbo.t", "order", False, 3, detail), Verdict("dbo.t", "rows", True, 0, {"stops": False})],
-        Built("branch", {}),
+        [
+            AuditResult("dbo.t", "order", False, 3, detail),
+            AuditResult("dbo.t", "rows", True, 0, {"stops": False}),
+        ],
+        BuiltSnapshots("branch", {}),
     )
     return over
 

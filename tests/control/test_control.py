@@ -11,11 +11,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from changeledger.control import Built, ControlStore, Verdict, upgrade
+from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, upgrade
 from changeledger.control.database import engine_for
 from changeledger.control.tables.base import ControlTable
 from changeledger.control.windows import furthest
-from changeledger.mask_order.decision import Evidence, Reading
+from changeledger.mask_order.decision import Evidence, MaskDecision
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, LeaseHeld, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.model.window import Window
@@ -52,7 +52,7 @@ def passed(store: ControlStore, window: Window, tables: dict[str, int], to: dict
     """A window whose audit has judged these snapshots and passed."""
     store.open_window(FEED, window, store.position(FEED), to)
     store.begin_stage(FEED, window, "normalize")
-    store.save_audit(FEED, window, [], Built("branch", tables))
+    store.save_audit(FEED, window, [], BuiltSnapshots("branch", tables))
 
 
 def at_once(number: int, work: Callable[[int], object]) -> list[object]:
@@ -225,7 +225,7 @@ class TestContracts:
     def test_what_is_not_released_is_the_windows_own(self, store: ControlStore) -> None:
         release(store, FEED, [self.one], hour(0))
         passed(store, hour(1), {}, lsn(2))
-        store.finish_stage(FEED, hour(1), "normalize", Built("branch", {}), [self.two])
+        store.finish_stage(FEED, hour(1), "normalize", BuiltSnapshots("branch", {}), [self.two])
         assert store.contracts_of(FEED, hour(1)) == {"dbo.parts": self.two}
         assert store.contract(FEED, "dbo.parts") == self.one
         store.begin_stage(FEED, hour(1), "normalize")
@@ -233,9 +233,9 @@ class TestContracts:
 
 
 PARTS = "dbo.parts"
-BIG = Reading("big", True, "proved: big 1")
-OPEN = Reading("big", False, "both byte orders read the same so far: either 1")
-CLOSED = Reading(None, False, "the masks contradict both byte orders")
+BIG = MaskDecision("big", True, "proved: big 1")
+OPEN = MaskDecision("big", False, "both byte orders read the same so far: either 1")
+CLOSED = MaskDecision(None, False, "the masks contradict both byte orders")
 
 
 class TestWriterSchemas:
@@ -298,12 +298,12 @@ class TestAudits:
         def saved() -> list[tuple[str, bool, int]]:
             return [(row.rule, row.success, row.violations) for row in store.audits(FEED, hour(0))]
 
-        built = Built("branch", {"t": 1})
-        verdicts = [Verdict("t", "a", False, 2**40, {"rows": [1]}), Verdict("t", "b", True, 0, {})]
+        built = BuiltSnapshots("branch", {"t": 1})
+        verdicts = [AuditResult("t", "a", False, 2**40, {"rows": [1]}), AuditResult("t", "b", True, 0, {})]
         store.save_audit(FEED, hour(0), verdicts, built)
-        store.save_audit(FEED, hour(1), [Verdict("t", "a", True, 0, {})], built)
+        store.save_audit(FEED, hour(1), [AuditResult("t", "a", True, 0, {})], built)
         assert saved() == [("a", False, 2**40), ("b", True, 0)]
-        store.save_audit(FEED, hour(0), [Verdict("t", "a", True, 0, {})], built)
+        store.save_audit(FEED, hour(0), [AuditResult("t", "a", True, 0, {})], built)
         assert saved() == [("a", True, 0)]
 
     @pytest.mark.parametrize("stage", ["extract", "normalize", "reconcile"])
@@ -330,8 +330,8 @@ class TestAudits:
 
     def test_what_an_audit_stopped_is_not_released(self, store: ControlStore) -> None:
         passed(store, hour(0), {"t": 1}, lsn(5))
-        failed = [Verdict("t", "order_strict", False, 3, {"stops": True})]
-        store.save_audit(FEED, hour(0), failed, Built("branch", {"t": 1}))
+        failed = [AuditResult("t", "order_strict", False, 3, {"stops": True})]
+        store.save_audit(FEED, hour(0), failed, BuiltSnapshots("branch", {"t": 1}))
         with pytest.raises(StageOrderError, match="order_strict"):
             store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5))
 
@@ -384,8 +384,8 @@ class TestLeases:
         writes: list[Callable[[], object]] = [
             lambda: store.open_window(FEED, hour(1), None, lsn(6)),
             lambda: store.begin_stage(FEED, hour(0), "normalize"),
-            lambda: store.finish_stage(FEED, hour(0), "reconcile", Built("b", {})),
-            lambda: store.save_audit(FEED, hour(0), [], Built("b", {})),
+            lambda: store.finish_stage(FEED, hour(0), "reconcile", BuiltSnapshots("b", {})),
+            lambda: store.save_audit(FEED, hour(0), [], BuiltSnapshots("b", {})),
             lambda: store.close_empty(FEED, hour(0), lsn(9)),
             lambda: store.commit_release(FEED, hour(0), {"t": 1}, {}, lsn(5)),
             lambda: store.renew_lease(FEED, 600),

@@ -17,7 +17,7 @@ import pytest
 from changeledger.config.database import Database
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
-from changeledger.control import Built, ControlStore, Verdict
+from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
 from changeledger.model.looks import SourceLook
 from changeledger.orchestration import alerts, resolve_window
 
@@ -69,11 +69,11 @@ def test_a_failed_audit_names_its_rules(
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
     control.acquire_lease(FEED.feed, window.holder, 3600)
     verdicts = [
-        Verdict("dbo.parts", "order_strict", False, 3, {"stops": True}),
-        Verdict("dbo.parts", "no_unpaired_images", False, 1, {"stops": False}),
-        Verdict("dbo.parts", "conservation", True, 0, {"stops": False}),
+        AuditResult("dbo.parts", "order_strict", False, 3, {"stops": True}),
+        AuditResult("dbo.parts", "no_unpaired_images", False, 1, {"stops": False}),
+        AuditResult("dbo.parts", "conservation", True, 0, {"stops": False}),
     ]
-    control.save_audit(FEED.feed, window, verdicts, Built("branch", {}))
+    control.save_audit(FEED.feed, window, verdicts, BuiltSnapshots("branch", {}))
     alerts.on_failure(FEED)(context("audit"))
     (message,) = reported
     assert message.pop("text").startswith("changeledger\nevent: failed\nfeed: shop_cdc\nwindow: 20260131T11")

@@ -15,7 +15,7 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from changeledger.config.connection import Connection
 from changeledger.config.settings import PROJECT
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.kafka import Kafka
 
 KEYTAB = base64.b64encode(b"not a real one").decode()
@@ -72,7 +72,7 @@ def test_spark_connect(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 def test_sql_server_over_tls() -> None:
     place = Connection.model_validate(connection("SQL Server"))
-    assert Database("here", place)._url() == (
+    assert JdbcDatabase("here", place)._url() == (
         "jdbc:sqlserver://db.example.com:1433;databaseName=shop;encrypt=true;trustServerCertificate=false"
     )
 

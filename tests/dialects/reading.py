@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
 from changeledger.model.contract import Contract
 
 NONE: Mapping[str, str] = MappingProxyType({})
@@ -36,13 +36,13 @@ def read(
 ) -> list[pa.RecordBatch]:
     """Decoded batches: of messages of no table, then of each table. `discovered`: all of the window."""
     found = kernel.facts(raw if discovered is None else discovered, schemas)
-    discovery = kernel.discover(found, feed, Known(contracts, {}, schemas))
+    discovery = kernel.discover(found, feed, EarlierWindows(contracts, {}, schemas))
     others = raw.filter(kernel.routes(raw, discovery).is_null())
     batches = [kernel.decode_other(others, feed, discovery)]
     for number, one in enumerate(discovery.tables):
         contract = contracts.get(one.table) or one.writer_schema
         assert contract is not None, "neither the messages nor a contract have the columns"
-        written = Written(one.writer_schema or contract)
+        written = ResolvedSchema(one.writer_schema or contract)
         plan = kernel.plan(discovery, number, feed, written, contract, "window")
         batches.append(kernel.decode(records_of(kernel, number, raw, discovery), plan))
     return batches

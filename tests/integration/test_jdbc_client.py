@@ -14,7 +14,7 @@ from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.model.errors import SourceUnavailable
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 
@@ -51,12 +51,12 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
 
 
 @pytest.fixture
-def database(source: Postgres) -> Iterator[Database]:
-    with closing(Database("source", Connection.model_validate(source.connection))) as found:
+def database(source: Postgres) -> Iterator[JdbcDatabase]:
+    with closing(JdbcDatabase("source", Connection.model_validate(source.connection))) as found:
         yield found
 
 
-def test_cells_have_the_types_of_their_columns(database: Database) -> None:
+def test_cells_have_the_types_of_their_columns(database: JdbcDatabase) -> None:
     rows = sorted(database.rows(QUERY), key=lambda row: row["whole"] is None)
     assert rows[0] == {name: value for name, (_, _, value) in CELLS.items()}
     assert rows[1] == dict.fromkeys(CELLS)
@@ -64,7 +64,7 @@ def test_cells_have_the_types_of_their_columns(database: Database) -> None:
     assert database.count([QUERY, QUERY]) == 4
 
 
-def test_a_database_that_refuses_says_why_and_answers_the_next_question(database: Database) -> None:
+def test_a_database_that_refuses_says_why_and_answers_the_next_question(database: JdbcDatabase) -> None:
     with pytest.raises(SourceUnavailable, match='relation "nowhere" does not exist'):
         database.rows(select(column("x")).select_from(table("nowhere")))
     assert database.count([QUERY]) == 2

@@ -18,7 +18,7 @@ from changeledger.config import sources
 from changeledger.config.feed import Feed
 from changeledger.config.sources import KafkaTopics
 from changeledger.dialects.interface import MessageDialect
-from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.registry import DIALECTS
@@ -82,7 +82,7 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([{"lines": lines}], FACTS)
 
 
-def discover(found: pa.RecordBatch, _feed: Feed, _known: Known) -> Discovery:
+def discover(found: pa.RecordBatch, _feed: Feed, _known: EarlierWindows) -> Discovery:
     """All lines are of one table, whose columns are always the same."""
     lines = found.column("lines")[0].as_py()
     return Discovery([TableRecords(COLUMNS.table, COLUMNS)] if lines else [], {})
@@ -94,7 +94,12 @@ def routes(raw: pa.RecordBatch, _discovery: Discovery) -> pa.Int32Array:
 
 
 def plan(
-    _discovery: Discovery, _number: int, feed: Feed, _written: Written, contract: Contract, window_id: str
+    _discovery: Discovery,
+    _number: int,
+    feed: Feed,
+    _written: ResolvedSchema,
+    contract: Contract,
+    window_id: str,
 ) -> Plan:
     return Plan(feed, contract, window_id)
 

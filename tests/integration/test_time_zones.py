@@ -12,7 +12,7 @@ from sqlalchemy import column, select, table
 from changeledger.config.connection import Connection
 from changeledger.dialects.tables.sql import as_read
 from changeledger.model.sql_type import SqlType
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 
@@ -29,7 +29,7 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
     ):
         session.execute("CREATE TABLE moments (at timestamptz(6))")
         session.execute("INSERT INTO moments VALUES ('2026-08-07 16:25:06.863899+01:00')")
-        target = Database("target", Connection.model_validate(postgres.connection))
+        target = JdbcDatabase("target", Connection.model_validate(postgres.connection))
         at = as_read(column("at"), SqlType.parse("datetimeoffset(6)"))
         zones.setDefault(zones.getTimeZone("Asia/Kolkata"))
         try:

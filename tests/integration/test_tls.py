@@ -35,7 +35,7 @@ from changeledger.config.feed import Feed
 from changeledger.model.errors import ConfigError
 from changeledger.stages import extract
 from changeledger.storage import kafka as kafka_storage
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.kafka import Kafka
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
@@ -274,11 +274,11 @@ def postgres(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> 
         yield service
 
 
-def database(service: Postgres, host: str, **extra: str) -> Database:
+def database(service: Postgres, host: str, **extra: str) -> JdbcDatabase:
     fields = {
         **service.connection, "host": host, "login": "reader", "password": PASSWORD, "extra": extra,
     }  # fmt: skip
-    return Database("pg", Connection.model_validate(fields))
+    return JdbcDatabase("pg", Connection.model_validate(fields))
 
 
 TABLE_QUERY = select(column("id")).select_from(table("numbers"))

@@ -6,20 +6,20 @@ import pyarrow as pa
 import pytest
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
 from changeledger.kernels.rows import Here
-from changeledger.mask_order.decision import Evidence, Reading, settle
+from changeledger.mask_order.decision import Evidence, MaskDecision, decide
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.contract import Column, Contract
-from changeledger.stages.normalization.mask_reading import settled_alone
+from changeledger.stages.normalization.mask_reading import resolved_alone
 from changeledger.stages.normalization.reading import of_change_table
 
 NOTHING = Evidence()
 
 
-def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | None = None) -> Reading:
-    return settle(found, stored, "auto", published)
+def auto(found: Evidence, stored: Evidence = NOTHING, published: ByteOrder | None = None) -> MaskDecision:
+    return decide(found, stored, "auto", published)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_words_say_why() -> None:
     ],
 )
 def test_a_stated_order_is_checked(found: Evidence, stored: Evidence, order: ByteOrder | None) -> None:
-    reading = settle(found, stored, "little", "big")
+    reading = decide(found, stored, "little", "big")
     assert reading.order == order
     if order is None and not found.neither:
         assert reading.why.startswith("the feed states little, and its records contradict that")
@@ -142,7 +142,9 @@ def test_a_table_of_one_byte_is_read_as_stated_without_a_look_at_its_records(
         }
     )  # fmt: skip
     captured = tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, columns + 1))
-    written = Contract(table="dbo.items", columns=captured)
+    writer_schema = Contract(table="dbo.items", columns=captured)
     unreadable = Here(pa.table({"nothing": pa.array([1])}))
-    records = of_change_table(QLIK_TABLES.kernel, "dbo.items", written, unreadable, feed, "window")
-    assert settled_alone(records, written) == Written(written.model_copy(update={"mask_order": order}))
+    records = of_change_table(QLIK_TABLES.kernel, "dbo.items", writer_schema, unreadable, feed, "window")
+    assert resolved_alone(records, writer_schema) == ResolvedSchema(
+        writer_schema.model_copy(update={"mask_order": order})
+    )

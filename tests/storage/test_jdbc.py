@@ -8,13 +8,13 @@ import pytest
 
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.jdbc_tls import explained, postgres_properties
 
 
-def database(**fields: object) -> Database:
+def database(**fields: object) -> JdbcDatabase:
     connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop", **fields}
-    return Database("shop_sql", Connection.model_validate(connection))
+    return JdbcDatabase("shop_sql", Connection.model_validate(connection))
 
 
 @pytest.mark.parametrize(

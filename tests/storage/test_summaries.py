@@ -24,7 +24,7 @@ def rows(spark: SparkSession, first: int, end: int) -> DataFrame:
     return spark.range(first, end).selectExpr("cast(id AS int) id", "'x' what")
 
 
-def agrees(spark: SparkSession) -> summaries.Built:
+def agrees(spark: SparkSession) -> summaries.BuiltTable:
     """What is said of main and of the branch is what a count finds."""
     now = refs.heads([TABLE], BRANCH)[TABLE]
     said = summaries.built({TABLE: now})[TABLE]

@@ -11,7 +11,7 @@ from changeledger.audit import suites
 from changeledger.audit.findings import Finding
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
-from changeledger.control import Built, ControlStore, ErasureRow, Verdict
+from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, ErasureRow
 from changeledger.model.window import Request, SourceRead, Window
 from changeledger.stages.maintain import is_over, waited_for
 from tests.released import release
@@ -23,7 +23,7 @@ FEED = Feed.model_validate(
     }
 )  # fmt: skip
 NOON, HOUR = datetime(2026, 8, 7, 12, tzinfo=UTC), timedelta(hours=1)
-FAILED = Verdict("dbo.t", "order", False, 3, {"stops": True})
+FAILED = AuditResult("dbo.t", "order", False, 3, {"stops": True})
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def built(control: ControlStore, hour: int, **request: object) -> Window:
     over = Window(start=NOON + hour * HOUR, end=NOON + (hour + 1) * HOUR, request=Request(**request))
     control.open_window(FEED.feed, over, None, {"t": hour})
     control.begin_stage(FEED.feed, over, "normalize")
-    made = Built(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
+    made = BuiltSnapshots(f"{over.branch}_1", {"lake.kept.dbo_t": hour})
     control.finish_stage(FEED.feed, over, "normalize", made)
     control.save_audit(FEED.feed, over, [FAILED], made)
     return over

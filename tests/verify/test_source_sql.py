@@ -9,7 +9,7 @@ import pytest
 from changeledger.config.connection import Connection
 from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
 from changeledger.model.contract import Column, Contract
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.verify import snapshot_sql
 
 CONTRACT = Contract(
@@ -24,7 +24,7 @@ SOURCE = snapshot_sql.source_table("dbo", "Order Lines", CONTRACT.names)
 
 
 def text(kind: str, query: object) -> str:
-    database = Database("here", Connection(conn_type=kind, host="h", schema="shop"))
+    database = JdbcDatabase("here", Connection(conn_type=kind, host="h", schema="shop"))
     return " ".join(database.sql(query).split())  # type: ignore[arg-type]
 
 

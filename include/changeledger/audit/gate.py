@@ -28,8 +28,8 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """One rule's verdict. `violations` is None when the rule `errored`: then `error` says why.
+class RuleResult:
+    """One rule's result. `violations` is None when the rule `errored`: then `error` says why.
 
     `samples` are offending rows as dictionaries. `tolerated`: a person has let it pass.
     """
@@ -57,7 +57,7 @@ def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
 
 def judge(
     feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path, *, redact: bool = False
-) -> list[Verdict]:
+) -> list[RuleResult]:
     """Validate and document every rule.
 
     `redact`: without the values of the source's rows.
@@ -65,18 +65,18 @@ def judge(
     rules = {subject.name: subject.rules for subject in subjects}
     folder = docs_index(data_docs, feed, window).parent
     outcomes = suites.validate(rules, window.id, folder)
-    verdicts = [
-        _verdict(table, rule, outcomes[table, rule.name], window.request.tolerate, redact)
+    results = [
+        _result(table, rule, outcomes[table, rule.name], window.request.tolerate, redact)
         for table, of_table in rules.items()
         for rule in of_table
     ]
-    page.write(folder, feed, window, verdicts, shown)
-    return verdicts
+    page.write(folder, feed, window, results, shown)
+    return results
 
 
-def _verdict(table: str, rule: Rule, outcome: suites.Outcome, tolerate: str, redact: bool) -> Verdict:
+def _result(table: str, rule: Rule, outcome: suites.Outcome, tolerate: str, redact: bool) -> RuleResult:
     found = rule.finding
-    return Verdict(
+    return RuleResult(
         table,
         rule.name,
         rule.says,
@@ -97,14 +97,14 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     window: Window,
     branch: str,
     subjects: Sequence[Subject],
-    verdicts: Sequence[Verdict],
+    results: Sequence[RuleResult],
     docs: str,
 ) -> None:
     """Raises AuditFailed when a rule stops the run: violated and not let pass, or not to be checked.
 
-    `branch`: what the run has built and was judged. `docs` is where people open the verdicts.
+    `branch`: what the run has built and was judged. `docs` is where people open the results.
     """
-    stopping = [v for v in verdicts if v.stops]
+    stopping = [v for v in results if v.stops]
     if not stopping:
         return
     failed = [v for v in stopping if not v.errored]
@@ -113,26 +113,26 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     if errored:
         lines[0] += f" and {len(errored)} that could not be checked"
     lines[0] += f": {docs}"
-    for verdict in stopping:
-        lines += _told(verdict)
+    for result in stopping:
+        lines += _lines(result)
     lines.append(f"Nothing was published. The branch {branch} is kept.")
     raise AuditFailed("\n  ".join(lines), _remedy(branch, subjects, stopping))
 
 
-def _told(verdict: Verdict) -> Iterator[str]:
-    name = f"{verdict.table}: {verdict.rule}"
-    if verdict.errored:
-        yield f"- {name}: could not be checked: {verdict.error or 'see Data Docs'}"
+def _lines(result: RuleResult) -> Iterator[str]:
+    name = f"{result.table}: {result.rule}"
+    if result.errored:
+        yield f"- {name}: could not be checked: {result.error or 'see Data Docs'}"
         return
-    yield f"- {name}: {verdict.violations:,} violations. {verdict.says}"
-    for row in verdict.samples[:_PRINTED]:
+    yield f"- {name}: {result.violations:,} violations. {result.says}"
+    for row in result.samples[:_PRINTED]:
         yield f"    {shown(row)}"
-    more = len(verdict.samples) - _PRINTED
+    more = len(result.samples) - _PRINTED
     if more > 0:
-        yield f"    and {more} more in the verdict"
+        yield f"    and {more} more in the result"
 
 
-def _remedy(branch: str, subjects: Sequence[Subject], stopping: Sequence[Verdict]) -> str:
+def _remedy(branch: str, subjects: Sequence[Subject], stopping: Sequence[RuleResult]) -> str:
     tables = {v.table for v in stopping}
     queries = [
         f"SELECT * FROM {table}.branch_{branch}"  # noqa: S608 - for a person to type

@@ -1,4 +1,4 @@
-"""The first page of an audit's Data Docs: the verdict, what failed and by which rows, then what holds.
+"""The first page of an audit's Data Docs: the result, what failed and by which rows, then what holds.
 
 Great Expectations' own first page draws its lists with scripts from elsewhere, which many networks refuse;
 its pages of single suites are linked from here.
@@ -15,25 +15,25 @@ from changeledger.model.window import Window
 from changeledger.pages import html
 
 if TYPE_CHECKING:
-    from changeledger.audit.gate import Verdict
+    from changeledger.audit.gate import RuleResult
 
 NAME = "audit.html"
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write(folder: Path, feed: str, window: Window, verdicts: Sequence[Verdict], shown: Any) -> None:
+def write(folder: Path, feed: str, window: Window, results: Sequence[RuleResult], shown: Any) -> None:
     """The page in the folder of a window's Data Docs; `shown` gives a value's text for people."""
-    tables: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        tables.setdefault(verdict.table, []).append(verdict)
+    tables: dict[str, list[RuleResult]] = {}
+    for result in results:
+        tables.setdefault(result.table, []).append(result)
     known = {
         "feed": feed,
         "window": window,
         "tables": tables,
         "pages": {table: _pages(folder, table) for table in tables},
-        "stopping": [v for v in verdicts if v.stops],
-        "violated": [v for v in verdicts if not v.success],
-        "rules_in_all": len(verdicts),
+        "stopping": [v for v in results if v.stops],
+        "violated": [v for v in results if not v.success],
+        "rules_in_all": len(results),
     }
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 

@@ -7,20 +7,21 @@
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
-from changeledger.control.releases import IN_ORDER, Verdict, built_on_another
+from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
 from changeledger.control.tables.contracts import MaskEvidenceRow
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
-from changeledger.control.tables.windows import Built, StageRow, WindowRow
+from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
 from changeledger.control.windows import furthest
 
 __all__ = [
     "IN_ORDER",
     "LEASE_SECONDS",
+    "AuditResult",
     "AuditRow",
-    "Built",
+    "BuiltSnapshots",
     "ComparisonRow",
     "ControlStore",
     "ErasureRow",
@@ -32,7 +33,6 @@ __all__ = [
     "SnapshotRow",
     "SourceMark",
     "StageRow",
-    "Verdict",
     "WindowRow",
     "built_on_another",
     "furthest",

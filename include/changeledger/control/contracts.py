@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.tables.contracts import ContractRow, MaskEvidenceRow, ShapeRow, WriterSchemaRow
-from changeledger.mask_order.decision import Evidence, Reading
+from changeledger.mask_order.decision import Evidence, MaskDecision
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
 
@@ -77,14 +77,14 @@ class Contracts(Store):
             return {row.table: row for row in session.scalars(query)}
 
     def save_mask_evidence(
-        self, feed: str, table: str, window: Window, found: Evidence, reading: Reading
+        self, feed: str, table: str, window: Window, found: Evidence, decision: MaskDecision
     ) -> None:
         """Add what a window says, and keep what was made of it. No window counts twice.
 
         The last window's evidence is replaced when it runs again. A replayed window between the first and
         the last has been counted already, so its evidence is left alone.
         """
-        proved = reading.order if reading.settled else None
+        proved = decision.order if decision.is_proved else None
         with self._writing(feed) as session:
             fresh = insert_if_absent(
                 session,
@@ -93,7 +93,7 @@ class Contracts(Store):
                 table=table,
                 counts=_counts(Evidence(), found),
                 mask_order=proved,
-                why=reading.why,
+                why=decision.why,
                 first_window=window.id,
                 last_window=window.id,
                 updated_at=now(),
@@ -107,7 +107,7 @@ class Contracts(Store):
                 row.counts = _counts(row.earlier, found)
             else:
                 row.counts, row.last_window = _counts(row.total, found), window.id
-            row.mask_order, row.why, row.updated_at = proved, reading.why, now()
+            row.mask_order, row.why, row.updated_at = proved, decision.why, now()
 
 
 def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | None:

@@ -13,7 +13,7 @@ from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.windows import Built, StageRow, WindowRow
+from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
 from changeledger.control.windows import add_stage, advance, latest_release
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import Window
@@ -21,7 +21,7 @@ from changeledger.model.window import Window
 IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
 
 
-class Verdict(NamedTuple):
+class AuditResult(NamedTuple):
     """What one rule found in one table of a window. `violations` counts rows."""
 
     table: str
@@ -109,7 +109,9 @@ class Releases(Store):
         with self._transaction() as session:
             return [row for row in list(session.scalars(query))[:-1] if row.created_at < moment]
 
-    def save_audit(self, feed: str, window: Window, verdicts: Sequence[Verdict], judged: Built) -> None:
+    def save_audit(
+        self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
+    ) -> None:
         """Cache the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
         at = now()
         with self._writing(feed) as session:

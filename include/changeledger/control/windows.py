@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.windows import Built, PositionRow, StageRow, WindowRow
+from changeledger.control.tables.windows import BuiltSnapshots, PositionRow, StageRow, WindowRow
 from changeledger.model.contract import Contract
 from changeledger.model.window import STAGES, Window
 
@@ -59,7 +59,7 @@ class Windows(Store):
                 session.get_one(WindowRow, (feed, window.id)).built_on = 0 if newest is None else newest.id
 
     def finish_stage(
-        self, feed: str, window: Window, stage: str, built: Built, contracts: Iterable[Contract] = ()
+        self, feed: str, window: Window, stage: str, built: BuiltSnapshots, contracts: Iterable[Contract] = ()
     ) -> None:
         """Cache what the stage has built, and by which contracts, in place of an earlier try."""
         bodies = {contract.table: contract.model_dump(mode="json") for contract in contracts}
@@ -134,7 +134,7 @@ class Windows(Store):
             return None if row is None else row.position
 
 
-def add_stage(session: Session, feed: str, window: Window, stage: str, built: Built) -> StageRow:
+def add_stage(session: Session, feed: str, window: Window, stage: str, built: BuiltSnapshots) -> StageRow:
     _delete_stages(session, feed, window.id, STAGES[STAGES.index(stage) :])
     row = StageRow(feed=feed, window_id=window.id, stage=stage, at=now(), **built._asdict())
     session.add(row)

@@ -48,7 +48,7 @@ class ChangeTable(NamedTuple):
 TablePositions = Mapping[str, str]
 
 
-class Database(Protocol):
+class SourceDatabase(Protocol):
     """What a reader of change tables asks of the database."""
 
     def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
@@ -102,7 +102,7 @@ class TableDialect:
 
     kernel: TableKernel
     # Raises ConfigError and ContractError where the feed's tables cannot be read as configured.
-    reader: Callable[[Feed, Database], TableReader]
+    reader: Callable[[Feed, SourceDatabase], TableReader]
     # The source table of a change table, by the latter's name.
     source_table: Callable[[str], str]
     # Is a column one of the dialect's own, beside the source's?

@@ -19,7 +19,7 @@ from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract
 
 
-class Known(NamedTuple):
+class EarlierWindows(NamedTuple):
     """What earlier windows have found."""
 
     # By table.
@@ -58,7 +58,7 @@ class Discovery(Protocol):
         ...
 
 
-class Written(NamedTuple):
+class ResolvedSchema(NamedTuple):
     """How messages of a table are written."""
 
     # With the byte order of the masks, where there are any.
@@ -105,11 +105,11 @@ class MessageKernel:
     facts: Callable[[pa.RecordBatch, Mapping[str, str]], pa.RecordBatch]
     # The facts of all parts of a window together; they do not depend on how it was cut.
     merged: Callable[[Sequence[pa.RecordBatch]], pa.RecordBatch]
-    discover: Callable[[pa.RecordBatch, Feed, Known], Any]
+    discover: Callable[[pa.RecordBatch, Feed, EarlierWindows], Any]
     # int32: of each message the number of its `TableRecords`; NULL for those of no table.
     routes: Callable[[pa.RecordBatch, Any], pa.Int32Array]
     # For one of the discovery's tables, by its number, how it is written, its contract, and the window's id.
-    plan: Callable[[Any, int, Feed, Written, Contract, str], Any]
+    plan: Callable[[Any, int, Feed, ResolvedSchema, Contract, str], Any]
     # One row per message of that table, in their order (`messages.decoded_schema`).
     decode: Callable[[pa.RecordBatch, Any], pa.RecordBatch]
     # One row per message of no table (`messages.UNCHANGED`).

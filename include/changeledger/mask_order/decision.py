@@ -68,13 +68,13 @@ class Evidence(Strict):
         return ", ".join(parts) or "no record with a mask"
 
 
-class Reading(NamedTuple):
+class MaskDecision(NamedTuple):
     """How a window's masks of one table are to be read."""
 
     # None: they must not be read, and `why` says so.
     order: ByteOrder | None
     # Do records prove it? Where they do not, a later window may.
-    settled: bool
+    is_proved: bool
     why: str
 
 
@@ -87,9 +87,9 @@ _OUTWEIGH = 10
 _MANY = 10
 
 
-def settle(
+def decide(
     found: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
-) -> Reading:
+) -> MaskDecision:
     """How to read the masks of a window that says `found`, when the other windows said `stored`.
 
     `published`: the order that published data of the dialect prove. It is taken where records read
@@ -101,17 +101,17 @@ def settle(
     return _found_out(found, total, published) if setting == "auto" else _stated(setting, found, total)
 
 
-def _found_out(found: Evidence, total: Evidence, published: ByteOrder | None) -> Reading:
+def _found_out(found: Evidence, total: Evidence, published: ByteOrder | None) -> MaskDecision:
     possible = [order for order in ORDERS if _is_possible(order, total)]
     if not possible:
         return _closed("the masks contradict both byte orders", total)
     if len(possible) == 1:
         return _proved(possible[0], found, total)
     if not found.undecided:
-        return Reading("big", False, f"both byte orders read the same so far: {total.in_words()}")
+        return MaskDecision("big", False, f"both byte orders read the same so far: {total.in_words()}")
     if published is None:
         return _closed("the two byte orders read the masks differently, and no record decides", total)
-    return Reading(published, False, f"not proved, {published} as in published data: {total.in_words()}")
+    return MaskDecision(published, False, f"not proved, {published} as in published data: {total.in_words()}")
 
 
 def _obeys_nothing(found: Evidence, stored: Evidence) -> bool:
@@ -127,10 +127,10 @@ def _is_possible(order: ByteOrder, total: Evidence) -> bool:
     return against == 0 or (against <= forgiven and total.of_only(order) >= _OUTWEIGH * against)
 
 
-def _proved(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
+def _proved(order: ByteOrder, found: Evidence, total: Evidence) -> MaskDecision:
     if _has_turned(order, found):
         return _closed(f"the masks were {order} before, and this window contradicts that", total)
-    return Reading(order, True, f"proved: {total.in_words()}")
+    return MaskDecision(order, True, f"proved: {total.in_words()}")
 
 
 def _has_turned(order: ByteOrder, found: Evidence) -> bool:
@@ -138,14 +138,14 @@ def _has_turned(order: ByteOrder, found: Evidence) -> bool:
     return found.against(order) > max(1, found.decisive // _FORGIVEN_SHARE)
 
 
-def _stated(order: ByteOrder, found: Evidence, total: Evidence) -> Reading:
+def _stated(order: ByteOrder, found: Evidence, total: Evidence) -> MaskDecision:
     """A setting is judged by the window, for a source may have been set up again; by all if it is silent."""
     agrees = found.against(order) == 0 and (found.decisive > 0 or not found.undecided)
     judge = found if agrees or found.decisive > 1 else total
     if not (agrees or _is_possible(order, judge)):
         return _closed(f"the feed states {order}, and its records contradict that", judge)
-    return Reading(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")
+    return MaskDecision(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")
 
 
-def _closed(what: str, total: Evidence) -> Reading:
-    return Reading(None, False, f"{what}: {total.in_words()}")
+def _closed(what: str, total: Evidence) -> MaskDecision:
+    return MaskDecision(None, False, f"{what}: {total.in_words()}")

@@ -58,11 +58,11 @@ class Example(NamedTuple):
     def order(self) -> tuple[str, str, bool, tuple[int, ...]]:
         return self.kind, self.mask, self.differing is not None, self.differing or ()
 
-    def in_words(self, written: Contract) -> str:
+    def in_words(self, writer_schema: Contract) -> str:
         text = f"{self.kind} with mask 0x{self.mask}"
         if self.differing is None:
             return text
-        differ = [c.name for c in written.columns if c.ordinal in self.differing]
+        differ = [c.name for c in writer_schema.columns if c.ordinal in self.differing]
         return f"{text}, the images differ in {', '.join(differ) or 'no column'}"
 
 
@@ -72,8 +72,8 @@ class Counted(NamedTuple):
     counts: Mapping[str, int]
     examples: Mapping[str, Example]
 
-    def evidence(self, written: Contract) -> Evidence:
-        examples = {name: one.in_words(written) for name, one in self.examples.items()}
+    def evidence(self, writer_schema: Contract) -> Evidence:
+        examples = {name: one.in_words(writer_schema) for name, one in self.examples.items()}
         return Evidence(**self.counts, examples=examples)
 
 
@@ -107,12 +107,12 @@ class Facts:
         return found
 
 
-def facts(decoded: pa.RecordBatch, written: Contract, rules: MaskRules) -> Facts:
+def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) -> Facts:
     """Of decoded rows in the writer's columns, their images joined: the changes with a mask."""
     is_change = pc.equal(decoded.column("disposition"), change.CHANGE)
     some = decoded.filter(pc.and_(is_change, pc.is_valid(decoded.column("mask"))))
-    before, after = (ledger.image(some, side, written) for side in ("before", "after"))
-    highest, places = _highest(written, rules), [c.ordinal - 1 for c in written.columns]
+    before, after = (ledger.image(some, side, writer_schema) for side in ("before", "after"))
+    highest, places = _highest(writer_schema, rules), [c.ordinal - 1 for c in writer_schema.columns]
     kind = some.column("operation")
     is_update = pc.equal(kind, change.UPDATE).to_numpy(zero_copy_only=False)
     is_insert = pc.equal(kind, change.INSERT).to_numpy(zero_copy_only=False)
@@ -129,13 +129,13 @@ def facts(decoded: pa.RecordBatch, written: Contract, rules: MaskRules) -> Facts
     )  # fmt: skip
 
 
-def _highest(written: Contract, rules: MaskRules) -> int:
-    return max((*(c.ordinal for c in written.columns), *rules.header_ordinals), default=0)
+def _highest(writer_schema: Contract, rules: MaskRules) -> int:
+    return max((*(c.ordinal for c in writer_schema.columns), *rules.header_ordinals), default=0)
 
 
-def counted(found: Facts, written: Contract, rules: MaskRules) -> Counted:
+def counted(found: Facts, writer_schema: Contract, rules: MaskRules) -> Counted:
     """What the records say of the two orders: each is in one of the counts."""
-    judged = _Judged(found, written, rules)
+    judged = _Judged(found, writer_schema, rules)
     examples, counts = {}, {}
     for name, rows in judged.said():
         counts[name] = int(rows.sum())
@@ -169,12 +169,12 @@ class _Judged:
     """The rules applied to facts, in both orders."""
 
     found: Facts
-    written: Contract
+    writer_schema: Contract
     rules: MaskRules
 
     @cached_property
     def highest(self) -> int:
-        return _highest(self.written, self.rules)
+        return _highest(self.writer_schema, self.rules)
 
     def said(self) -> Iterator[tuple[str, Bools]]:
         """Which records go into each of the counts."""
@@ -199,7 +199,7 @@ class _Judged:
 
     def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
         """Does the record obey every rule that applies to it, read in this order?"""
-        found, columns = self.found, self.written.columns
+        found, columns = self.found, self.writer_schema.columns
         sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
         care = sure & ~found.gaps
         inserted = ~found.is_known | ~(found.known & ~bits & care).any(axis=1)
@@ -209,7 +209,9 @@ class _Judged:
             # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
             within |= masks.lengths(found.mask) > masks.width(self.highest)
         else:
-            deleted = self._sets_the_key(bits) & within if self.written.key else np.ones(len(top), np.bool_)
+            deleted = (
+                self._sets_the_key(bits) & within if self.writer_schema.key else np.ones(len(top), np.bool_)
+            )
         differ = ((bits ^ found.differing) & care).any(axis=1)
         updated = within & (~found.has_images | (top == 0) | ~differ)
         headers = masks.of(self.rules.header_ordinals, self.highest)
@@ -222,8 +224,8 @@ class _Judged:
         return obeyed
 
     def _sets_the_key(self, bits: Bools) -> Bools:
-        of_table = bits & self._flags(self.written.columns)
-        found: Bools = (of_table == self._flags(self.written.key)).all(axis=1)
+        of_table = bits & self._flags(self.writer_schema.columns)
+        found: Bools = (of_table == self._flags(self.writer_schema.key)).all(axis=1)
         return found
 
     def _flags(self, columns: Sequence[Column]) -> Bools:

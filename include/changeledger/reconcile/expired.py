@@ -12,8 +12,8 @@ from changeledger.model import change
 
 
 def expired(left: pa.RecordBatch, late: Collection[tuple[str, int, int]]) -> pa.RecordBatch:
-    """The rows (`settle.LEFT_COLUMNS`), those that still wait and are `late` (topic, partition and offset)
-    quarantined with the reason for which they waited."""
+    """The rows (`ledger_kernels.LEFT_COLUMNS`): pending ones that are `late` (topic, partition and offset)
+    are quarantined with the reason for which they waited."""
     disposition = left.column("disposition")
     found = np.zeros(left.num_rows, np.bool_)
     waits = np.flatnonzero(pc.equal(disposition, change.PENDING).to_numpy(zero_copy_only=False))

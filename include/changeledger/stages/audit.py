@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from changeledger.audit import conservation, gate, rules, suites
 from changeledger.audit.rules import Rule
-from changeledger.control import Verdict
+from changeledger.control import AuditResult
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Books, Judging, feed_rules, read_left
 from changeledger.stages.common.carried import Carrier
@@ -50,7 +50,7 @@ def run(ctx: StageContext) -> None:
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)
 
 
-def _size(ctx: StageContext, tables: Mapping[str, summaries.Built]) -> int:
+def _size(ctx: StageContext, tables: Mapping[str, summaries.BuiltTable]) -> int:
     """How many rows the run has, about: of raw records, which have a disposition each, or of intervals."""
     added = {name: one.added for name, one in tables.items()}
     ledgers, histories = (
@@ -61,7 +61,7 @@ def _size(ctx: StageContext, tables: Mapping[str, summaries.Built]) -> int:
 
 
 def _subjects(
-    ctx: StageContext, carrier: Carrier, tables: Mapping[str, summaries.Built]
+    ctx: StageContext, carrier: Carrier, tables: Mapping[str, summaries.BuiltTable]
 ) -> list[gate.Subject]:
     """The feed, and each of its tables."""
     judged = JudgedRows(ctx, tables, carrier)
@@ -69,7 +69,7 @@ def _subjects(
     contracts = list(ctx.contracts().values())
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(judged.read)
-        found = lake.each(judging.of_table, contracts)
+        found = lake.parallel_map(judging.of_table, contracts)
         books = judging.books(reading.result(), found)
     for book in books.balances:
         log.info("%s: %s", ctx.feed.feed, book)
@@ -92,7 +92,7 @@ def _feed_rules(ctx: StageContext, judging: Judging, books: Books) -> tuple[Rule
     )
 
 
-def _stored(verdict: gate.Verdict, reason: str) -> Verdict:
+def _stored(verdict: gate.RuleResult, reason: str) -> AuditResult:
     detail = {
         "says": verdict.says,
         "severity": verdict.severity,
@@ -100,4 +100,4 @@ def _stored(verdict: gate.Verdict, reason: str) -> Verdict:
         "tolerated": reason if verdict.tolerated else None,
         "error": verdict.error,
     }
-    return Verdict(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)
+    return AuditResult(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)

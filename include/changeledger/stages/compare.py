@@ -21,7 +21,7 @@ from changeledger.control import ComparisonRow
 from changeledger.control.outcomes import DIFFER
 from changeledger.model.errors import FeedsDisagree
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.comparison.findings import FINDINGS, Findings
+from changeledger.stages.comparison.findings import FINDINGS, FindingsWriter
 from changeledger.stages.comparison.ledgers import ledgers
 from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
@@ -37,7 +37,7 @@ def run(
     """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
 
     Raises FeedsDisagree where more than the tolerated number of changes have a verdict; what was found is
-    kept before.
+    saved before.
     """
     settings = Settings()
     control = control_store(settings)
@@ -46,11 +46,11 @@ def run(
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     found = ledgers(spark, [reference, *others])
-    one, *ranges = lake.each(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
+    one, *ranges = lake.parallel_map(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
     rows = []
-    with Findings.kept(spark, control) as kept:
+    with FindingsWriter.opened(spark, control) as writer:
         for other in ranges:
-            rows += _compared(Pair(control, database, one, other, full), kept)
+            rows += _compared(Pair(control, database, one, other, full), writer)
     differing = [row for row in rows if row.outcome == DIFFER]
     if differing:
         raise FeedsDisagree(
@@ -65,14 +65,14 @@ def _faults(row: ComparisonRow) -> str:
     return ", ".join(f"{row.counts[v]} {v}" for v in FAULTS if row.counts[v])
 
 
-def _compared(pair: Pair, kept: Findings) -> list[ComparisonRow]:
+def _compared(pair: Pair, writer: FindingsWriter) -> list[ComparisonRow]:
     one, other = pair.one, pair.other
     if not (one.rows and other.rows):
         log.info("%s: %s has no changes yet", other.feed.feed, (other if one.rows else one).feed.feed)
         return []
     with cached() as cache:
         method = _method(pair, cache)
-    return _tables(pair, method, kept)
+    return _tables(pair, method, writer)
 
 
 def _method(pair: Pair, cache: Cache) -> Method:
@@ -92,7 +92,7 @@ def _method(pair: Pair, cache: Cache) -> Method:
     return Method(known.reach(translation.translated(unclear, cache)), found, translation)
 
 
-def _tables(pair: Pair, method: Method, kept: Findings) -> list[ComparisonRow]:
+def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as it has not been compared."""
     both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
     ended = {} if pair.full else _ended(pair)
@@ -106,7 +106,7 @@ def _tables(pair: Pair, method: Method, kept: Findings) -> list[ComparisonRow]:
             continue
         timed = None if method.translation is None else method.translation.timed(reach)
         todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
-    return lake.each(lambda one: one.compared(kept), todo)
+    return lake.parallel_map(lambda one: one.compared(writer), todo)
 
 
 def _ended(pair: Pair) -> dict[str, bytes]:

@@ -63,7 +63,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
         lake.expire(spark, table, unneeded)
         lake.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
-    lake.each(maintain, tables)
+    lake.parallel_map(maintain, tables)
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), tags, oldest)
 
 
@@ -96,7 +96,7 @@ def _drop_branches(
         table: [name for name in names if name not in needed]
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
     }
-    lake.each(lambda one: refs.drop(*one), drop.items())
+    lake.parallel_map(lambda one: refs.drop(*one), drop.items())
     count = len({name for names in drop.values() for name in names})
     log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
 
@@ -114,7 +114,7 @@ def _drop_tags(
     pointer = f"lake.{feed.namespace}.releases"
     if old and pointer in tables:
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
-    lake.each(lambda one: refs.drop(*one), drop.items())
+    lake.parallel_map(lambda one: refs.drop(*one), drop.items())
     return len({name for there in drop.values() for name in there})
 
 
@@ -170,7 +170,7 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
         there = upkeep.runs_of(spark, raw)
         old = [window for window in windows if window in there]
         kept_rows = _in_quarantine(spark, raw, old, bad) if bad is not None and old else {}
-        changed += upkeep.keep_only(spark, raw, old, kept_rows)
+        changed += upkeep.retain_only(spark, raw, old, kept_rows)
     return changed
 
 

@@ -24,7 +24,7 @@ from changeledger.kernels.arrow import MESSAGE
 from changeledger.kernels.rows import Here, Part, Rows, bucketed, together
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.reconcile import settle
+from changeledger.reconcile import ledger_kernels
 from changeledger.reconcile.expired import expired
 from changeledger.stages.common import branches, input_records, near
 from changeledger.stages.common.carried import Carrier
@@ -56,7 +56,7 @@ def run(ctx: StageContext) -> None:
         of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
         # A table without a record in the window has its branch, too: the later stages expect it.
         _prepare(ctx, {**ctx.contracts(), **of_window})
-        left = lake.each(partial(_write, ctx), inputs)
+        left = lake.parallel_map(partial(_write, ctx), inputs)
         _write_dispositions(ctx, left)
         if isinstance(dialect, MessageDialect):
             _write_pending(ctx, any(one.counts.get(change.PENDING) for one in left))
@@ -92,7 +92,9 @@ def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 
 def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
-    known = kernels.Known(control.contracts(name), control.shapes(name), control.writer_schemas(name))
+    known = kernels.EarlierWindows(
+        control.contracts(name), control.shapes(name), control.writer_schemas(name)
+    )
     raw = _raw_messages(ctx, carrier)
     found = reading.discovered(dialect.kernel, raw, ctx.feed, known, ctx.id)
     for schema_name, schema in found.writer_schemas.items():
@@ -122,9 +124,9 @@ def _messages(ctx: StageContext) -> DataFrame:
 
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
-    known = reading.Known(
+    known = reading.TableKnowledge(
         ctx.control.contracts(ctx.feed.feed),
-        partial(mask_orders.settled, ctx),
+        partial(mask_orders.resolved, ctx),
         partial(other_feeds.borrowed, ctx),
         partial(other_feeds.computed, ctx),
     )
@@ -148,7 +150,7 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         lake.fresh_branch(ctx.spark, table, ctx.branch)
 
     known = [table for table in shapes if table in there]
-    if any(lake.each(lambda table: lake.narrow(ctx.spark, table, shapes[table][1]), known)):
+    if any(lake.parallel_map(lambda table: lake.narrow(ctx.spark, table, shapes[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
 
@@ -161,11 +163,11 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         if table == ctx.names[contract.table].changes:
             branches.begin(ctx, table, contract, published.get(table))
 
-    lake.each(prepare, shapes)
+    lake.parallel_map(prepare, shapes)
 
 
 class Left(NamedTuple):
-    """Records that became no row of the ledger (`settle.LEFT_COLUMNS`), and how many by disposition."""
+    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), and how many by disposition."""
 
     rows: Rows
     counts: Mapping[str, int]
@@ -175,23 +177,23 @@ def _write(ctx: StageContext, one: Input) -> Left:
     """Append the input's changes; return its other records."""
     if one.table is None or one.contract is None:
         rows = one.decoded.through(
-            partial(settle.left, table=one.table, window_id=ctx.id), settle.LEFT_COLUMNS
+            partial(ledger_kernels.left, table=one.table, window_id=ctx.id), ledger_kernels.LEFT_COLUMNS
         )
         return _left(rows)
     contract, names = one.contract, ctx.names[one.table]
     decoded = _joined(ctx, one.decoded, contract)
-    made = _settled(ctx, decoded, contract, near.nothing(contract))
-    published = near.published(ctx, contract, made[settle.CHANGES])
+    made = _resolved(ctx, decoded, contract, near.nothing(contract))
+    published = near.published(ctx, contract, made[ledger_kernels.CHANGES])
     if published is not None:
         # What stands at the positions of the window's changes is published already, or half of it.
-        made = _settled(ctx, decoded, contract, published)
-        replaced = made[settle.REPLACED].collected()
+        made = _resolved(ctx, decoded, contract, published)
+        replaced = made[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = as_frame(ctx.spark, Here(replaced))
             lake.delete_changes(gone, names.changes, ctx.branch)
-    changes = made[settle.CHANGES]
+    changes = made[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
-    left = _left(made[settle.LEFT])
+    left = _left(made[ledger_kernels.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
     log.info("%s: %s: changes are written; beside them %s", ctx.feed.feed, one.table, others or "nothing")
     return left
@@ -201,19 +203,22 @@ def _joined(ctx: StageContext, decoded: Rows, contract: Contract) -> Rows:
     """The rows with the two of each update joined, where a dialect has two."""
     if not _of_pairs(decoded):
         return decoded
-    kernel = settle.JoinPairs(TablePlan(ctx.feed, contract, contract, ctx.id))
-    parts = {settle.NEW: Part(decoded, settle.key_of_pairs)}
-    return bucketed(parts, kernel, {settle.NEW: decoded.schema})[settle.NEW]
+    kernel = ledger_kernels.JoinPairs(TablePlan(ctx.feed, contract, contract, ctx.id))
+    parts = {ledger_kernels.NEW: Part(decoded, ledger_kernels.key_of_pairs)}
+    return bucketed(parts, kernel, {ledger_kernels.NEW: decoded.schema})[ledger_kernels.NEW]
 
 
 def _of_pairs(decoded: Rows) -> bool:
     return "pair_key" in decoded.schema.names
 
 
-def _settled(ctx: StageContext, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
-    parts = {settle.NEW: Part(decoded, settle.key), settle.NEAR: Part(published, settle.key)}
-    kernel = settle.Settle(contract, ctx.id, _of_pairs(decoded))
-    return bucketed(parts, kernel, settle.outputs(contract))
+def _resolved(ctx: StageContext, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
+    parts = {
+        ledger_kernels.NEW: Part(decoded, ledger_kernels.key),
+        ledger_kernels.NEAR: Part(published, ledger_kernels.key),
+    }
+    kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
+    return bucketed(parts, kernel, ledger_kernels.outputs(contract))
 
 
 def _left(rows: Rows) -> Left:
@@ -237,10 +242,10 @@ def _write_dispositions(ctx: StageContext, left: Iterable[Left]) -> None:
     rows, counts = together([one.rows for one in found]), {what for one in found for what in one.counts}
     late = _late(ctx) if change.PENDING in counts else ()
     if late:
-        rows = rows.through(partial(expired, late=late), settle.LEFT_COLUMNS)
+        rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
     writes.append(rows, ctx.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
     if late or change.QUARANTINED in counts:
-        bad = rows.through(_quarantined, settle.LEFT_COLUMNS)
+        bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
         writes.append(bad, ctx.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
 
 

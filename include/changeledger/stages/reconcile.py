@@ -24,7 +24,9 @@ def run(ctx: StageContext) -> None:
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
     published = refs.heads(tables, refs.MAIN)
     with cached() as cache:
-        found = lake.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts)
+        found = lake.parallel_map(
+            lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts
+        )
         write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     if catalog.exists(ctx.image_chain_breaks):

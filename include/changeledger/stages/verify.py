@@ -25,7 +25,7 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification import resnapshot_check
-from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, Keeper, summary
+from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, ProofWriter, summary
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake
@@ -75,11 +75,11 @@ def run(
             f"name one of {', '.join(feed.feed for feed in everyone) or 'none'}",
         )
     for_small_data(spark)
-    with Keeper.opened(spark, control) as keeper:
-        rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, keeper, feed)]
+    with ProofWriter.opened(spark, control) as writer:
+        rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, writer, feed)]
         if source is not None:
-            reading = _Reading(spark, control, database.database, source)
-            rows += reading.prove(keeper, _published(control, chosen), what)
+            reading = _DatabaseProof(spark, control, database.database, source)
+            rows += reading.prove(writer, _published(control, chosen), what)
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
@@ -98,7 +98,7 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     unproved = any(resnapshot_check.unproved(control, feed) for feed in chosen)
     if (source is not None and what != REUSE) or unproved:
         return True
-    snapshot = None if source is None else _kept(control, database.database, source)
+    snapshot = None if source is None else _last_snapshot(control, database.database, source)
     return snapshot is not None and bool(_unproved(control, snapshot, _published(control, chosen)))
 
 
@@ -118,7 +118,7 @@ def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
     return found
 
 
-def _kept(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
+def _last_snapshot(control: ControlStore, database: str, source: Verify) -> SnapshotRow | None:
     snapshot = control.last_snapshot(database)
     if snapshot is None or snapshot.at < datetime.now(UTC) - source.snapshot_ttl:
         return None
@@ -144,19 +144,19 @@ def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _DatabaseProof:
     spark: SparkSession
     control: ControlStore
     database: str
     source: Verify
 
-    def prove(self, keeper: Keeper, tables: Sequence[_Table], what: str) -> list[ProofRow]:
+    def prove(self, writer: ProofWriter, tables: Sequence[_Table], what: str) -> list[ProofRow]:
         """What waits, else all tables by what is read now.
 
         The source is also read where trying again leaves all that waits as it is, and not all feeds wait: a
         feed that has been paused does not keep the others from their proofs.
         """
-        rows = [] if what == FRESH else self._waiting(keeper, tables)
+        rows = [] if what == FRESH else self._waiting(writer, tables)
         behind = {row.feed for row in rows if row.outcome == WAITING}
         is_stuck = all(row.outcome == WAITING for row in rows) and behind != {one.feed.feed for one in tables}
         if what == REUSE or not tables or (rows and not is_stuck):
@@ -166,20 +166,20 @@ class _Reading:
             log.info("%s: %s still wait; the source is read for the others", self.database, names)
         snapshot = take(self.spark, self.database, self.source, _contracts(tables))
         self.control.save_snapshot(snapshot)
-        return self._proved(keeper, snapshot, tables)
+        return self._proved(writer, snapshot, tables)
 
-    def _waiting(self, keeper: Keeper, tables: Sequence[_Table]) -> list[ProofRow]:
+    def _waiting(self, writer: ProofWriter, tables: Sequence[_Table]) -> list[ProofRow]:
         """What waits, by what was read before."""
-        snapshot = _kept(self.control, self.database, self.source)
+        snapshot = _last_snapshot(self.control, self.database, self.source)
         todo = [] if snapshot is None else _unproved(self.control, snapshot, tables)
         if snapshot is None or not todo:
             log.info("%s: nothing waits to be proved", self.database)
             return []
-        return self._proved(keeper, snapshot, todo)
+        return self._proved(writer, snapshot, todo)
 
-    def _proved(self, keeper: Keeper, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
+    def _proved(self, writer: ProofWriter, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
         found = _stored(self.spark, snapshot, tables)
-        return lake.each(_Proving(self.spark, keeper, self.source, snapshot, found).table, tables)
+        return lake.parallel_map(_Proving(self.spark, writer, self.source, snapshot, found).table, tables)
 
 
 # By the name in the lake and the tag of a release, or the snapshot that was read.
@@ -198,7 +198,7 @@ def _stored(spark: SparkSession, snapshot: SnapshotRow, tables: Sequence[_Table]
             groups.setdefault(one.feed.feed, {})[name, tag] = lake.read(spark, name, at=tag)
     weight = weights(sorted({name for group in groups.values() for name, _ in group}))
     found: dict[tuple[str, str], Stored] = {}
-    for made in lake.each(lambda group: _group(group, weight), groups.values()):
+    for made in lake.parallel_map(lambda group: _group(group, weight), groups.values()):
         found |= made
     return found
 
@@ -214,7 +214,7 @@ def _group(
 @dataclass(frozen=True)
 class _Proving:
     spark: SparkSession
-    keeper: Keeper
+    writer: ProofWriter
     source: Verify
     snapshot: SnapshotRow
     stored: _Stored
@@ -240,12 +240,12 @@ class _Proving:
                 for verdict, n in judged.counts.items():
                     counts[verdict] += n
                 if judged.many:
-                    row.outcome = DRIFTED if self._is_settled(one) else WAITING
+                    row.outcome = DRIFTED if self._is_grace_period_over(one) else WAITING
                 if row.outcome == DRIFTED:
-                    kernel = drift.Conclude(self.keeper.named(row), proof.fence.since)
+                    kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
                     wrong = concluded(proof.explained(judged), self._ledger(one), kernel, cache)
-                    self.keeper.keep(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
-        self.keeper.save(row)
+                    self.writer.add_drift(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
+        self.writer.add_proof(row)
         return row
 
     def _row(self, one: _Table, counts: dict[str, int]) -> ProofRow:
@@ -266,7 +266,7 @@ class _Proving:
             at=datetime.now(UTC),
         )
 
-    def _is_settled(self, one: _Table) -> bool:
+    def _is_grace_period_over(self, one: _Table) -> bool:
         """Must the feed have sent, and published, all that was read of the source?"""
         needed = self.snapshot.until + self.source.grace_period
         return one.reached is not None and one.reached >= needed

@@ -59,7 +59,7 @@ def _require_plain(conn_id: str, connection: Connection) -> None:
         )
 
 
-class Database:
+class JdbcDatabase:
     """One database. `conn_type` is mssql, postgres or sqlite; `schema` is the database's name."""
 
     def __init__(self, conn_id: str, connection: Connection) -> None:

@@ -35,7 +35,7 @@ _PROPERTIES = {
 }
 
 
-def each(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
     """`work` on each item, such as a table, some at once; the first error ends it."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(work, items))

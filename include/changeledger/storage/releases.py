@@ -44,7 +44,7 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     was stays under the tag `displaced_<id>`.
     """
     tag, tables = release_tag(release.id), release.tables
-    lake.each(lambda table: refs.set_tag(table, tag, tables[table]), tables)
+    lake.parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
     _point_to(spark, control, release)
     mains = refs.heads(tables, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
@@ -56,11 +56,11 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     for table in stuck:
         refs.set_tag(table, f"displaced_{release.id}", mains[table])
         refs.set_branch(table, refs.MAIN, tables[table])
-    lake.each(lambda table: refs.forward(table, tables[table]), [t for t in behind if t not in stuck])
+    lake.parallel_map(lambda table: refs.forward(table, tables[table]), [t for t in behind if t not in stuck])
     _take_off_replay_list(spark, control, release)
     control.complete_release(release.feed, release.id)
     built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
-    lake.each(lambda one: refs.drop(*one), built.items())
+    lake.parallel_map(lambda one: refs.drop(*one), built.items())
 
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:

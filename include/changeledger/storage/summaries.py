@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Snapshot
 from changeledger.storage import catalog, refs
 
 
-class Rows(NamedTuple):
+class RowCounts(NamedTuple):
     """Of one snapshot. `written`: rows in its data files; `live`: those that are not deleted.
 
     None where the snapshot does not say it.
@@ -25,12 +25,12 @@ class Rows(NamedTuple):
     live: int | None
 
 
-class Built(NamedTuple):
+class BuiltTable(NamedTuple):
     """A snapshot that a run has built, beside main. `main` is None where main has none."""
 
     is_new: bool
-    main: Rows | None
-    now: Rows
+    main: RowCounts | None
+    now: RowCounts
 
     @property
     def added(self) -> int:
@@ -39,29 +39,29 @@ class Built(NamedTuple):
         return max(0, (self.now.written or 0) - (before or 0))
 
 
-_UNKNOWN = Rows(None, None)
+_UNKNOWN = RowCounts(None, None)
 
 
-def built(snapshots: Mapping[str, int]) -> dict[str, Built]:
+def built(snapshots: Mapping[str, int]) -> dict[str, BuiltTable]:
     """By table."""
     return {table: _of_table(catalog.load(table).metadata, snapshot) for table, snapshot in snapshots.items()}
 
 
-def _of_table(metadata: TableMetadata, snapshot: int) -> Built:
+def _of_table(metadata: TableMetadata, snapshot: int) -> BuiltTable:
     main = metadata.refs.get(refs.MAIN)
-    return Built(
+    return BuiltTable(
         main is None or main.snapshot_id != snapshot,
         None if main is None else _rows(metadata.snapshot_by_id(main.snapshot_id)),
         _rows(metadata.snapshot_by_id(snapshot)),
     )
 
 
-def _rows(snapshot: Snapshot | None) -> Rows:
+def _rows(snapshot: Snapshot | None) -> RowCounts:
     """A position is deleted once; how many rows an equality deletes, no snapshot says."""
     said = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
     written, deleted, equalities = (_total(said, what) for what in _TOTALS)
     known = written is not None and deleted is not None and equalities == 0
-    return Rows(written, written - deleted if known else None)  # type: ignore[operator]
+    return RowCounts(written, written - deleted if known else None)  # type: ignore[operator]
 
 
 _TOTALS = "total-records", "total-position-deletes", "total-equality-deletes"

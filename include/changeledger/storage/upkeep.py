@@ -31,7 +31,7 @@ def runs_of(spark: SparkSession, raw: str) -> set[str]:
     return {row["window_id"] for row in rows}
 
 
-def keep_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[str, DataFrame]) -> int:
+def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mapping[str, DataFrame]) -> int:
     """Remove the rows of these runs from a raw table; of a run in `kept` those rows stay.
 
     Returns how many runs have lost rows.

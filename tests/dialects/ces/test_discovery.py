@@ -10,7 +10,7 @@ from changeledger.cli.decode.reader import feed_of
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.ces.columns import Variant, writer_schemas
 from changeledger.dialects.ces.kernel import CES
-from changeledger.dialects.kernel import Known
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.model.contract import Column, Contract
 from tests.dialects.ces.test_cases import ALL
 from tests.dialects.reading import NONE, with_values
@@ -32,7 +32,7 @@ def test_a_table_is_named_as_its_contract_or_the_source_writes_it(known: str | N
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
     contracts = {known: Contract(table=known, columns=KNOWN.columns)} if known else {}
     found = CES.facts(with_values(messages, values), NONE)
-    discovery = CES.discover(found, feed_of("ces", []), Known(contracts, {}, {}))
+    discovery = CES.discover(found, feed_of("ces", []), EarlierWindows(contracts, {}, {}))
     assert {one.table for one in discovery.tables} == {known or "dbo.Purchases"}
 
 

@@ -15,7 +15,7 @@ from changeledger.dialects.debezium.discovery import discover, facts
 from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.debezium.plan import TablePlan, table_plan
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import decoded_schema
 from tests.dialects.debezium.test_cases import ALL, decoded
@@ -62,7 +62,12 @@ def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
     assert case.stated is not None
     found = discover(facts(case.messages), case.feed, {case.stated.table: case.stated}, case.schemas)
     plan = table_plan(
-        found, 0, case.feed, Written(found.tables[0].writer_schema or case.stated), case.stated, "window"
+        found,
+        0,
+        case.feed,
+        ResolvedSchema(found.tables[0].writer_schema or case.stated),
+        case.stated,
+        "window",
     )
     return records_of(DEBEZIUM, 0, case.messages, found), plan
 

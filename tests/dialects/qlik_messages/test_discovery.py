@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.kernel import Known
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.qlik_messages.discovery import Discovery
 from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
 from changeledger.kernels.arrow import MESSAGE
@@ -53,7 +53,7 @@ def window(*messages: tuple[str, int | None, Any]) -> pa.RecordBatch:
 def discovered(raw: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
     parts = [QLIK_MESSAGES.facts(raw.slice(at, 3), NONE) for at in range(0, raw.num_rows + 1, 3)]
-    found: Discovery = QLIK_MESSAGES.discover(QLIK_MESSAGES.merged(parts), FEED, Known({}, {}, {}))
+    found: Discovery = QLIK_MESSAGES.discover(QLIK_MESSAGES.merged(parts), FEED, EarlierWindows({}, {}, {}))
     return found
 
 

@@ -17,13 +17,13 @@ from changeledger.cli.decode.results import WINDOW
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import TableDialect
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD
 from changeledger.kernels.rows import Here
 from changeledger.model.contract import Column, Contract
 from changeledger.stages.normalization import reading
-from changeledger.stages.normalization.mask_reading import settled_alone
+from changeledger.stages.normalization.mask_reading import resolved_alone
 
 # Number and cells of a row.
 Numbered = tuple[int, Row]
@@ -135,36 +135,38 @@ def _same_but_for_the_schema(one: str, other: str) -> bool:
 def inputs(dialect: TableDialect, feed: Feed, tables: Sequence[ChangeTable]) -> list[reading.Input]:
     """The tables' rows decoded. The rows of a table prove the byte order of its masks together."""
     counts = dialect.masks_count_header
-    records, settled, stated = [], {}, {}
+    records, resolved, stated = [], {}, {}
     for table in tables:
         whole = table.columns(frozenset(table.names), counts_header=counts)
         together = _records(dialect, feed, table, whole, table.rows)
-        settled[table.table] = settled_alone(together, whole)
+        resolved[table.table] = resolved_alone(together, whole)
         if table.contract is not None:
             stated[table.table] = table.contract
         for names, rows in table.groups():
-            written = table.columns(names, counts_header=counts)
-            records.append(_records(dialect, feed, table, written, rows, names))
-    return reading.inputs(records, reading.Known(stated, partial(_settled, settled)))
+            writer_schema = table.columns(names, counts_header=counts)
+            records.append(_records(dialect, feed, table, writer_schema, rows, names))
+    return reading.inputs(records, reading.TableKnowledge(stated, partial(_resolved, resolved)))
 
 
-def _settled(settled: Mapping[str, Written], _records: reading.Records, written: Contract) -> Written:
-    of_table = settled[written.table]
+def _resolved(
+    resolved: Mapping[str, ResolvedSchema], _records: reading.Records, writer_schema: Contract
+) -> ResolvedSchema:
+    of_table = resolved[writer_schema.table]
     order = of_table.writer_schema.mask_order
-    return of_table._replace(writer_schema=written.model_copy(update={"mask_order": order}))
+    return of_table._replace(writer_schema=writer_schema.model_copy(update={"mask_order": order}))
 
 
 def _records(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
     dialect: TableDialect,
     feed: Feed,
     table: ChangeTable,
-    written: Contract,
+    writer_schema: Contract,
     rows: Sequence[Numbered],
     names: frozenset[str] | None = None,
 ) -> reading.Records:
     """Rows read with all columns of their table, or with those of these `names`."""
     raw = _batch(table, [name for name in table.names if names is None or name in names], rows)
-    return reading.of_change_table(dialect.kernel, table.table, written, Here.of(raw), feed, WINDOW)
+    return reading.of_change_table(dialect.kernel, table.table, writer_schema, Here.of(raw), feed, WINDOW)
 
 
 def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -> pa.RecordBatch:

@@ -28,7 +28,7 @@ from changeledger.kernels.rows import Here, together
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
-from changeledger.stages.normalization.mask_reading import settled_alone
+from changeledger.stages.normalization.mask_reading import resolved_alone
 
 Schemas = Callable[[Iterable[str]], Mapping[str, str]]
 # What was read, and how the number of a record is found.
@@ -140,11 +140,11 @@ def _messages(
         messages = [(n, m._replace(offset=n)) for n, m in messages]
     numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
     ids = avro.schema_ids(raw for _, m in messages for raw in (m.key, m.value))
-    known = kernels.Known({}, {}, schemas(ids))
+    known = kernels.EarlierWindows({}, {}, schemas(ids))
     raw = Here.of(_batch([m for _, m in messages]))
     found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)
     records = [_with_named_columns(dialect, one) for one in found.records]
-    inputs = reading.inputs(records, reading.Known({}, settled_alone))
+    inputs = reading.inputs(records, reading.TableKnowledge({}, resolved_alone))
     others = reading.Input(None, None, together(found.others))
     return [*inputs, others], lambda at: numbers[at["source"], at["partition"], at["offset"]]
 

@@ -68,11 +68,11 @@ class StageRow(ControlTable):
     at: Mapped[datetime]
 
     @property
-    def built(self) -> Built:
-        return Built(self.branch, self.tables)
+    def built(self) -> BuiltSnapshots:
+        return BuiltSnapshots(self.branch, self.tables)
 
 
-class Built(NamedTuple):
+class BuiltSnapshots(NamedTuple):
     """What a run has built: a snapshot of each table, and the Iceberg branch that has them."""
 
     branch: str

@@ -90,16 +90,16 @@ def _assembled(
 
 
 def _read(found: Sequence[Event], plan: TablePlan) -> Read:
-    written = plan.writer_schema
+    writer_schema = plan.writer_schema
     before, after = (side([getattr(one, name) for one in found], plan) for name in ("before", "after"))
     has_old = np.array([one.has_old for one in found], np.bool_)
-    before = with_unsent(before, after, has_old, written)
+    before = with_unsent(before, after, has_old, writer_schema)
     operations = [one.operation for one in found]
     is_update, is_delete = (
         np.array([one == name for one in operations], np.bool_) for name in (UPDATE, DELETE)
     )
     of_delete = pa.array(is_delete)
-    old, new = (images.key(one.image, written) for one in (before, after))
+    old, new = (images.key(one.image, writer_schema) for one in (before, after))
     key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
     return Read(
         found, positions.positions(found), positions.times(found), before, after, key, is_update, is_delete
@@ -123,7 +123,7 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
 
 def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:
     """The first problem of an event."""
-    event, written = read.events[number], plan.writer_schema
+    event, writer_schema = read.events[number], plan.writer_schema
     if no_place:
         parts = ("logicalid", "commitlsn", "sequencenumber")
         some = any(getattr(event, name) is not None for name in parts)
@@ -134,23 +134,23 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
             "malformed_time", f"{named('time', event.time)}, {named('committime', event.committime)}"
         )
     if event.unknown:
-        return Problem("unknown_column", f"{written.table} has no column {', '.join(event.unknown)}")
+        return Problem("unknown_column", f"{writer_schema.table} has no column {', '.join(event.unknown)}")
     for one in (read.before, read.after):
         if one.unfit[number].any():
-            columns = zip(written.columns, one.unfit[number], strict=True)
+            columns = zip(writer_schema.columns, one.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
     return Problem("null_key", "a column of the key is NULL or missing")
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
-    written, contract = plan.writer_schema, plan.contract
+    writer_schema, contract = plan.writer_schema, plan.contract
     before, after, key = read.before.image, read.after.image, list(read.key)
     moved = _moved(read, plan)
     changed = _changed(read, plan)
-    if not images.is_fitted(written, contract):
-        before, after = (images.fitted(one, written, contract) for one in (before, after))
-        key = images.fitted_key(key, written.key, contract)
+    if not images.is_fitted(writer_schema, contract):
+        before, after = (images.fitted(one, writer_schema, contract) for one in (before, after))
+        key = images.fitted_key(key, writer_schema.key, contract)
     operations = [one.operation for one in read.events]
     rows = len(operations)
     place = read.place
@@ -174,11 +174,11 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
 
 def _moved(read: Read, plan: TablePlan) -> Bools:
     """Which updates have another key in their image before."""
-    written = plan.writer_schema
+    writer_schema = plan.writer_schema
     found = np.zeros(len(read.events), np.bool_)
-    for cell, own in zip(images.key(read.before.image, written), read.key, strict=True):
+    for cell, own in zip(images.key(read.before.image, writer_schema), read.key, strict=True):
         found |= images.differs(cell, own)
-    keys = [at for at, column in enumerate(written.columns) if column.key_position]
+    keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
     has_key = (read.before.states[:, keys] == KNOWN).all(axis=1)
     found &= has_key & read.is_update & read.before.image.present
     return found

@@ -58,8 +58,8 @@ class Rows(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def rows_of(written: Contract) -> Rows:
-    names = written.names
+def rows_of(writer_schema: Contract) -> Rows:
+    names = writer_schema.names
     fields = [f"f{at}" for at in range(len(names))]
     row = msgspec.defstruct(
         "Row",
@@ -70,8 +70,8 @@ def rows_of(written: Contract) -> Rows:
     )
     lower = [name.lower() for name in names]
     spelled = {low: name for low, name in zip(lower, names, strict=True) if lower.count(low) == 1}
-    key_fields = [fields[names.index(column.name)] for column in written.key]
-    return Rows(row, fields, names, spelled, [c.name.lower() for c in written.key], key_fields)
+    key_fields = [fields[names.index(column.name)] for column in writer_schema.key]
+    return Rows(row, fields, names, spelled, [c.name.lower() for c in writer_schema.key], key_fields)
 
 
 def _writable(name: str, field: str) -> str:

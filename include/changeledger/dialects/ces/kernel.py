@@ -11,7 +11,7 @@ from changeledger.dialects.ces import discovery, split
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.others import decode_other
 from changeledger.dialects.ces.plan import TablePlan
-from changeledger.dialects.kernel import Known, MessageKernel, Segments, Written
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema, Segments
 from changeledger.dialects.messages import message_rows
 from changeledger.model.contract import Contract
 
@@ -20,7 +20,7 @@ def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBa
     return discovery.facts(raw)
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
     return discovery.discover(found, feed, known.contracts)
 
 
@@ -28,11 +28,11 @@ def _plan(
     _found: discovery.Discovery,
     _number: int,
     feed: Feed,
-    written: Written,
+    resolved: ResolvedSchema,
     contract: Contract,
     window_id: str,
 ) -> TablePlan:
-    return TablePlan(feed, written.writer_schema, contract, window_id)
+    return TablePlan(feed, resolved.writer_schema, contract, window_id)
 
 
 def _parts(raw: pa.RecordBatch) -> pa.RecordBatch:

@@ -124,9 +124,9 @@ def _of_rows(rows: Any) -> _OfRows:
 
 
 @lru_cache(maxsize=64)
-def reader_of(written: Contract) -> Callable[[int, bytes], Event | None]:
+def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """The reader of one message; None where it is not as usual. Raises one of `UNREADABLE` there, too."""
-    rows = rows_of(written)
+    rows = rows_of(writer_schema)
     envelopes, data_type = envelope_of(rows.row)
     of_envelope: Decode = msgspec.json.Decoder(envelopes).decode
     of_data: Decode = msgspec.json.Decoder(data_type).decode
@@ -170,9 +170,9 @@ _NOWHERE = Transaction()
 _OPERATIONS = frozenset({INSERT, UPDATE, DELETE})
 
 
-def read(values: Sequence[bytes | None], written: Contract) -> tuple[list[Event], list[int]]:
+def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
-    one = reader_of(written)
+    one = reader_of(writer_schema)
     found: list[Event] = []
     left: list[int] = []
     for at, value in enumerate(values):

@@ -27,7 +27,7 @@ _LOGICAL = {
 }
 
 
-class Written(NamedTuple):
+class AvroSchema(NamedTuple):
     """What the messages of one topic and schema are. Without a table they are of none of the feed's."""
 
     table: str | None = None
@@ -37,30 +37,30 @@ class Written(NamedTuple):
     fault: Outcome | None = None
 
 
-def written(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str]) -> Written:
+def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str]) -> AvroSchema:
     """By the first and the last message of one topic and schema."""
     first = samples[0]
     schema_id = avro.schema_id(first.value or b"")
     text = schemas.get(schema_id)
     if text is None:
         why = f"no schema of the id {schema_id}: the registry does not know it, or the feed has none"
-        return Written(fault=Outcome(change.QUARANTINED, "unknown_schema", why))
+        return AvroSchema(fault=Outcome(change.QUARANTINED, "unknown_schema", why))
     try:
         schema = avro.schema(text)
     except UnusableSchema as error:
         why = f"the schema {schema_id}: {error}"[:500]
-        return Written(fault=Outcome(change.QUARANTINED, "unusable_schema", why))
+        return AvroSchema(fault=Outcome(change.QUARANTINED, "unusable_schema", why))
     if not {"op", "source"} <= schema.root.fields.keys():
-        return Written()
+        return AvroSchema()
     for sample in samples:
         payload = _example(sample, schema)
         if payload is None:
             continue
         config = table_of(payload, sample.topic, feed)
         if config is None:
-            return Written()
+            return AvroSchema()
         columns = contract_of(config, {"schema": block(schema.root)}, _key(sample.key, schemas))
-        return Written(config.table, columns, payload["source"].get("db"))
+        return AvroSchema(config.table, columns, payload["source"].get("db"))
     return _by_name(schema, first, feed, schemas)
 
 
@@ -71,12 +71,12 @@ def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
         return None
 
 
-def _by_name(schema: Schema, sample: Sample, feed: Feed, schemas: Mapping[str, str]) -> Written:
+def _by_name(schema: Schema, sample: Sample, feed: Feed, schemas: Mapping[str, str]) -> AvroSchema:
     """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`: no sample could be read."""
     config = feed.table(".".join(schema.root.name.split(".")[-3:-1]))
     if config is None:
-        return Written()
-    return Written(
+        return AvroSchema()
+    return AvroSchema(
         config.table, contract_of(config, {"schema": block(schema.root)}, _key(sample.key, schemas))
     )
 

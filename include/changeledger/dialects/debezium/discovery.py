@@ -210,12 +210,12 @@ def discover(
 
 def _in_avro(
     found: pa.RecordBatch, feed: Feed, schemas: Mapping[str, str]
-) -> dict[tuple[str, str], avro_tables.Written]:
+) -> dict[tuple[str, str], avro_tables.AvroSchema]:
     """What the framed messages are, by topic and schema id."""
     alike: dict[tuple[str, str], list[Sample]] = {}
     for row in found.filter(found.column("framed")).to_pylist():
         alike.setdefault((row["topic"], avro.schema_id(row["value"])), []).append(_sample(row))
-    return {place: avro_tables.written(alike[place], feed, schemas) for place in sorted(alike)}
+    return {place: avro_tables.avro_schema(alike[place], feed, schemas) for place in sorted(alike)}
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:

@@ -37,12 +37,12 @@ PLACE = (
 
 
 @lru_cache(maxsize=256)
-def schema(written: Contract) -> pa.Schema:
+def schema(writer_schema: Contract) -> pa.Schema:
     fields = list(PLACE)
     for side in SIDES:
         fields.append((side, pa.bool_()))
-        fields.append((f"{side}_states", pa.binary(max(len(written.columns), 1))))
-        fields += [(f"{side}{at}", arrow_type(c.spark_type)) for at, c in enumerate(written.columns)]
+        fields.append((f"{side}_states", pa.binary(max(len(writer_schema.columns), 1))))
+        fields += [(f"{side}{at}", arrow_type(c.spark_type)) for at, c in enumerate(writer_schema.columns)]
     return pa.schema(fields)
 
 

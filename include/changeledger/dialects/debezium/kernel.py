@@ -12,7 +12,7 @@ from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.others import decode_other
 from changeledger.dialects.debezium.plan import table_plan
 from changeledger.dialects.debezium.routing import routes
-from changeledger.dialects.kernel import Known, MessageKernel
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel
 from changeledger.dialects.messages import samples
 
 
@@ -20,7 +20,7 @@ def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBa
     return discovery.facts(raw)
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
     return discovery.discover(found, feed, known.contracts, known.avro_schemas)
 
 

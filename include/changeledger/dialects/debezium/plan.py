@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
 from changeledger.dialects.debezium.discovery import Discovery
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.model.contract import Contract
 
 
@@ -35,14 +35,19 @@ class TablePlan:
 
 
 def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
-    discovery: Discovery, number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+    discovery: Discovery,
+    number: int,
+    feed: Feed,
+    resolved: ResolvedSchema,
+    contract: Contract,
+    window_id: str,
 ) -> TablePlan:
     """The plan for one of a discovery's tables."""
     one = discovery.tables[number]
     is_avro = one.schema_id is not None
     return TablePlan(
         feed=feed,
-        writer_schema=written.writer_schema,
+        writer_schema=resolved.writer_schema,
         contract=contract,
         database=discovery.avro_database if is_avro else discovery.database,
         window_id=window_id,

@@ -82,8 +82,8 @@ class TableFacts(NamedTuple):
             c if c.name in self.names else c.model_copy(update={"name": spelt.get(c.name.lower(), c.name)})
             for c in known.columns
         )
-        written = known.model_copy(update={"columns": tuple(columns)})
-        return None if written == contract else written
+        writer_schema = known.model_copy(update={"columns": tuple(columns)})
+        return None if writer_schema == contract else writer_schema
 
 
 def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:

@@ -37,17 +37,17 @@ def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
         return problem.outcome
 
 
-def _event(at: int, found: Message, written: Contract) -> Event:
+def _event(at: int, found: Message, writer_schema: Contract) -> Event:
     operation = (found.headers.get("operation") or "").upper()
     if operation not in OPERATIONS:
         raise Problem("unknown_operation", f"operation is {operation}")
-    _check_names(found, written)
+    _check_names(found, writer_schema)
     before, after = _images(operation, found)
     if operation != DELETE and after is None:
         raise Problem("no_after_image", f"{operation} without `data`")
     if operation == DELETE and before is None:
         raise Problem("no_before_image", "a delete without a row")
-    rows = rows_of(written)
+    rows = rows_of(writer_schema)
     old, unknown = as_row(before, rows)
     new, others = as_row(after, rows)
     said = {} if operation == REFRESH else found.headers
@@ -58,13 +58,13 @@ def _event(at: int, found: Message, written: Contract) -> Event:
     )  # fmt: skip
 
 
-def _check_names(found: Message, written: Contract) -> None:
+def _check_names(found: Message, writer_schema: Contract) -> None:
     """Either name may be missing, and then says nothing."""
     names = (found.schema, found.table)
-    expected = written.table.lower().split(".", 1)
+    expected = writer_schema.table.lower().split(".", 1)
     if any(one is not None and one.lower() != other for one, other in zip(names, expected, strict=True)):
         shown = ".".join(one for one in names if one is not None)
-        raise Problem("table_mismatch", f"{shown} with the columns of {written.table}")
+        raise Problem("table_mismatch", f"{shown} with the columns of {writer_schema.table}")
 
 
 def _images(operation: str, found: Message) -> tuple[Members | None, Members | None]:

@@ -87,28 +87,28 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _read(found: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
-    written = plan.writer_schema
-    ordinals = [column.ordinal for column in written.columns]
-    order = written.mask_order or "big"
+    writer_schema = plan.writer_schema
+    ordinals = [column.ordinal for column in writer_schema.columns]
+    order = writer_schema.mask_order or "big"
     # An empty text says nothing; no column at all is 00.
     of_changes, of_columns = (
         masks.read(pa.array([getattr(one, name) or None for one in found], pa.string()), ordinals, order)
         for name in ("change_mask", "column_mask")
     )
     is_delete = np.array([one.operation == DELETE for one in found], np.bool_)
-    before = side([one.before for one in found], written, is_delete)
-    after = side([one.after for one in found], written)
+    before = side([one.before for one in found], writer_schema, is_delete)
+    after = side([one.after for one in found], writer_schema)
     absent = absent_columns(of_columns)
-    before = with_gaps(before, absent, written, is_before=True, is_delete=is_delete)
-    after = with_gaps(after, absent, written, is_before=False, is_delete=is_delete)
-    old, new = (images.key(one.image, written) for one in (before, after))
+    before = with_gaps(before, absent, writer_schema, is_before=True, is_delete=is_delete)
+    after = with_gaps(after, absent, writer_schema, is_before=False, is_delete=is_delete)
+    old, new = (images.key(one.image, writer_schema) for one in (before, after))
     of_delete = pa.array(is_delete)
     key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
     place = positions.positions(found, raw.column("timestamp"))
     return Read(found, place, of_changes, of_columns, before, after, key, old)
 
 
-def _problems(read: Read, values: Sequence[bytes | None], written: Contract) -> dict[int, Outcome]:
+def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contract) -> dict[int, Outcome]:
     """What is wrong with events, by their numbers."""
     place, events = read.place, read.events
     streamed = ~read.are(REFRESH)
@@ -127,7 +127,7 @@ def _problems(read: Read, values: Sequence[bytes | None], written: Contract) -> 
     found = {}
     for number in np.flatnonzero(doubtful).tolist():
         value = values[events[number].at] or b""
-        problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, written)
+        problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, writer_schema)
         if problem is not None:
             found[number] = problem.outcome
     return found
@@ -154,24 +154,24 @@ def _problem_of_place(read: Read, number: int) -> Problem | None:
 
 
 @lru_cache(maxsize=64)
-def _inexact(written: Contract) -> re.Pattern[str] | None:
+def _inexact(writer_schema: Contract) -> re.Pattern[str] | None:
     """A decimal as a JSON number of more digits than a double keeps."""
-    names = "|".join(re.escape(c.name) for c in written.columns if c.spark_type.startswith("decimal"))
+    names = "|".join(re.escape(c.name) for c in writer_schema.columns if c.spark_type.startswith("decimal"))
     # Zeros before the first other digit do not count.
     member, many = rf'"(?:{names})\\*"\s*:\s*-?', rf"(?:0[.]0*+)?+(?:[.]?[0-9]){{{EXACT_DIGITS + 1},}}"
     return re.compile(rf"{member}(?=[0-9.]*[.eE]){many}") if names else None
 
 
-def _problem_of_images(read: Read, number: int, value: bytes, written: Contract) -> Problem | None:
-    event, inexact = read.events[number], _inexact(written)
+def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Contract) -> Problem | None:
+    event, inexact = read.events[number], _inexact(writer_schema)
     if inexact is not None and inexact.search(value.decode()):
         what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
         return Problem("inexact_number", what)
     if event.unknown:
-        return Problem("unknown_column", f"{written.table} has no column {', '.join(event.unknown)}")
+        return Problem("unknown_column", f"{writer_schema.table} has no column {', '.join(event.unknown)}")
     for one in (read.before, read.after):
         if one.unfit[number].any():
-            columns = zip(written.columns, one.unfit[number], strict=True)
+            columns = zip(writer_schema.columns, one.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
     if not all(cells[number].is_valid for cells in read.key):
@@ -180,15 +180,15 @@ def _problem_of_images(read: Read, number: int, value: bytes, written: Contract)
 
 
 def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
-    written, contract = plan.writer_schema, plan.contract
+    writer_schema, contract = plan.writer_schema, plan.contract
     before, after, key = read.before.image, read.after.image, list(read.key)
     knows_old_key = _knows_old_key(read)
     moved = _moved(read, knows_old_key)
-    found = changed(before, after, read.are(UPDATE), read.change_mask, written)
-    flags = _flags(read, moved, knows_old_key, written)
-    if not images.is_fitted(written, contract):
-        before, after = (images.fitted(one, written, contract) for one in (before, after))
-        key = images.fitted_key(key, written.key, contract)
+    found = changed(before, after, read.are(UPDATE), read.change_mask, writer_schema)
+    flags = _flags(read, moved, knows_old_key, writer_schema)
+    if not images.is_fitted(writer_schema, contract):
+        before, after = (images.fitted(one, writer_schema, contract) for one in (before, after))
+        key = images.fitted_key(key, writer_schema.key, contract)
     rows, place = len(read.events), read.place
     return Changes(
         operation=pa.array([OPERATIONS[one.operation] for one in read.events], pa.string()),
@@ -224,10 +224,10 @@ def _moved(read: Read, knows_old_key: Bools) -> Bools:
     return found & knows_old_key
 
 
-def _flags(read: Read, moved: Bools, knows_old_key: Bools, written: Contract) -> dict[str, Bools]:
+def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contract) -> dict[str, Bools]:
     """In the order in which they are written."""
     is_update, is_refresh = read.are(UPDATE), read.are(REFRESH)
-    key_in_mask = read.change_mask.columns[:, columns_of_key(written)].any(axis=1)
+    key_in_mask = read.change_mask.columns[:, columns_of_key(writer_schema)].any(axis=1)
     place = read.place
     return {
         change.POSITION_UNKNOWN: is_refresh,
@@ -237,7 +237,7 @@ def _flags(read: Read, moved: Bools, knows_old_key: Bools, written: Contract) ->
         change.ORDER_AMBIGUOUS: ~is_refresh & ~valid(place.sequence) & ~valid(place.ordinal),
         change.MASK_DISAGREES: mask_disagrees(
             read.before, read.after, [one.operation for one in read.events], read.change_mask,
-            read.column_mask, written,
+            read.column_mask, writer_schema,
         ),
         change.CLOCK_SUSPECT: place.is_suspect,
     }  # fmt: skip

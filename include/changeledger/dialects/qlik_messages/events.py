@@ -62,9 +62,9 @@ class Rows(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def rows_of(written: Contract) -> Rows:
-    cells = [cell_of(column) for column in written.columns]
-    fields = {name: f"f{at}" for at, name in enumerate(written.names)}
+def rows_of(writer_schema: Contract) -> Rows:
+    cells = [cell_of(column) for column in writer_schema.columns]
+    fields = {name: f"f{at}" for at, name in enumerate(writer_schema.names)}
     row = msgspec.defstruct(
         "Row",
         [(field, cell.wire, UNSET) for field, cell in zip(fields.values(), cells, strict=True)],
@@ -72,8 +72,8 @@ def rows_of(written: Contract) -> Rows:
         forbid_unknown_fields=True,
         gc=False,
     )
-    keys = [at for at, column in enumerate(written.columns) if column.key_position]
-    return Rows(row, cells, fields, keys, [column.sql_type.is_large for column in written.columns])
+    keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
+    return Rows(row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns])
 
 
 def _writable(name: str, field: str) -> str:

@@ -17,22 +17,24 @@ from changeledger.kernels.images import Image
 from changeledger.model.contract import Contract
 
 
-def columns_of_key(written: Contract) -> list[int]:
+def columns_of_key(writer_schema: Contract) -> list[int]:
     """The numbers of the columns of the key."""
-    return [at for at, column in enumerate(written.columns) if column.key_position]
+    return [at for at, column in enumerate(writer_schema.columns) if column.key_position]
 
 
-def _large(written: Contract) -> Bools:
-    return np.array([column.sql_type.is_large for column in written.columns], np.bool_)
+def _large(writer_schema: Contract) -> Bools:
+    return np.array([column.sql_type.is_large for column in writer_schema.columns], np.bool_)
 
 
-def changed(before: Image, after: Image, is_update: Bools, mask: Masks, written: Contract) -> pa.ListArray:
+def changed(
+    before: Image, after: Image, is_update: Bools, mask: Masks, writer_schema: Contract
+) -> pa.ListArray:
     """The mask's columns, and the large objects that are seen to differ; without a mask all that differ."""
     found = _differing(before, after, is_update)
-    by_mask = mask.columns | (found & _large(written))
+    by_mask = mask.columns | (found & _large(writer_schema))
     found = np.where(mask.known[:, None], by_mask, found)
     known = is_update & (mask.known | before.present)
-    return named_where(found & known[:, None], written.names, known)
+    return named_where(found & known[:, None], writer_schema.names, known)
 
 
 def _differing(before: Image, after: Image, is_update: Bools) -> Bools:
@@ -54,7 +56,7 @@ def _known(before: Image, after: Image) -> Bools:
 
 
 def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
-    before: Side, after: Side, operations: Sequence[str], mask: Masks, columns: Masks, written: Contract
+    before: Side, after: Side, operations: Sequence[str], mask: Masks, columns: Masks, writer_schema: Contract
 ) -> Bools:
     """An insert sets the bits of its values, a delete those of the key, an update those of the columns that
     differ between its images; no mask has bits of no column.
@@ -64,14 +66,14 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     is_insert, is_update, is_delete = (
         np.array([one == name for one in operations], np.bool_) for name in (INSERT, UPDATE, DELETE)
     )
-    small = ~_large(written)
+    small = ~_large(writer_schema)
     insert = is_insert & (small & ~after.is_null & ~mask.columns).any(axis=1)
-    key = np.zeros(len(written.columns), np.bool_)
-    key[columns_of_key(written)] = True
+    key = np.zeros(len(writer_schema.columns), np.bool_)
+    key[columns_of_key(writer_schema)] = True
     # Where no key is known, nothing contradicts the mask.
     delete = is_delete & (mask.columns != key).any(axis=1) & key.any()
     both = is_update & before.image.present & after.image.present
-    stated = np.array([not column.computed for column in written.columns], np.bool_)
+    stated = np.array([not column.computed for column in writer_schema.columns], np.bool_)
     differing = _differing(before.image, after.image, is_update)
     other = (differing ^ (mask.columns | (differing & ~small))) & _known(before.image, after.image) & stated
     update = both & other.any(axis=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.kernel import Known, MessageKernel, Written
+from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
 from changeledger.dialects.qlik_messages import discovery
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.others import decode_other
@@ -14,20 +14,25 @@ from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract
 
 
-def mask_rules(written: Contract) -> MaskRules:
+def mask_rules(writer_schema: Contract) -> MaskRules:
     """Large objects are never in a mask, whatever the lake holds them as."""
-    return MaskRules("key", excluded=frozenset(c.name for c in written.columns if c.sql_type.is_large))
+    return MaskRules("key", excluded=frozenset(c.name for c in writer_schema.columns if c.sql_type.is_large))
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: Known) -> discovery.Discovery:
+def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
     return discovery.discover(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
 
 
 def _plan(
-    found: discovery.Discovery, _number: int, feed: Feed, written: Written, contract: Contract, window_id: str
+    found: discovery.Discovery,
+    _number: int,
+    feed: Feed,
+    resolved: ResolvedSchema,
+    contract: Contract,
+    window_id: str,
 ) -> TablePlan:
     schemas = tuple(sorted(found.avro_schemas.items()))
-    return TablePlan(feed, written.writer_schema, contract, window_id, schemas, written.masks_unreadable)
+    return TablePlan(feed, resolved.writer_schema, contract, window_id, schemas, resolved.masks_unreadable)
 
 
 def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:

@@ -92,16 +92,16 @@ def stated(config: TableConfig) -> Contract | None:
     )
 
 
-def with_stated(written: Contract, config: TableConfig) -> Contract:
-    """`written` under the feed's name for the table, with the types and the key that its YAML states."""
+def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
+    """`writer_schema` under the feed's name for the table, with the types and key that its YAML states."""
     types = {c.name.lower(): {"type": c.type, "nullable": c.nullable} for c in config.stated}
     places = {name.lower(): at for at, name in enumerate(config.key, 1)}
     columns = []
-    for column in written.columns:
+    for column in writer_schema.columns:
         name = column.name.lower()
         place = places.get(name, 0) if places else column.key_position
         columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
-    return written.model_copy(update={"table": config.table, "columns": tuple(columns)})
+    return writer_schema.model_copy(update={"table": config.table, "columns": tuple(columns)})
 
 
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:

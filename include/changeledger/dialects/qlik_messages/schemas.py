@@ -64,19 +64,19 @@ class WriterSchemas:
     def learn(self, text: str, written_at: int) -> tuple[str, str | None]:
         """What becomes of a metadata message, and why. A schema id never changes its meaning."""
         try:
-            schema_id, written = metadata.read(text)
+            schema_id, writer_schema = metadata.read(text)
         except ValueError as error:
             return MALFORMED_METADATA, str(error)
         if schema_id is not None:
-            if self._known.get(schema_id, written) != written:
-                return CONTRADICTS, f"{schema_id} of {written.table} came before with other columns"
-            self._remember(schema_id, written)
-        self._remember(f"{_VERSION.format(written.table.lower())}{written_at:020}", written)
+            if self._known.get(schema_id, writer_schema) != writer_schema:
+                return CONTRADICTS, f"{schema_id} of {writer_schema.table} came before with other columns"
+            self._remember(schema_id, writer_schema)
+        self._remember(f"{_VERSION.format(writer_schema.table.lower())}{written_at:020}", writer_schema)
         return METADATA, None
 
-    def _remember(self, name: str, written: Contract) -> None:
+    def _remember(self, name: str, writer_schema: Contract) -> None:
         if name not in self._known:
-            self._known[name] = self._new[name] = written
+            self._known[name] = self._new[name] = writer_schema
 
     def routes(self, label: Label) -> Sequence[TableRecords] | str:
         """The writer schemas of the messages with a label, or why they have none."""
@@ -106,12 +106,12 @@ class WriterSchemas:
         said = [(int(n.removeprefix(prefix)), n) for n in sorted(self._known) if n.startswith(prefix)]
         found: list[TableRecords] = []
         for since, name in said:
-            written = self._known[name]
-            if found and found[-1].writer_schema == written:
+            writer_schema = self._known[name]
+            if found and found[-1].writer_schema == writer_schema:
                 continue
             if found:
                 found[-1] = found[-1]._replace(until=since)
-            found.append(TableRecords(written, since if found else _ALWAYS))
+            found.append(TableRecords(writer_schema, since if found else _ALWAYS))
         return found
 
     def _table(self, label: Label) -> str | None:

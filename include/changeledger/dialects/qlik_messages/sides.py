@@ -37,9 +37,9 @@ class Side(NamedTuple):
     inexact: Bools
 
 
-def side(images: Sequence[Any], written: Contract, filler: Bools | None = None) -> Side:
+def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = None) -> Side:
     """`images`: as `events.Rows.row`, None where an event does not have it. `filler`: which are deletes."""
-    rows, size = rows_of(written), len(images)
+    rows, size = rows_of(writer_schema), len(images)
     part = [one for one in images if one is not None]
     there = np.fromiter((one is not None for one in images), np.bool_, size)
     at = np.flatnonzero(there)
@@ -64,15 +64,17 @@ def side(images: Sequence[Any], written: Contract, filler: Bools | None = None) 
             unfit[at[found.unfit], number] = True
             has_value |= found.unfit
         is_null[at[has_value], number] = False
-        kind = arrow_type(written.columns[number].spark_type)
+        kind = arrow_type(writer_schema.columns[number].spark_type)
         assert found.values.type == kind, "a cell is converted to its column's type"
         cells.append(found.values if where is None else found.values.take(where))
     return Side(Image(there, cells, None), states, is_null, unfit, inexact)
 
 
-def with_gaps(found: Side, absent: Bools, written: Contract, *, is_before: bool, is_delete: Bools) -> Side:
+def with_gaps(
+    found: Side, absent: Bools, writer_schema: Contract, *, is_before: bool, is_delete: Bools
+) -> Side:
     """`absent`: which columns the masks say are not in the messages."""
-    rows = rows_of(written)
+    rows = rows_of(writer_schema)
     states = np.where(absent & found.is_null, NOT_CAPTURED, found.states)
     if is_before:
         large = np.array(rows.large, np.bool_)

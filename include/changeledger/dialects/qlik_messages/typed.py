@@ -34,10 +34,10 @@ class Headers(msgspec.Struct, gc=False):
 
 
 @lru_cache(maxsize=64)
-def decoder_of(written: Contract) -> Callable[[bytes], Any]:
+def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
     """The decoder of a message, with or without its envelope; names of the table as the metadata has them."""
-    row = rows_of(written).row
-    schema, table = written.table.split(".", 1)
+    row = rows_of(writer_schema).row
+    schema, table = writer_schema.table.split(".", 1)
     members: _Members = [
         ("schema", Literal[schema] | None, None),
         ("table", Literal[table] | None, None),
@@ -55,9 +55,9 @@ def decoder_of(written: Contract) -> Callable[[bytes], Any]:
     return msgspec.json.Decoder(msgspec.defstruct("Message", outer, gc=False)).decode
 
 
-def read(values: Sequence[bytes | None], written: Contract) -> tuple[list[Event], list[int]]:
+def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
-    decode, rows = decoder_of(written), rows_of(written)
+    decode, rows = decoder_of(writer_schema), rows_of(writer_schema)
     found: list[Event] = []
     left: list[int] = []
     for at, value in enumerate(values):

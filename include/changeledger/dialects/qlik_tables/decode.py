@@ -54,17 +54,17 @@ class _Masks:
     highest: npt.NDArray[np.int64]
 
     @classmethod
-    def of(cls, data: pa.BinaryArray, written: Contract) -> _Masks:
+    def of(cls, data: pa.BinaryArray, writer_schema: Contract) -> _Masks:
         size = len(data)
-        if written.mask_order is None or not written.columns:
+        if writer_schema.mask_order is None or not writer_schema.columns:
             nothing = np.zeros(size, np.bool_)
-            flags = np.zeros((size, len(written.columns)), np.bool_)
+            flags = np.zeros((size, len(writer_schema.columns)), np.bool_)
             return cls(data, flags, nothing, nothing, np.zeros(size, np.int64))
-        ordinals = [column.ordinal for column in written.columns]
-        bits, known = masks.bits(data, max(ordinals), written.mask_order), valid(data)
+        ordinals = [column.ordinal for column in writer_schema.columns]
+        bits, known = masks.bits(data, max(ordinals), writer_schema.mask_order), valid(data)
         sets_header = masks.any_set(bits & ~masks.of(ordinals, max(ordinals)))
         flags = bits[:, [ordinal - 1 for ordinal in ordinals]]
-        return cls(data, flags, known, sets_header, masks.highest_set(data, written.mask_order))
+        return cls(data, flags, known, sets_header, masks.highest_set(data, writer_schema.mask_order))
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def _add_time_problems(problems: Problems, rows: _Rows) -> None:
 
 
 def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None:
-    header, written = rows.header, plan.writer_schema
+    header, writer_schema = rows.header, plan.writer_schema
     if not header.has(CHANGE_MASK):
         return
     masked = rows.is_one_of(_INSERT, _UPDATE, _DELETE)
@@ -158,14 +158,14 @@ def _add_mask_problems(problems: Problems, rows: _Rows, plan: TablePlan) -> None
     if broken.any():
         text = header.text(CHANGE_MASK)
         problems.add(broken & valid(text), "malformed_mask", lambda row: f"the mask is {text[row].as_py()}")
-    last = max((column.ordinal for column in written.columns), default=0)
-    words = f"the change table of {written.table} has {last} columns, the mask sets bit "
+    last = max((column.ordinal for column in writer_schema.columns), default=0)
+    words = f"the change table of {writer_schema.table} has {last} columns, the mask sets bit "
     beyond = masked & (rows.masks.highest > last)
     problems.add(beyond, "mask_width", lambda row: words + str(rows.masks.highest[row] - 1))
 
 
 def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
-    written, header, size = plan.writer_schema, rows.header, raw.num_rows
+    writer_schema, header, size = plan.writer_schema, rows.header, raw.num_rows
     is_old, is_new = rows.is_one_of(_BEFORE, _DELETE), rows.is_one_of(_LOAD, _INSERT, _UPDATE)
     is_half = rows.is_one_of(_BEFORE, _UPDATE)
     gaps = _gaps(rows, plan)
@@ -179,7 +179,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         after=outcomes.fitted(outcomes.side(rows.values, is_new, gaps), plan),
         key=images.fitted_key(rows.values, plan.writer_schema.columns, plan.contract),
         moved=np.zeros(size, np.bool_),
-        changed=_changed(rows, written),
+        changed=_changed(rows, writer_schema),
         mask=pc.if_else(of_a_row, masks.to_hex(rows.masks.data), nothing),
         commit_lsn=header.commit_lsn(),
         change_lsn=Lsns(np.zeros((size, WIDTH), np.uint8), np.zeros(size, np.bool_)),
@@ -188,7 +188,7 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
         committed_at=rows.times.committed_at,
         transaction_id=transaction_id,
         flags={
-            change.MASK_DISAGREES: _disagrees(rows, written),
+            change.MASK_DISAGREES: _disagrees(rows, writer_schema),
             change.POSITION_UNKNOWN: rows.code == _LOAD,
             change.CLOCK_SUSPECT: rows.times.is_suspect,
         },
@@ -200,11 +200,11 @@ def _decoded(raw: pa.RecordBatch, rows: _Rows, plan: TablePlan) -> Decoded:
     return Decoded(changes, rows.code == _BEFORE, rows.code == _UPDATE, pair)
 
 
-def _changed(rows: _Rows, written: Contract) -> pa.ListArray:
+def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
     """The columns that the mask of an update sets."""
-    in_order = sorted(range(len(written.columns)), key=lambda at: written.columns[at].ordinal)
+    in_order = sorted(range(len(writer_schema.columns)), key=lambda at: writer_schema.columns[at].ordinal)
     known = rows.masks.known & (rows.code == _UPDATE)
-    names = [written.names[at] for at in in_order]
+    names = [writer_schema.names[at] for at in in_order]
     return masks.named(rows.masks.flags[:, in_order], names, known)
 
 
@@ -226,7 +226,7 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     return found
 
 
-def _disagrees(rows: _Rows, written: Contract) -> Bools:
+def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
     """An insert sets what it inserted, a delete its key, and nothing sets a column of the header.
 
     Where no key is known, nothing contradicts the mask of a delete.
@@ -235,8 +235,8 @@ def _disagrees(rows: _Rows, written: Contract) -> Bools:
     unset = np.zeros(len(rows.code), np.bool_)
     for at, one in enumerate(rows.cells):
         unset |= valid(one.values) & ~flags[:, at]
-    key = np.array([bool(column.key_position) for column in written.columns], np.bool_)
-    beside = (flags != key).any(axis=1) if written.key else np.zeros(len(unset), np.bool_)
+    key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
+    beside = (flags != key).any(axis=1) if writer_schema.key else np.zeros(len(unset), np.bool_)
     found: Bools = (
         ((rows.code == _INSERT) & unset)
         | ((rows.code == _DELETE) & beside)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.interface import Database, TableDialect, TableReader
+from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
 from changeledger.dialects.qlik_tables import header, kernel
 
 
-def reader(feed: Feed, database: Database) -> TableReader:
+def reader(feed: Feed, database: SourceDatabase) -> TableReader:
     # With SQLAlchemy, which takes long to import: who decodes rows asks no database.
     from changeledger.dialects.qlik_tables.reader import ChangeTables  # noqa: PLC0415
 

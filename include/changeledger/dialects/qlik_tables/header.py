@@ -161,7 +161,7 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
     return pa.StructArray.from_arrays([source, *nothing, place.cast(pa.binary())], fields=list(RECORD))
 
 
-def mask_rules(written: Contract) -> MaskRules:
+def mask_rules(writer_schema: Contract) -> MaskRules:
     """The header's columns are those before the first one of the source."""
-    first = min((c.ordinal for c in written.columns), default=1)
+    first = min((c.ordinal for c in writer_schema.columns), default=1)
     return MaskRules("key", tuple(range(1, first)))

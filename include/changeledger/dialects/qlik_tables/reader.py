@@ -33,7 +33,7 @@ from sqlalchemy import (
 from changeledger.config.feed import Feed
 from changeledger.config.sources import QlikTablesSource
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.interface import ChangeTable, Database, TablePositions
+from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.qlik_tables.header import CHANGE_OPER, CHANGE_SEQ, OPERATION, TIMESTAMP, is_header
 from changeledger.dialects.qlik_tables.types import type_text
 from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
@@ -67,7 +67,7 @@ class _Found(NamedTuple):
 class ChangeTables:
     """A `base.TableReader`. Raises ConfigError where a table of the feed has no change table."""
 
-    def __init__(self, feed: Feed, database: Database) -> None:
+    def __init__(self, feed: Feed, database: SourceDatabase) -> None:
         source = feed.source
         assert isinstance(source, QlikTablesSource), "config binds a dialect to its source"
         self._feed = feed

@@ -137,6 +137,6 @@ def _committed(rows: RawRows, feed: Feed) -> pa.TimestampArray:
     return rows.first(COMMIT_TIME, read, INSTANT)
 
 
-def mask_rules(written: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
+def mask_rules(writer_schema: Contract) -> MaskRules:  # noqa: ARG001 - the same for all
     """Inserts and deletes set the bits of all columns."""
     return MaskRules("all")

@@ -19,7 +19,7 @@ from sqlalchemy import Select
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import SqlServerCdcSource
-from changeledger.dialects.interface import ChangeTable, Database, TablePositions
+from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.kernels.lsn import WIDTH
 from changeledger.model.errors import ConfigError, GapError
@@ -42,7 +42,7 @@ class _Part(NamedTuple):
 class CaptureTables:
     """A `base.TableReader`. Raises ConfigError where a table of the feed is not captured."""
 
-    def __init__(self, feed: Feed, database: Database) -> None:
+    def __init__(self, feed: Feed, database: SourceDatabase) -> None:
         source = feed.source
         assert isinstance(source, SqlServerCdcSource), "config binds a dialect to its source"
         self._feed = feed

@@ -25,7 +25,7 @@ from changeledger.stages.common import input_records, near
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import scans
-from changeledger.storage.summaries import Built
+from changeledger.storage.summaries import BuiltTable
 
 _OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "known", "before", "flags", "source_position"}
 BREAKS: Final = table_schema([(name, kind) for name, kind in change.BREAK_COLUMNS if name in _OF_BREAKS])
@@ -49,7 +49,7 @@ class JudgedRows:
     """Of one run. `tables`: what the snapshots that are judged say of themselves."""
 
     ctx: StageContext
-    tables: Mapping[str, Built]
+    tables: Mapping[str, BuiltTable]
     carrier: Carrier
 
     def left(self) -> Rows:

@@ -16,7 +16,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import (
     IN_ORDER,
     LEASE_SECONDS,
-    Built,
+    BuiltSnapshots,
     ControlStore,
     WindowRow,
     built_on_another,
@@ -206,15 +206,17 @@ class StageContext:
         found = refs.heads(tables, self.branch)
         missing = set(tables) - found.keys()
         assert not missing, f"every stage makes its branches: {missing}"
-        self.control.finish_stage(self.feed.feed, self.window, stage, Built(self.branch, found), contracts)
+        self.control.finish_stage(
+            self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, found), contracts
+        )
 
-    def begin_from(self, stage: str) -> Built:
+    def begin_from(self, stage: str) -> BuiltSnapshots:
         """Begin this process' branch where `stage` has left its own; see `require_done`."""
         done = self.require_done(stage)
-        lake.each(lambda table: refs.set_branch(table, self.branch, done.tables[table]), done.tables)
+        lake.parallel_map(lambda table: refs.set_branch(table, self.branch, done.tables[table]), done.tables)
         return done
 
-    def require_done(self, stage: str) -> Built:
+    def require_done(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
         stored = self.opened(stage)
         done = self.control.stage(self.feed.feed, self.window, stage)
@@ -226,7 +228,7 @@ class StageContext:
             raise StageOrderError(*built_on_another(self.feed.feed, self.id))
         return done.built
 
-    def at(self, done: Built) -> StageContext:
+    def at(self, done: BuiltSnapshots) -> StageContext:
         """The run as that stage has left it, whatever was written on its branch since."""
         return replace(self, branch=done.branch, snapshots=done.tables)
 

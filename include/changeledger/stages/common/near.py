@@ -11,7 +11,7 @@ from changeledger.kernels.arrow import column, ledger_schema
 from changeledger.kernels.rows import Here, Rows, as_batch
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.model.contract import Contract
-from changeledger.reconcile import settle
+from changeledger.reconcile import ledger_kernels
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import refs, scans
@@ -37,8 +37,8 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
         return None
     assert isinstance(changes, Spread), "rows are here or spread"
     carrier = Carrier(changes.size, changes.cache)
-    own = changes.through(HashesOf(settle.key), HASHES).collected()
-    among = Among(settle.key, known(own))
+    own = changes.through(HashesOf(ledger_kernels.key), HASHES).collected()
+    among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
     placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None))
     if not len(placed.through(among, placed.schema).collected(1)):

@@ -24,7 +24,7 @@ _FEW = 20_000
 
 
 @dataclass
-class Findings:
+class FindingsWriter:
     """Of several comparisons, each in place of what it left before; a row is saved behind its findings."""
 
     spark: SparkSession
@@ -36,8 +36,8 @@ class Findings:
 
     @classmethod
     @contextmanager
-    def kept(cls, spark: SparkSession, control: ControlStore) -> Iterator[Findings]:
-        """What comparisons have left is kept also where a later one fails."""
+    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[FindingsWriter]:
+        """What comparisons have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
         lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
         found = cls(spark, control)

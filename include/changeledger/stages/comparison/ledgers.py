@@ -27,7 +27,7 @@ def ledgers(spark: SparkSession, feeds: Sequence[Feed]) -> dict[str, dict[str, S
         frames = {table: _captured(spark, name) for table, name in names[feed].items()}
         return stored(frames, {table: weight[name] for table, name in names[feed].items()})
 
-    return dict(zip(names, lake.each(of_feed, names), strict=True))
+    return dict(zip(names, lake.parallel_map(of_feed, names), strict=True))
 
 
 def _names(feed: Feed) -> dict[str, str]:

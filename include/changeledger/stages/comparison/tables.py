@@ -13,7 +13,7 @@ from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import AGREE, DIFFER, WARN
 from changeledger.stages.common.context import log
-from changeledger.stages.comparison.findings import Findings
+from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
 from changeledger.stages.comparison.ranges import FeedRange
 from changeledger.storage.caching import Cache, cached
@@ -39,8 +39,8 @@ class TablePair:
     table: str
     method: Method
 
-    def compared(self, kept: Findings) -> ComparisonRow:
-        """What is wrong is left to `kept`, with the row that says so."""
+    def compared(self, writer: FindingsWriter) -> ComparisonRow:
+        """What is wrong is left to `writer`, with the row that says so."""
         pair, reach = self.pair, self.method.reach
         from_lsn, to_lsn = (None if end is None else end.hex().upper() for end in (reach.since, reach.until))
         reference, feed = pair.one.feed.feed, pair.other.feed.feed
@@ -70,7 +70,7 @@ class TablePair:
                 at=datetime.now(UTC),
             )  # fmt: skip
             wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
-            kept.add(row, wrong, replaces=pair.full or wrong is not None)
+            writer.add(row, wrong, replaces=pair.full or wrong is not None)
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 

@@ -27,24 +27,24 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, looks
 from changeledger.storage import catalog, lake
 from changeledger.storage.caching import uncached
-from changeledger.storage.jdbc import Database
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.spread import as_frame
 
 
 def extract_tables(ctx: StageContext) -> None:
     feed, dialect = ctx.feed, ctx.dialect
     assert isinstance(dialect, TableDialect), "the feed's dialect reads change tables"
-    with closing(Database(feed.connection, Connection.named(feed.connection))) as database:
+    with closing(JdbcDatabase(feed.connection, Connection.named(feed.connection))) as database:
         _extract(ctx, dialect, database)
 
 
-def _extract(ctx: StageContext, dialect: TableDialect, database: Database) -> None:
+def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -> None:
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
     released = ctx.control.position(feed.feed) or {}
     reader.check(released)
     completeness.require_landmarks(ctx, reader.landmarks(released), released)
     stored = ctx.open(lambda: _resolve(ctx, reader, released))
-    reading = _Reading(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
+    reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()
     # A clean-up may have come between the first look and the reading.
     reader.check(released)
@@ -92,9 +92,9 @@ class _Asked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Reading:
+class _WindowTables:
     ctx: StageContext
-    database: Database
+    database: JdbcDatabase
     reader: TableReader
     dialect: TableDialect
     start: TablePositions
@@ -109,7 +109,7 @@ class _Reading:
         if not any(one.expected for one in asked):
             return [one.read(0) for one in asked]
         by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]
-        return [read for found in lake.each(self._write, by_table) for read in found]
+        return [read for found in lake.parallel_map(self._write, by_table) for read in found]
 
     def _asked(self, one: ChangeTable) -> _Asked:
         queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))

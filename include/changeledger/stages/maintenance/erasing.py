@@ -225,14 +225,14 @@ class Erasing:
             return
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
-        lake.each(lambda table: refs.set_tag(table, tag, mains[table]), mains)
+        lake.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
         self.control.move_release(newest.id, {**newest.tables, **mains})
         there = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
             for table, names in refs.names(there, refs.TAG).items()
         }
-        lake.each(lambda one: refs.drop(*one), drop.items())
+        lake.parallel_map(lambda one: refs.drop(*one), drop.items())
         if catalog.exists(self._own("releases")):
             upkeep.delete_where(self.spark, self._own("releases"), f"release <> {newest.id}")
 
@@ -240,7 +240,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
-        lake.each(lambda table: lake.expire(self.spark, table, datetime.now(UTC)), tables)
+        lake.parallel_map(lambda table: lake.expire(self.spark, table, datetime.now(UTC)), tables)
         row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
         for name in self._snapshots():
             assert row is not None, "it has the table"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.mask_order import decision
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.contract import Contract
@@ -13,20 +13,20 @@ from changeledger.stages.normalization.mask_reading import as_stated, in_order, 
 from changeledger.stages.normalization.reading import Records
 
 
-def settled(ctx: StageContext, records: Records, written: Contract) -> Written:
+def resolved(ctx: StageContext, records: Records, writer_schema: Contract) -> ResolvedSchema:
     """How the records are written, with the order of their masks, or why these must not be read.
 
     Once records have proved an order it is used; a mask that then disagrees with its images is a finding of
     the audit.
     """
     feed, table = ctx.feed, records.table
-    if is_plain(records, written):
-        return as_stated(feed, written)
+    if is_plain(records, writer_schema):
+        return as_stated(feed, writer_schema)
     stored = ctx.control.mask_evidence(feed.feed).get(table)
     if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
-        return in_order(written, cast(ByteOrder, stored.mask_order))
+        return in_order(writer_schema, cast(ByteOrder, stored.mask_order))
     earlier = stored.without(ctx.window) if stored is not None else decision.Evidence()
-    found, reading = judged(records, written, earlier)
+    found, reading = judged(records, writer_schema, earlier)
     ctx.control.save_mask_evidence(feed.feed, table, ctx.window, found, reading)
     log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
-    return read_as(written, reading)
+    return read_as(writer_schema, reading)

@@ -6,7 +6,7 @@ What earlier windows have proved is `mask_orders`' part.
 from __future__ import annotations
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.kernel import Written
+from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.mask_order import decision
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.contract import Contract
@@ -18,36 +18,38 @@ _PUBLISHED: ByteOrder = "big"
 _ONE_BYTE = 8
 
 
-def settled_alone(records: Records, written: Contract) -> Written:
+def resolved_alone(records: Records, writer_schema: Contract) -> ResolvedSchema:
     """How the records are written, with the order of their masks, or why these must not be read."""
-    if is_plain(records, written):
-        return as_stated(records.feed, written)
-    _, reading = judged(records, written, decision.Evidence())
-    return read_as(written, reading)
+    if is_plain(records, writer_schema):
+        return as_stated(records.feed, writer_schema)
+    _, reading = judged(records, writer_schema, decision.Evidence())
+    return read_as(writer_schema, reading)
 
 
-def is_plain(records: Records, written: Contract) -> bool:
+def is_plain(records: Records, writer_schema: Contract) -> bool:
     """Is there nothing to find out: no masks, or masks of one byte?"""
-    highest = max((c.ordinal for c in written.columns), default=0)
+    highest = max((c.ordinal for c in writer_schema.columns), default=0)
     return records.mask_rules is None or highest <= _ONE_BYTE
 
 
-def as_stated(feed: Feed, written: Contract) -> Written:
+def as_stated(feed: Feed, writer_schema: Contract) -> ResolvedSchema:
     """A stated order counts at any width: the zero bytes of the other end may be in the mask as well."""
-    return in_order(written, _PUBLISHED if feed.mask_order == "auto" else feed.mask_order)
+    return in_order(writer_schema, _PUBLISHED if feed.mask_order == "auto" else feed.mask_order)
 
 
-def in_order(written: Contract, order: ByteOrder | None) -> Written:
-    return Written(written.model_copy(update={"mask_order": order}))
+def in_order(writer_schema: Contract, order: ByteOrder | None) -> ResolvedSchema:
+    return ResolvedSchema(writer_schema.model_copy(update={"mask_order": order}))
 
 
-def read_as(written: Contract, reading: decision.Reading) -> Written:
-    return in_order(written, reading.order)._replace(masks_unreadable=None if reading.order else reading.why)
+def read_as(writer_schema: Contract, reading: decision.MaskDecision) -> ResolvedSchema:
+    return in_order(writer_schema, reading.order)._replace(
+        masks_unreadable=None if reading.order else reading.why
+    )
 
 
 def judged(
-    records: Records, written: Contract, earlier: decision.Evidence
-) -> tuple[decision.Evidence, decision.Reading]:
+    records: Records, writer_schema: Contract, earlier: decision.Evidence
+) -> tuple[decision.Evidence, decision.MaskDecision]:
     """What the records say, and how their masks are read after `earlier` windows said that."""
-    found = records.evidence(in_order(written, _PUBLISHED).writer_schema)
-    return found, decision.settle(found, earlier, records.feed.mask_order, _PUBLISHED)
+    found = records.evidence(in_order(writer_schema, _PUBLISHED).writer_schema)
+    return found, decision.decide(found, earlier, records.feed.mask_order, _PUBLISHED)

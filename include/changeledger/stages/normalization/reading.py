@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
 from changeledger.dialects import kernel as kernels
-from changeledger.dialects.kernel import MessageKernel, Written
+from changeledger.dialects.kernel import MessageKernel, ResolvedSchema
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import UNCHANGED, Outcome
 from changeledger.dialects.tables import pairs
@@ -39,13 +39,13 @@ _LONGEST = 500
 _PAIRED = "pair_key"
 
 
-class Known(NamedTuple):
+class TableKnowledge(NamedTuple):
     """What is known of tables beside their records."""
 
     # What each table has so far.
     contracts: Mapping[str, Contract]
     # How records are written, with the byte order of their masks, by what a few of them say of it.
-    settled: Callable[[Records, Contract], Written]
+    resolve: Callable[[Records, Contract], ResolvedSchema]
     # What others know of a table of which nothing is written, and nothing known.
     borrowed: Callable[[str], Contract | None] = lambda _: None
     # Columns of a table, in lower case, that others know to be computed.
@@ -61,27 +61,27 @@ class Records:
     writer_schema: Contract | None
     raw: Sequence[Rows]
     # One row per record: a change, or what else became of it.
-    decode: Callable[[Rows, Written, Contract], Rows]
+    decode: Callable[[Rows, ResolvedSchema, Contract], Rows]
     # The same of records that the contract rules out, with the reason (`UNCHANGED`).
     refuse: Callable[[Rows, str], Rows]
     mask_rules: MaskRules | None = None
 
-    def decoded(self, written: Written, contract: Contract) -> Rows:
-        return together([self.decode(raw, written, contract) for raw in self.raw])
+    def decoded(self, resolved: ResolvedSchema, contract: Contract) -> Rows:
+        return together([self.decode(raw, resolved, contract) for raw in self.raw])
 
     def refused(self, why: str) -> Rows:
         return together([self.refuse(raw, why) for raw in self.raw])
 
-    def evidence(self, written: Contract) -> Evidence:
-        """What the masks of some of the records say of their byte order; read as `written` says."""
+    def evidence(self, writer_schema: Contract) -> Evidence:
+        """What the masks of some of the records say of their byte order; read by `writer_schema`."""
         assert self.mask_rules is not None, "asked only of records with masks"
-        rules = self.mask_rules(written)
+        rules = self.mask_rules(writer_schema)
         few = Here(self.raw[0].collected(_LOOKED_AT))
-        found = as_batch(self.decode(few, Written(written), written).collected())
+        found = as_batch(self.decode(few, ResolvedSchema(writer_schema), writer_schema).collected())
         if _PAIRED in found.schema.names:
-            found = pairs.joined(found, TablePlan(self.feed, written, written, "look"))
-        facts = mask_evidence.facts(found, written, rules)
-        return mask_evidence.counted(facts, written, rules).evidence(written)
+            found = pairs.joined(found, TablePlan(self.feed, writer_schema, writer_schema, "look"))
+        facts = mask_evidence.facts(found, writer_schema, rules)
+        return mask_evidence.counted(facts, writer_schema, rules).evidence(writer_schema)
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Discovered:
 
 
 def discovered(
-    kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.Known, window_id: str
+    kernel: MessageKernel, raw: Rows, feed: Feed, known: kernels.EarlierWindows, window_id: str
 ) -> Discovered:
     """What the messages of a window are about. `raw`: `arrow.MESSAGE`."""
     facts, schemas = _facts(kernel, raw, known.avro_schemas)
@@ -170,8 +170,8 @@ class _OfMessages:
     ) -> Records:
         raws = [source.through(partial(self.of_table, number), source.schema) for source in sources]
 
-        def decode(raw: Rows, written: Written, contract: Contract) -> Rows:
-            plan = self.kernel.plan(self.discovery, number, self.feed, written, contract, self.window_id)
+        def decode(raw: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
+            plan = self.kernel.plan(self.discovery, number, self.feed, resolved, contract, self.window_id)
             return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
 
         rules = self.kernel.mask_rules
@@ -207,8 +207,8 @@ def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of 
 ) -> Records:
     """The rows of a change table. `raw`: with their `source_position`, and its columns as they were read."""
 
-    def decode(rows: Rows, written: Written, contract: Contract) -> Rows:
-        plan = TablePlan(feed, written.writer_schema, contract, window_id, written.masks_unreadable)
+    def decode(rows: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
+        plan = TablePlan(feed, resolved.writer_schema, contract, window_id, resolved.masks_unreadable)
         return rows.through(partial(_decoded_rows, kernel, plan), decoded_schema(contract))
 
     def refuse(rows: Rows, why: str) -> Rows:
@@ -225,7 +225,7 @@ def _refused_rows(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
     return refused(raw, why)
 
 
-def inputs(records: Sequence[Records], known: Known) -> list[Input]:
+def inputs(records: Sequence[Records], known: TableKnowledge) -> list[Input]:
     """One input for each table, its records of all writer schemas decoded into its contract.
 
     Records of a writer schema that the contract rules out are an input of their own, as are those of a table
@@ -237,7 +237,7 @@ def inputs(records: Sequence[Records], known: Known) -> list[Input]:
     return [found for table, parts in by_table.items() for found in _inputs_of(table, parts, known)]
 
 
-def _inputs_of(table: str, parts: Sequence[Records], known: Known) -> Iterator[Input]:
+def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> Iterator[Input]:
     contract = known.contracts.get(table)
     computed = known.computed(table) | _stated_computed(parts[0].feed, table)
     fitting: list[tuple[Records, Contract | None]] = []
@@ -246,14 +246,15 @@ def _inputs_of(table: str, parts: Sequence[Records], known: Known) -> Iterator[I
         try:
             if contract is None and part.writer_schema is None:
                 contract = known.borrowed(table)
-            written = part.writer_schema and part.writer_schema.with_computed(computed)
-            contract = _agreed(table, contract, written).with_computed(computed)
-            fitting.append((part, written))
+            writer_schema = part.writer_schema and part.writer_schema.with_computed(computed)
+            contract = _agreed(table, contract, writer_schema).with_computed(computed)
+            fitting.append((part, writer_schema))
         except ContractError as error:
             refused_rows.append(part.refused(f"{error.message}; {error.remedy}"[:_LONGEST]))
     if contract is not None and fitting:
         decoded = [
-            part.decoded(known.settled(part, written or contract), contract) for part, written in fitting
+            part.decoded(known.resolve(part, writer_schema or contract), contract)
+            for part, writer_schema in fitting
         ]
         yield Input(table, contract, together(decoded))
     if refused_rows:
@@ -265,14 +266,16 @@ def _stated_computed(feed: Feed, table: str) -> frozenset[str]:
     return frozenset(c.name.lower() for c in config.columns if c.computed) if config else frozenset()
 
 
-def _agreed(table: str, known: Contract | None, written: Contract | None) -> Contract:
+def _agreed(table: str, known: Contract | None, writer_schema: Contract | None) -> Contract:
     """The table's contract with what a writer says of its columns."""
-    if written is None and known is None:
+    if writer_schema is None and known is None:
         raise ContractError(
             f"the messages of {table} do not name its columns: they have no schema block that can be read",
             f"state `columns:` and `key:` of {table} in the feed's YAML, let the connector send them, or run "
             "another feed of the same `database:` first, whose columns are then taken",
         )
-    agreed = written if known is None else known if written is None else known.evolved_to(written)
+    if known is not None and writer_schema is not None:
+        return known.evolved_to(writer_schema)
+    agreed = known or writer_schema
     assert agreed is not None, "one of both is there"
     return agreed

@@ -34,7 +34,7 @@ def summary(counts: Mapping[str, int]) -> str:
 
 
 @dataclass
-class Keeper:
+class ProofWriter:
     """Keeps what comes of proofs; several may be made at once. A row is saved behind what is wrong."""
 
     spark: SparkSession
@@ -46,28 +46,28 @@ class Keeper:
 
     @classmethod
     @contextmanager
-    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[Keeper]:
-        """What proofs have left is kept also where a later one fails."""
+    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[ProofWriter]:
+        """What proofs have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
             lake.create(spark, name, columns, ["proof_id"])
             lake.widen(spark, name, columns)
-        keeper = cls(spark, control)
+        writer = cls(spark, control)
         try:
-            yield keeper
+            yield writer
         finally:
-            keeper._write()
+            writer._write()
 
     @staticmethod
     def named(row: ProofRow) -> dict[str, str]:
         """The columns of what is wrong that are the same for all of a judging."""
         return {"proof_id": row.id, "database": row.database, "table": row.table, "feed": row.feed}
 
-    def save(self, row: ProofRow) -> None:
+    def add_proof(self, row: ProofRow) -> None:
         with self._writing:
             self._rows.append(row)
 
-    def keep(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
+    def add_drift(self, row: ProofRow, drifts: Rows, repairs: Rows | None = None) -> None:
         """In place of what the same proof left before: what is wrong (`drift.DRIFTS`), and what would make it
         right (`drift.REPAIRS`)."""
         many = sum(row.counts[verdict] for verdict in judging.DRIFTS) > _FEW

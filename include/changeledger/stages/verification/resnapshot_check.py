@@ -18,7 +18,7 @@ from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.stages.common.stored import Stored, stored, weights
-from changeledger.stages.verification.proofs import COUNTED, Keeper
+from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.tables import concluded
 from changeledger.storage import lake
 from changeledger.storage.caching import Cache, cached
@@ -26,7 +26,7 @@ from changeledger.storage.releases import release_tag
 from changeledger.verify import drift, judging, resnapshot
 
 
-def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed) -> list[ProofRow]:
+def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed: Feed) -> list[ProofRow]:
     """Of each table whose rows releases have brought again since the last such proof."""
     releases = unproved(control, feed)
     runs = {
@@ -36,7 +36,7 @@ def prove(spark: SparkSession, control: ControlStore, keeper: Keeper, feed: Feed
     contracts = control.contracts(feed.feed)
     with cached() as cache:
         return [
-            _table(spark, keeper, _Redelivered(feed, contracts[table], releases[-1], brought), cache)
+            _table(spark, writer, _Redelivered(feed, contracts[table], releases[-1], brought), cache)
             for table, brought in runs.items()
             if brought
         ]
@@ -65,7 +65,7 @@ class _Redelivered(NamedTuple):
     runs: Sequence[str]
 
 
-def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, cache: Cache) -> ProofRow:
+def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered, cache: Cache) -> ProofRow:
     feed, release, contract = redelivered.feed, redelivered.release, redelivered.contract
     rows = _rows(spark, redelivered, cache)
     kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
@@ -92,10 +92,10 @@ def _table(spark: SparkSession, keeper: Keeper, redelivered: _Redelivered, cache
     if is_wrong:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
         ledger = Stored(lake.read(spark, names.changes, at=tag), 0)
-        conclude = drift.Conclude(keeper.named(made), release.created_at)
+        conclude = drift.Conclude(writer.named(made), release.created_at)
         wrong = concluded(found[resnapshot.WRONG], ledger, conclude, cache)
-        keeper.keep(made, wrong[drift.DRIFT_ROWS])
-    keeper.save(made)
+        writer.add_drift(made, wrong[drift.DRIFT_ROWS])
+    writer.add_proof(made)
     return made
 
 

@@ -22,7 +22,7 @@ from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import NAMESPACE, log
 from changeledger.storage import catalog, lake
 from changeledger.storage.caching import uncached
-from changeledger.storage.jdbc import Database as Jdbc
+from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.spread import as_frame
 from changeledger.verify import snapshot_sql as sql
 
@@ -40,11 +40,11 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     Raises SourceUnavailable, and ConfigError where a table there has not the key.
     """
     assert source.connection is not None, "Database.source has found it"
-    jdbc = Jdbc(source.connection, Connection.named(source.connection))
+    jdbc = JdbcDatabase(source.connection, Connection.named(source.connection))
     with closing(jdbc):
-        reading = _Reading(spark, jdbc, source, f"snapshot_{database}")
+        reading = _SnapshotReader(spark, jdbc, source, f"snapshot_{database}")
         since = reading.moment()
-        found = dict(lake.each(reading.table, tables.values()))
+        found = dict(lake.parallel_map(reading.table, tables.values()))
         until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
@@ -58,9 +58,9 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     )
 
 
-class _Reading(NamedTuple):
+class _SnapshotReader(NamedTuple):
     spark: SparkSession
-    database: Jdbc
+    database: JdbcDatabase
     source: Verify
     prefix: str
 

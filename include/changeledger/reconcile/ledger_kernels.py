@@ -24,7 +24,7 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.resolve import resolve
 
-# The inputs of `settled`: the window's decoded records, and published ledger rows near them.
+# The inputs of `resolved`: the window's decoded records, and published ledger rows near them.
 NEW: Final = "new"
 NEAR: Final = "near"
 # Its outputs: rows for the ledger; records that became no change of it; published rows that go.
@@ -78,7 +78,7 @@ class JoinPairs:
 
 
 @dataclass(frozen=True)
-class Settle:
+class ResolveChanges:
     """The kernel of one table."""
 
     contract: Contract
