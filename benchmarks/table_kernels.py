@@ -119,7 +119,7 @@ def cpu(work: Work, parts: list[pa.RecordBatch], size: int) -> float:
 
 
 def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) -> None:
-    size, shape = sum(part.num_rows for part in parts), plan.writer_schema
+    size, writer_schema = sum(part.num_rows for part in parts), plan.writer_schema
     print(f"{kernels.name}: {size} rows, batches of {BATCH}")
     print(f"  record              {cpu(lambda one: kernels.record(one, 't', plan.feed), parts, size):6.2f}")
     raw = [one.append_column("source_position", kernels.record(one, "t", plan.feed)) for one in parts]
@@ -127,10 +127,10 @@ def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) 
     table = pa.Table.from_batches([kernels.decode(one, plan) for one in raw])
     halves = table.filter(pc.is_valid(table["pair_key"])).combine_chunks().to_batches()
     print(f"  images joined, ids  {cpu(lambda one: joined(one, plan), halves, size):6.2f}")
-    whole, rules = [joined(one, plan) for one in halves], kernels.mask_rules(shape)
+    whole, rules = [joined(one, plan) for one in halves], kernels.mask_rules(writer_schema)
 
     def evidence(one: pa.RecordBatch) -> object:
-        return mask_evidence.counted(mask_evidence.facts(one, shape, rules), shape, rules)
+        return mask_evidence.counted(mask_evidence.facts(one, writer_schema, rules), writer_schema, rules)
 
     print(f"  evidence of masks   {cpu(evidence, whole, size):6.2f}")
     if "--profile" in sys.argv:

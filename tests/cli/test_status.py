@@ -15,7 +15,7 @@ from changeledger.cli.status import FeedStatus, gather
 from changeledger.cli.status_tables import drawn, duration
 from changeledger.config.feed import Feed
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.model.window import Request, Window
 from tests.released import release
 
@@ -67,12 +67,12 @@ def test_whatever_there_is_to_say() -> None:
 def test_what_was_read_and_what_waits() -> None:
     """`released to` is a clock's: a window that finds nothing is released, too."""
     hour = timedelta(hours=1)
-    looks = (
-        SourceLook("a[0]", "5", "5", AT, 0, newest=AT - hour),
-        SourceLook("a[1]", "5", "1205", AT, 1200, AT - 9 * hour, AT - 9 * hour, "a transaction is open"),
-        SourceLook("b[0]", "5", "5", AT, 0, why="its clock is ahead"),
+    states = (
+        SourceState("a[0]", "5", "5", AT, 0, newest=AT - hour),
+        SourceState("a[1]", "5", "1205", AT, 1200, AT - 9 * hour, AT - 9 * hour, "a transaction is open"),
+        SourceState("b[0]", "5", "5", AT, 0, why="its clock is ahead"),
     )
-    reported = lines(FeedStatus("shop", "ces", "db", sources=looks, late=(looks[1].text(),)))
+    reported = lines(FeedStatus("shop", "ces", "db", sources=states, late=(states[1].text(),)))
     assert reported[2:] == [
         "source looked at 2026-08-07 16:25:00 UTC; newest record 2026-08-07 15:25:00 UTC; 1,200 records "
         "behind the end,",

@@ -240,10 +240,10 @@ CLOSED = MaskDecision(None, False, "the masks contradict both byte orders")
 
 class TestWriterSchemas:
     def test_the_first_of_an_id_stays_for_its_feed(self, store: ControlStore) -> None:
-        store.save_writer_schema("shop", "7", "first", "w1")
-        store.save_writer_schema("shop", "7", "second", "w2")
-        store.save_writer_schema("other", "7", "third", "w1")
-        assert store.writer_schemas("shop") == {"7": "first"}
+        store.save_avro_schema("shop", "7", "first", "w1")
+        store.save_avro_schema("shop", "7", "second", "w2")
+        store.save_avro_schema("other", "7", "third", "w1")
+        assert store.avro_schemas("shop") == {"7": "first"}
 
 
 class TestMaskEvidence:

@@ -18,7 +18,7 @@ from changeledger.config.database import Database
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.orchestration import alerts, resolve_window
 
 FEED = load_feeds(Settings().feeds)["shop_cdc"]
@@ -136,11 +136,11 @@ def test_a_run_that_was_green_and_could_not_read_on(
     control: ControlStore, reported: list[dict[str, Any]]
 ) -> None:
     window = resolve_window(FEED, {}, RUN)  # type: ignore[arg-type]
-    look = SourceLook("t[0]", "5", "9", NOON, 4, NOON - timedelta(minutes=1), why="a transaction is open")
-    control.save_looks(FEED.feed, [look])
+    state = SourceState("t[0]", "5", "9", NOON, 4, NOON - timedelta(minutes=1), why="a transaction is open")
+    control.save_source_states(FEED.feed, [state])
     alerts.late_sources(FEED, window)
     assert not reported, "it waits for no longer than every transaction does"
-    control.save_looks(FEED.feed, [replace(look, since=NOON - timedelta(hours=4))])
+    control.save_source_states(FEED.feed, [replace(state, since=NOON - timedelta(hours=4))])
     alerts.late_sources(FEED, window)
     (message,) = reported
     assert {name: message[name] for name in ("event", "feed", "window", "since", "waiting")} == {

@@ -116,7 +116,7 @@ def test_ordinals_count_the_columns_that_there_are() -> None:
     (reported,) = qlik(filled()).tables
     assert (reported.table, reported.instance) == ("dbo.orders", "orders__ct")
     # Positions 3 and 6 were dropped: the bits of a mask count the columns, header first.
-    assert [(c.name, c.type, c.ordinal, c.key_position) for c in reported.shape.columns] == [
+    assert [(c.name, c.type, c.ordinal, c.key_position) for c in reported.writer_schema.columns] == [
         ("id", "int", 4, 1),
         ("a b", "numeric(18,4)", 5, 0),
     ]
@@ -261,7 +261,7 @@ def test_names_in_another_case_and_columns_of_another_prefix() -> None:
     memory.session.execute("UPDATE information_schema.columns SET table_name = 'ORDERS__CT'")
     memory.session.execute("UPDATE information_schema.columns SET column_name = upper(column_name)")
     (reported,) = qlik(memory).tables
-    assert (reported.instance, reported.shape.names) == ("ORDERS__CT", ("ID", "A B"))
+    assert (reported.instance, reported.writer_schema.names) == ("ORDERS__CT", ("ID", "A B"))
 
 
 def test_the_selects_of_a_window_in_each_database() -> None:
@@ -288,11 +288,11 @@ def test_the_selects_of_a_window_in_each_database() -> None:
 def test_how_far_a_qlik_table_reaches_with_the_time_of_its_change_seq() -> None:
     noon = datetime(2026, 8, 7, 12, tzinfo=UTC)
     reader = qlik(filled((seq("095958", 1), "09:59:58", 1), (seq("100000", 2), "10:00:00", 2)))
-    (look,) = reader.looks({"dbo.orders": seq("095958", 1)}, noon)
-    assert (look.source, look.read, look.end) == ("orders__ct", seq("095958", 1), seq("100000", 2))
-    assert look.newest == datetime(2026, 8, 7, 10, tzinfo=UTC)
-    assert not look.is_late(noon + timedelta(days=9), timedelta(hours=3)), "a quiet task leaves no marks"
-    (empty,) = qlik(filled()).looks({}, noon)
+    (state,) = reader.source_states({"dbo.orders": seq("095958", 1)}, noon)
+    assert (state.source, state.read, state.end) == ("orders__ct", seq("095958", 1), seq("100000", 2))
+    assert state.newest == datetime(2026, 8, 7, 10, tzinfo=UTC)
+    assert not state.is_late(noon + timedelta(days=9), timedelta(hours=3)), "a quiet task leaves no marks"
+    (empty,) = qlik(filled()).source_states({}, noon)
     assert (empty.read, empty.end, empty.newest) == ("", "", None)
 
 
@@ -350,7 +350,7 @@ def cdc(memory: Memory, **source: Any) -> CaptureTables:
 
 def test_the_older_instance_tells_up_to_where_the_newer_one_begins(captured: Memory) -> None:
     reader = cdc(captured)
-    assert [(t.table, t.instance, t.shape.names) for t in reader.tables] == [
+    assert [(t.table, t.instance, t.writer_schema.names) for t in reader.tables] == [
         ("dbo.orders", "dbo_orders", ("id", "old")),
         ("dbo.orders", "dbo_orders_2", ("id", "new")),
     ]
@@ -432,13 +432,13 @@ def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
     """The highest LSN of lsn_time_mapping and its time: 11:00 in Berlin is 9:00 UTC in August."""
     at = datetime(2026, 8, 7, 12, 30, tzinfo=UTC)
     there = feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], time_zone="Europe/Berlin")
-    (look,) = CaptureTables(there, captured).looks({"dbo.orders": text(5)}, at)
-    assert (look.source, look.read, look.end) == ("cdc.lsn_time_mapping", text(5), text(6))
-    assert look.newest == datetime(2026, 8, 7, 9, tzinfo=UTC)
-    assert look.is_late(at, timedelta(hours=3)), "not even the marks of an idle log since"
+    (state,) = CaptureTables(there, captured).source_states({"dbo.orders": text(5)}, at)
+    assert (state.source, state.read, state.end) == ("cdc.lsn_time_mapping", text(5), text(6))
+    assert state.newest == datetime(2026, 8, 7, 9, tzinfo=UTC)
+    assert state.is_late(at, timedelta(hours=3)), "not even the marks of an idle log since"
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping")
-    (look,) = CaptureTables(there, captured).looks({}, at)
-    assert (look.end, look.newest, look.is_odd) == ("", None, True)
+    (state,) = CaptureTables(there, captured).source_states({}, at)
+    assert (state.end, state.newest, state.is_odd) == ("", None, True)
 
 
 def test_a_source_that_ends_before_what_was_read(captured: Memory) -> None:

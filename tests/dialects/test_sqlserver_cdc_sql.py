@@ -133,9 +133,9 @@ def test_header(database: str) -> None:
 
 @pytest.mark.parametrize("kind", ["xml", "sql_variant"])
 def test_text_of_any_language_is_read_as_such(kind: str) -> None:
-    shape = Contract(table="dbo.t", columns=(Column(name="x", type=kind, ordinal=1),))
+    writer_schema = Contract(table="dbo.t", columns=(Column(name="x", type=kind, ordinal=1),))
     instance = CaptureInstance("dbo_t", 1, "dbo.t", bytes(10))
-    query = CATALOG.changes(instance, shape, ["__$start_lsn"], None, HIGH)
+    query = CATALOG.changes(instance, writer_schema, ["__$start_lsn"], None, HIGH)
     assert "CAST(cdc.[dbo_t_CT].x AS NVARCHAR(max))" in sql(query, "mssql")
 
 

@@ -16,7 +16,7 @@ from changeledger.cli.status import gather
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.model.looks import NOT_CAPTURED, OPEN_TRANSACTION
+from changeledger.model.source_state import NOT_CAPTURED, OPEN_TRANSACTION
 from changeledger.model.window import SourceRead
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import sqlserver_cdc
@@ -56,10 +56,10 @@ def test_a_message_of_a_time_to_come_holds_nothing_back(
     send(kafka, topic, [first, ahead._replace(timestamp_ms=FUTURE_MS), *others])
     over = extracted(spark, feed)
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 5, 5)]
-    (look,) = ControlStore(Settings().control_url).looks(feed.feed).values()
-    assert (look.read, look.end, look.behind, look.since) == ("5", "5", 0, None)
-    assert look.is_odd
-    assert "has the time 2100-01-01 00:00:00 UTC" in look.text()
+    (state,) = ControlStore(Settings().control_url).source_states(feed.feed).values()
+    assert (state.read, state.end, state.behind, state.since) == ("5", "5", 0, None)
+    assert state.is_odd
+    assert "has the time 2100-01-01 00:00:00 UTC" in state.text()
 
 
 def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
@@ -84,8 +84,8 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
     control.release_lease(feed.feed, over.holder)
     assert reads(feed, over) == [SourceRead(f"{topic}[0]", 1, 1)]
     status = gather(control, feed)
-    (look,) = status.sources
-    assert (look.read, look.end, look.behind, look.why) == ("1", "4", 3, OPEN_TRANSACTION)
+    (state,) = status.sources
+    assert (state.read, state.end, state.behind, state.why) == ("1", "4", 3, OPEN_TRANSACTION)
     assert len(status.late) == 1
     assert status.late[0].startswith(f"{topic}[0]: 3 records behind the end, since ")
     rule = {row.rule: row for row in control.audits(feed.feed, over)}["source_is_read_on"]
@@ -107,8 +107,8 @@ def test_a_stopped_capture_is_late(
         feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])
         extracted(spark, feed)
         status = gather(ControlStore(Settings().control_url), feed)
-    (look,) = status.sources
-    assert (look.source, look.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
-    assert look.newest == log.transactions[-1].commit_time
-    assert look.end == log.transactions[-1].commit_lsn.hex().upper()
-    assert status.late == (look.text(),)
+    (state,) = status.sources
+    assert (state.source, state.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
+    assert state.newest == log.transactions[-1].commit_time
+    assert state.end == log.transactions[-1].commit_lsn.hex().upper()
+    assert status.late == (state.text(),)

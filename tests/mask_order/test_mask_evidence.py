@@ -36,8 +36,8 @@ HEADERS = MaskRules(delete_sets="key", header_ordinals=tuple(range(1, 8)))
 EVERY = frozenset(range(1, 13))
 
 
-def given(shape: Contract, *records: dict[str, Any]) -> Facts:
-    highest = max(c.ordinal for c in shape.columns)
+def given(writer_schema: Contract, *records: dict[str, Any]) -> Facts:
+    highest = max(c.ordinal for c in writer_schema.columns)
 
     def flags(name: str) -> np.ndarray:
         found = np.zeros((len(records), highest), np.bool_)
@@ -55,8 +55,8 @@ def given(shape: Contract, *records: dict[str, Any]) -> Facts:
     )  # fmt: skip
 
 
-def said(shape: Contract, rules: MaskRules, *records: dict[str, Any]) -> Evidence:
-    return counted(given(shape, *records), shape, rules).evidence(shape)
+def said(writer_schema: Contract, rules: MaskRules, *records: dict[str, Any]) -> Evidence:
+    return counted(given(writer_schema, *records), writer_schema, rules).evidence(writer_schema)
 
 
 def insert(mask: str, known: set[int] | frozenset[int] | None, **more: Any) -> dict[str, Any]:
@@ -122,26 +122,28 @@ RECORDS: list[tuple[str, Contract, MaskRules, dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("shape", "rules"), [(TWELVE, QLIK), (TWELVE, SQL_SERVER), (WITH_HEADERS, HEADERS)])
-def test_what_a_record_says(shape: Contract, rules: MaskRules) -> None:
+@pytest.mark.parametrize(
+    ("writer_schema", "rules"), [(TWELVE, QLIK), (TWELVE, SQL_SERVER), (WITH_HEADERS, HEADERS)]
+)
+def test_what_a_record_says(writer_schema: Contract, rules: MaskRules) -> None:
     """All records of a table together: each is counted once, and in parts as in one."""
-    mine = [r for r in RECORDS if r[1] is shape and r[2] is rules]
+    mine = [r for r in RECORDS if r[1] is writer_schema and r[2] is rules]
     records = [fact for *_, fact, _ in mine]
     expected = {name: len([label for label, *_, says in mine if says == name]) for name in COUNTS}
-    together = counted(given(shape, *records), shape, rules)
+    together = counted(given(writer_schema, *records), writer_schema, rules)
     assert together.counts == expected
-    parts = [counted(given(shape, one), shape, rules) for one in records[::-1]]
+    parts = [counted(given(writer_schema, one), writer_schema, rules) for one in records[::-1]]
     assert merged(parts) == together
     assert merged([merged(parts[:2]), *parts[2:]]) == together
 
 
 @pytest.mark.parametrize(
-    ("label", "shape", "rules", "fact", "says"), RECORDS, ids=[label for label, *_ in RECORDS]
+    ("label", "writer_schema", "rules", "fact", "says"), RECORDS, ids=[label for label, *_ in RECORDS]
 )
 def test_each_record_alone(
-    label: str, shape: Contract, rules: MaskRules, fact: dict[str, Any], says: str
+    label: str, writer_schema: Contract, rules: MaskRules, fact: dict[str, Any], says: str
 ) -> None:
-    found = said(shape, rules, fact)
+    found = said(writer_schema, rules, fact)
     assert {name: getattr(found, name) for name in COUNTS} == dict.fromkeys(COUNTS, 0) | {says: 1}
     assert set(found.examples) == {says} & {"big", "little", "undecided", "neither"}
 

@@ -19,7 +19,7 @@ from changeledger.cli.decode import pretty
 from changeledger.cli.status import FeedStatus
 from changeledger.cli.status_tables import drawn
 from changeledger.console.terminal import Lines, plain
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.pages.escaping import escaped, escaped_line, json_line
 from changeledger.pages.html import note_failure
 
@@ -66,7 +66,7 @@ QUARANTINED: dict[str, Any] = {
     "source_position": {"source": HOSTILE, "partition": 0, "offset": 1}, "detail": HOSTILE,
     "window_id": HOSTILE, "raw_key": HOSTILE, "raw_value": HOSTILE, "reason": HOSTILE, "table": HOSTILE,
 }  # fmt: skip
-LOOK = SourceLook(HOSTILE, HOSTILE, HOSTILE, AT, behind=1, since=AT, newest=AT, why=HOSTILE)
+LOOK = SourceState(HOSTILE, HOSTILE, HOSTILE, AT, behind=1, since=AT, newest=AT, why=HOSTILE)
 STATUS = FeedStatus(
     HOSTILE, HOSTILE, HOSTILE, release=1, released_at=AT, released_to=AT, behind=AT - AT,
     position={HOSTILE: HOSTILE}, sources=(LOOK, replace(LOOK, since=None, behind=None)), late=(HOSTILE,),

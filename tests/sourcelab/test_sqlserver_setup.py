@@ -117,13 +117,13 @@ def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None
     ]  # fmt: skip
     for table in TABLES:
         instance = CaptureInstance(table.capture_instance, 1, table.full_name, position)
-        shape = Contract(
+        writer_schema = Contract(
             table=table.full_name,
             columns=tuple(Column(name=c.name, type=c.type, ordinal=c.ordinal) for c in table.columns),
         )
         queries += [
             catalog.row_count(instance, None, position), catalog.header(instance),
-            catalog.changes(instance, shape, ["__$start_lsn"], None, position),
+            catalog.changes(instance, writer_schema, ["__$start_lsn"], None, position),
         ]  # fmt: skip
     named: set[str] = set()
     for query in queries:

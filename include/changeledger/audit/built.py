@@ -15,8 +15,8 @@ from changeledger.audit.findings import (
     FINDINGS,
     SAMPLES,
     SHOWN,
+    Check,
     Finding,
-    Look,
     cells,
     checked,
     of_rows,
@@ -50,7 +50,7 @@ class Keys:
 OUTPUTS: Final = {FOUND: FINDINGS}
 
 
-def rules(history: pa.Table, current: pa.Table, window_id: str) -> dict[str, Look]:
+def rules(history: pa.Table, current: pa.Table, window_id: str) -> dict[str, Check]:
     """By name."""
     opened = history.filter(pc.invert(history.column("_valid_to").is_valid()))
     return {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.audit.columns import AFTER_KEY, BEFORE_KEY, HAS_AFTER, HAS_BEFORE
-from changeledger.audit.findings import SHOWN, Finding, Look, cells, of_rows, plain, repeated
+from changeledger.audit.findings import SHOWN, Check, Finding, cells, of_rows, plain, repeated
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
 from changeledger.model import change
 
@@ -20,10 +20,10 @@ _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
 
 
-def rules(changes: pa.Table) -> dict[str, Look]:
+def rules(changes: pa.Table) -> dict[str, Check]:
     """By name. `changes`: all that the run has of the keys in it."""
 
-    def of_each(violated: Callable[[pa.Table], Bools]) -> Look:
+    def of_each(violated: Callable[[pa.Table], Bools]) -> Check:
         return lambda: of_rows(changes, violated(changes), _OFFENCE)
 
     return {

@@ -13,7 +13,7 @@ from changeledger.audit.findings import SAMPLES, Finding
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.model import change
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead
 
 
@@ -81,7 +81,7 @@ def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
 
 def source_rules(
-    reads: Sequence[SourceRead], came: Mapping[str, int], late: Sequence[SourceLook]
+    reads: Sequence[SourceRead], came: Mapping[str, int], late: Sequence[SourceState]
 ) -> list[Rule]:
     """Is raw what the source had? `came`: the window's raw rows by source, as they are now.
 

@@ -45,20 +45,20 @@ class Finding:
     error: str | None = None
 
 
-# A rule that still has to look.
-Look = Callable[[], Finding]
+# A rule that is not checked yet.
+Check = Callable[[], Finding]
 # Groups of rows that are the same in what must be different: how many, and the first of them.
 Groups = tuple[int, list[Rows]]
 
 
-def checked(looks: Mapping[str, Look]) -> pa.Table:
+def checked(checks: Mapping[str, Check]) -> pa.Table:
     """`FINDINGS` of the rules; one that cannot be checked says why."""
-    return as_table({name: _looked(look) for name, look in looks.items()})
+    return as_table({name: _outcome(check) for name, check in checks.items()})
 
 
-def _looked(look: Look) -> Finding:
+def _outcome(check: Check) -> Finding:
     try:
-        return look()
+        return check()
     except Exception as error:  # noqa: BLE001 - whatever it is, the rule has not been checked
         return Finding(None, error=f"{type(error).__name__}: {error}".split("\n", 1)[0])
 

@@ -17,7 +17,7 @@ from changeledger.control import AuditRow, ControlStore, ProofRow, ReleaseRow, W
 from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
 from changeledger.kernels.arrow import table_schema
 from changeledger.model import change
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.model.table_names import distinct_names
 from changeledger.storage import catalog, scans
 
@@ -40,7 +40,7 @@ class FeedStatus:
     behind: timedelta | None = None
     position: dict[str, Any] | None = None
     # What extract has last seen of each source.
-    sources: tuple[SourceLook, ...] = ()
+    sources: tuple[SourceState, ...] = ()
     # Of those on which the feed should have read on: what waits, since when, and why.
     late: tuple[str, ...] = ()
     # Who is running on the feed.
@@ -82,7 +82,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     unreleased = last if last is not None and not last.done else None
     failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
     earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
-    evidence, looks = control.mask_evidence(feed.feed), tuple(control.looks(feed.feed).values())
+    evidence, states = control.mask_evidence(feed.feed), tuple(control.source_states(feed.feed).values())
     # What came behind the end of a window waits for the next one, which is as long.
     interval = timedelta(0) if last is None else last.end - last.start
     return FeedStatus(
@@ -94,8 +94,8 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         released_to=reached,
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
-        sources=looks,
-        late=tuple(look.text() for look in looks if look.is_late(now, feed.deadline, interval)),
+        sources=states,
+        late=tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval)),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,

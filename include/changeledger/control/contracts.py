@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, insert_if_absent, now
-from changeledger.control.tables.contracts import ContractRow, MaskEvidenceRow, ShapeRow, WriterSchemaRow
+from changeledger.control.tables.contracts import AvroSchemaRow, ContractRow, MaskEvidenceRow, WriterSchemaRow
 from changeledger.mask_order.decision import Evidence, MaskDecision
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
@@ -29,40 +29,44 @@ class Contracts(Store):
         with self._transaction() as session:
             return {row.table: Contract.model_validate(row.body) for row in session.scalars(query)}
 
-    def shapes(self, feed: str) -> dict[str, Contract]:
+    def writer_schemas(self, feed: str) -> dict[str, Contract]:
         """The writer schemas of the feed, by id."""
-        query = select(ShapeRow).where(ShapeRow.feed == feed).order_by(ShapeRow.created_at, ShapeRow.shape_id)
+        query = (
+            select(WriterSchemaRow)
+            .where(WriterSchemaRow.feed == feed)
+            .order_by(WriterSchemaRow.created_at, WriterSchemaRow.schema_id)
+        )
         with self._transaction() as session:
-            return {row.shape_id: Contract.model_validate(row.body) for row in session.scalars(query)}
+            return {row.schema_id: Contract.model_validate(row.body) for row in session.scalars(query)}
 
-    def save_shape(self, feed: str, shape_id: str, shape: Contract, window_id: str) -> None:
+    def save_writer_schema(self, feed: str, schema_id: str, writer_schema: Contract, window_id: str) -> None:
         """Cache the columns of a writer; the last ones count."""
-        body = shape.model_dump(mode="json")
+        body = writer_schema.model_dump(mode="json")
         with self._writing(feed) as session:
             fresh = insert_if_absent(
                 session,
-                ShapeRow,
+                WriterSchemaRow,
                 feed=feed,
-                shape_id=shape_id,
+                schema_id=schema_id,
                 body=body,
                 window_id=window_id,
                 created_at=now(),
             )
             if not fresh:
-                session.get_one(ShapeRow, (feed, shape_id)).body = body
+                session.get_one(WriterSchemaRow, (feed, schema_id)).body = body
 
-    def writer_schemas(self, feed: str) -> dict[str, str]:
+    def avro_schemas(self, feed: str) -> dict[str, str]:
         """The Avro schemas that the feed's messages have named so far, by id."""
-        query = select(WriterSchemaRow).where(WriterSchemaRow.feed == feed)
+        query = select(AvroSchemaRow).where(AvroSchemaRow.feed == feed)
         with self._transaction() as session:
             return {row.schema_id: row.body for row in session.scalars(query)}
 
-    def save_writer_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
+    def save_avro_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
         """Cache a schema; one that is kept already stays."""
         with self._writing(feed) as session:
             insert_if_absent(
                 session,
-                WriterSchemaRow,
+                AvroSchemaRow,
                 feed=feed,
                 schema_id=schema_id,
                 body=body,

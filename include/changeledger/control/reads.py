@@ -9,8 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import delete, select
 
 from changeledger.control.base import Store
-from changeledger.control.tables.sources import ReadRow, SourceLookRow, SourceMarkRow
-from changeledger.model.looks import SourceLook
+from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
+from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window
 
 
@@ -38,19 +38,19 @@ class Reads(Store):
             rows = session.scalars(query.order_by(ReadRow.source))
             return [SourceRead(r.source, r.asked, r.received, r.before, r.problem) for r in rows]
 
-    def looks(self, feed: str) -> dict[str, SourceLook]:
+    def source_states(self, feed: str) -> dict[str, SourceState]:
         """What extract has last seen of each source, by name."""
-        query = select(SourceLookRow).where(SourceLookRow.feed == feed).order_by(SourceLookRow.source)
+        query = select(SourceStateRow).where(SourceStateRow.feed == feed).order_by(SourceStateRow.source)
         with self._transaction() as session:
             return {
-                row.source: SourceLook(**{one.name: getattr(row, one.name) for one in fields(SourceLook)})
+                row.source: SourceState(**{one.name: getattr(row, one.name) for one in fields(SourceState)})
                 for row in session.scalars(query)
             }
 
-    def save_looks(self, feed: str, looks: Iterable[SourceLook]) -> None:
+    def save_source_states(self, feed: str, states: Iterable[SourceState]) -> None:
         with self._writing(feed) as session:
-            for look in looks:
-                session.merge(SourceLookRow(feed=feed, **asdict(look)))
+            for state in states:
+                session.merge(SourceStateRow(feed=feed, **asdict(state)))
 
     def source_marks(self, feed: str) -> dict[str, SourceMark]:
         with self._transaction() as session:

@@ -12,7 +12,7 @@ from changeledger.dialects.kernel import MessageKernel
 from changeledger.dialects.messages.samples import Sample
 from changeledger.dialects.tables.interface import TableKernel
 from changeledger.model.contract import Contract
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ChangeTable(NamedTuple):
     table: str
     # Its own name (`dbo_orders`, `orders__ct`); two capture instances may capture one table.
     instance: str
-    shape: Contract
+    writer_schema: Contract
 
 
 # How far each table is read: its name to the position of the last row, as text that orders as it does.
@@ -80,7 +80,7 @@ class TableReader(Protocol):
         """
         ...
 
-    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+    def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """How far the source reaches now, beside how far its tables are read."""
         ...
 

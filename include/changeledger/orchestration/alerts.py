@@ -84,14 +84,14 @@ def late_sources(feed: Feed, window: Window) -> None:
     from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
 
     try:
-        looks = ControlStore(Settings().control_url).looks(feed.feed).values()
+        states = ControlStore(Settings().control_url).source_states(feed.feed).values()
     except ChangeledgerError as error:
         log.warning("%s", error)
         return
-    late = [look for look in looks if look.is_late(look.at, feed.deadline)]
+    late = [state for state in states if state.is_late(state.at, feed.deadline)]
     if late:
-        since = min(look.since for look in late if look.since)
-        waiting = [look.text() for look in late]
+        since = min(state.since for state in late if state.since)
+        waiting = [state.text() for state in late]
         alert({"event": "late", "feed": feed.feed, "window": window.id, "since": since, "waiting": waiting})
 
 

@@ -84,7 +84,8 @@ def _subjects(
 
 def _feed_rules(ctx: StageContext, judging: Judging, books: Books) -> tuple[Rule, ...]:
     feed = ctx.feed
-    late = [one for one in ctx.control.looks(feed.feed).values() if one.is_late(one.at, feed.deadline)]
+    states = ctx.control.source_states(feed.feed).values()
+    late = [one for one in states if one.is_late(one.at, feed.deadline)]
     reads = ctx.control.reads(feed.feed, ctx.window)
     return (
         *conservation.source_rules(reads, books.received, late),

@@ -65,14 +65,14 @@ def run(ctx: StageContext) -> None:
 
 
 def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) -> list[Input]:
-    shapes = ctx.control.shapes(ctx.feed.feed)
+    writer_schemas = ctx.control.writer_schemas(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
         raw = _raw_rows(ctx, ctx.raw_table(table), carrier)
-        of_table = {instance: shape for instance, shape in shapes.items() if shape.table == table}
-        for instance, shape in of_table.items():
+        of_table = {instance: one for instance, one in writer_schemas.items() if one.table == table}
+        for instance, one in of_table.items():
             rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
-            records.append(reading.of_change_table(dialect.kernel, table, shape, rows, ctx.feed, ctx.id))
+            records.append(reading.of_change_table(dialect.kernel, table, one, rows, ctx.feed, ctx.id))
     return _inputs(ctx, records)
 
 
@@ -92,15 +92,14 @@ def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 
 def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
-    known = kernels.EarlierWindows(
-        control.contracts(name), control.shapes(name), control.writer_schemas(name)
-    )
+    schemas = control.writer_schemas(name), control.avro_schemas(name)
+    known = kernels.EarlierWindows(control.contracts(name), *schemas)
     raw = _raw_messages(ctx, carrier)
     found = reading.discovered(dialect.kernel, raw, ctx.feed, known, ctx.id)
     for schema_name, schema in found.writer_schemas.items():
-        control.save_shape(name, schema_name, schema, ctx.id)
+        control.save_writer_schema(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in found.avro_schemas.items():
-        control.save_writer_schema(name, schema_id, avro_schema, ctx.id)
+        control.save_avro_schema(name, schema_id, avro_schema, ctx.id)
     return [*_inputs(ctx, found.records), Input(None, None, together(found.others))]
 
 
@@ -134,28 +133,28 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
 
 
 def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
-    """Tables in their newest shape; what this stage writes gets a branch as main is now."""
+    """Tables with their newest columns; what this stage writes gets a branch as main is now."""
     own = {ctx.dispositions: change.DISPOSITION_COLUMNS, ctx.quarantine: change.QUARANTINE_COLUMNS}
-    shapes: dict[str, tuple[Contract, lake.Columns]] = {}
+    tables: dict[str, tuple[Contract, lake.Columns]] = {}
     for contract in contracts.values():
         names = ctx.names[contract.table]
-        shapes[names.changes] = contract, change.ledger_columns(contract)
-        shapes[names.history] = contract, change.history_columns(contract)
-        shapes[names.current] = contract, change.current_columns(contract)
+        tables[names.changes] = contract, change.ledger_columns(contract)
+        tables[names.history] = contract, change.history_columns(contract)
+        tables[names.current] = contract, change.current_columns(contract)
     there = set(catalog.tables(ctx.feed.namespace))
-    published = refs.heads(there & shapes.keys(), refs.MAIN)
+    published = refs.heads(there & tables.keys(), refs.MAIN)
     for table, columns in own.items():
         if table not in there:
             lake.create(ctx.spark, table, columns)
         lake.fresh_branch(ctx.spark, table, ctx.branch)
 
-    known = [table for table in shapes if table in there]
-    if any(lake.parallel_map(lambda table: lake.narrow(ctx.spark, table, shapes[table][1]), known)):
+    known = [table for table in tables if table in there]
+    if any(lake.parallel_map(lambda table: lake.narrow(ctx.spark, table, tables[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
 
     def prepare(table: str) -> None:
-        contract, columns = shapes[table]
+        contract, columns = tables[table]
         if table in there:
             lake.widen(ctx.spark, table, columns)
         else:
@@ -163,11 +162,11 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         if table == ctx.names[contract.table].changes:
             branches.begin(ctx, table, contract, published.get(table))
 
-    lake.parallel_map(prepare, shapes)
+    lake.parallel_map(prepare, tables)
 
 
 class Left(NamedTuple):
-    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), and how many by disposition."""
+    """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), counted by disposition."""
 
     rows: Rows
     counts: Mapping[str, int]
@@ -176,10 +175,8 @@ class Left(NamedTuple):
 def _write(ctx: StageContext, one: Input) -> Left:
     """Append the input's changes; return its other records."""
     if one.table is None or one.contract is None:
-        rows = one.decoded.through(
-            partial(ledger_kernels.left, table=one.table, window_id=ctx.id), ledger_kernels.LEFT_COLUMNS
-        )
-        return _left(rows)
+        kernel = partial(ledger_kernels.left, table=one.table, window_id=ctx.id)
+        return _left(one.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
     contract, names = one.contract, ctx.names[one.table]
     decoded = _joined(ctx, one.decoded, contract)
     made = _resolved(ctx, decoded, contract, near.nothing(contract))
@@ -213,10 +210,8 @@ def _of_pairs(decoded: Rows) -> bool:
 
 
 def _resolved(ctx: StageContext, decoded: Rows, contract: Contract, published: Rows) -> dict[str, Rows]:
-    parts = {
-        ledger_kernels.NEW: Part(decoded, ledger_kernels.key),
-        ledger_kernels.NEAR: Part(published, ledger_kernels.key),
-    }
+    key = ledger_kernels.key
+    parts = {ledger_kernels.NEW: Part(decoded, key), ledger_kernels.NEAR: Part(published, key)}
     kernel = ledger_kernels.ResolveChanges(contract, ctx.id, _of_pairs(decoded))
     return bucketed(parts, kernel, ledger_kernels.outputs(contract))
 

@@ -26,25 +26,25 @@ class ContractRow(ControlTable):
     created_at: Mapped[datetime]
 
 
-class ShapeRow(ControlTable):
+class WriterSchemaRow(ControlTable):
     """The columns of a table as one of its writers reports them, by the id that its records name.
 
     A capture instance, a metadata message or a registered schema; ids are never used again for another.
     """
 
-    __tablename__ = "shapes"
+    __tablename__ = "writer_schemas"
 
     feed: Mapped[str] = mapped_column(primary_key=True)
-    shape_id: Mapped[str] = mapped_column(primary_key=True)
+    schema_id: Mapped[str] = mapped_column(primary_key=True)
     body: Mapped[dict[str, Any]] = mapped_column(JSON)
     window_id: Mapped[str]
     created_at: Mapped[datetime]
 
 
-class WriterSchemaRow(ControlTable):
+class AvroSchemaRow(ControlTable):
     """An Avro schema (JSON text) by the id that the feed's messages name; ids are never used again."""
 
-    __tablename__ = "writer_schemas"
+    __tablename__ = "avro_schemas"
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     schema_id: Mapped[str] = mapped_column(primary_key=True)

@@ -43,10 +43,10 @@ class SourceMarkRow(ControlTable):
     fingerprint: Mapped[str | None]
 
 
-class SourceLookRow(ControlTable):
-    """What extract has last seen at a source: see `looks.SourceLook`."""
+class SourceStateRow(ControlTable):
+    """What extract has last seen at a source: `model.source_state.SourceState`."""
 
-    __tablename__ = "source_looks"
+    __tablename__ = "source_states"
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     source: Mapped[str] = mapped_column(primary_key=True)

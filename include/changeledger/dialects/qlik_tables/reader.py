@@ -40,7 +40,7 @@ from changeledger.dialects.tables.sql import as_read, key_positions, literal_tim
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, ContractError, GapError
-from changeledger.model.looks import SourceLook
+from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
 SUFFIX = "__ct"
@@ -90,13 +90,13 @@ class ChangeTables:
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none
         return {}
 
-    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+    def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
         found = []
         for of_table in self.tables:
             (top,) = self._highest(of_table)
             position, end = read.get(of_table.table, ""), top or ""
-            found.append(SourceLook(of_table.instance, position, end, at, newest=_time_of(end)))
+            found.append(SourceState(of_table.instance, position, end, at, newest=_time_of(end)))
         return found
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
@@ -114,7 +114,7 @@ class ChangeTables:
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
         found, last = self._found[table.instance], to or ""
         names = [found.rows.c[name] for name in found.headers.values()]
-        data = [as_read(found.rows.c[c.name], c.sql_type).label(c.name) for c in table.shape.columns]
+        data = [as_read(found.rows.c[c.name], c.sql_type).label(c.name) for c in table.writer_schema.columns]
         first, *others = (
             _between(found, low, high)
             for low, high in pairwise([after or "", *self._cuts(found, after or "", last), last])

@@ -198,19 +198,24 @@ class CdcCatalog:
         return select(func.count().label("rows")).select_from(source).where(*_range(lsn, after, to))
 
     def changes(
-        self, instance: CaptureInstance, shape: Contract, names: Iterable[str], after: bytes | None, to: bytes
+        self,
+        instance: CaptureInstance,
+        writer_schema: Contract,
+        names: Iterable[str],
+        after: bytes | None,
+        to: bytes,
     ) -> Select[Any]:
         """The rows of one LSN range `(after, to]`, each with its commit time.
 
         `names` are the header columns that the change table has: old versions lack the command id.
         """
         source = table(
-            f"{instance.name}_CT", *(column(n) for n in (*names, *shape.names)), schema=self._schema
+            f"{instance.name}_CT", *(column(n) for n in (*names, *writer_schema.names)), schema=self._schema
         )
         mapping = self._mapping.alias("commit_times")
         # The marks of an idle log are of no transaction, whatever LSN they have.
         committed = and_(mapping.c.start_lsn == source.c[START_LSN], mapping.c.tran_id != LsnLiteral(b"\0"))
-        captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in shape.columns]
+        captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in writer_schema.columns]
         return (
             select(*(source.c[n] for n in names), *captured, mapping.c.tran_end_time.label(COMMIT_TIME))
             .select_from(source)

@@ -23,7 +23,7 @@ from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePo
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.kernels.lsn import WIDTH
 from changeledger.model.errors import ConfigError, GapError
-from changeledger.model.looks import SourceLook, look_at_capture
+from changeledger.model.source_state import SourceState, capture_state
 from changeledger.model.window import Window
 
 log = logging.getLogger("changeledger")
@@ -94,14 +94,14 @@ class CaptureTables:
             )
         return {table: f"{at} {times[at]}" for table, at in positions.items() if at in times}
 
-    def looks(self, read: TablePositions, at: datetime) -> Sequence[SourceLook]:
+    def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """All capture instances share the log, and the marks that the capture job leaves of the time."""
         rows = self._database.rows(self._catalog.newest_transaction())
         end = newest = None
         for row in rows:
             clock = datetime.fromisoformat(str(row["time"])).replace(tzinfo=ZoneInfo(self._feed.time_zone))
             end, newest = _text(bytes(row["lsn"])), clock.astimezone(UTC)
-        return [look_at_capture(self._catalog.mapping, max(read.values(), default=""), end, newest, at)]
+        return [capture_state(self._catalog.mapping, max(read.values(), default=""), end, newest, at)]
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         before, last = self._highest_lsn(window.start), self._highest_lsn(window.end)
@@ -132,7 +132,7 @@ class CaptureTables:
         names = [name for name in _HEADER if name in there]
         cuts = self._cuts(instance, low, high)
         return [
-            self._catalog.changes(instance, table.shape, names, lower, upper)
+            self._catalog.changes(instance, table.writer_schema, names, lower, upper)
             for lower, upper in pairwise([low, *cuts, high])
             if upper is not None
         ]
@@ -155,8 +155,8 @@ class CaptureTables:
             bounds = [None, *(i.start_lsn for i in of_table[1:]), None]
             for instance, (begin, end) in zip(of_table, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
-                shape = sql.contract_of(config, instance, columns).checked()
-                found.append(ChangeTable(config.table, instance.name, shape))
+                writer_schema = sql.contract_of(config, instance, columns).checked()
+                found.append(ChangeTable(config.table, instance.name, writer_schema))
         return found
 
     def _highest_lsn(self, before: datetime | None = None) -> bytes | None:

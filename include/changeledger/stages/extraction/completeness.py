@@ -12,7 +12,7 @@ from changeledger.dialects.interface import TablePositions
 from changeledger.model.errors import GapError
 from changeledger.model.window import SourceRead
 from changeledger.stages.common.context import StageContext
-from changeledger.stages.extraction import looks
+from changeledger.stages.extraction import source_states
 from changeledger.storage import catalog, lake, scans
 from changeledger.storage.kafka import Kafka, Offsets
 
@@ -101,7 +101,7 @@ def note_messages(
             reads.append(SourceRead(partition(topic, number), asked, received, before, problem))
     ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
-    looks.look_at_topics(ctx, kafka, end, {source: row["newest"] for source, row in found.items()})
+    source_states.save_topic_states(ctx, kafka, end, {source: row["newest"] for source, row in found.items()})
 
 
 def _counted(ctx: StageContext) -> list[Row]:

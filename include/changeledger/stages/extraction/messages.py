@@ -70,14 +70,14 @@ def _fetch_schemas(ctx: StageContext) -> None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
     wanted = (
-        _schema_ids(input_records.raw(ctx, ctx.raw_messages)) - ctx.control.writer_schemas(feed.feed).keys()
+        _schema_ids(input_records.raw(ctx, ctx.raw_messages)) - ctx.control.avro_schemas(feed.feed).keys()
     )
     for wanted_id in sorted(wanted):
         schema = registry.schema(int(wanted_id))
         if schema is None:
             log.warning("%s: the schema registry does not know the schema %s", feed.feed, wanted_id)
         else:
-            ctx.control.save_writer_schema(feed.feed, wanted_id, schema, ctx.id)
+            ctx.control.save_avro_schema(feed.feed, wanted_id, schema, ctx.id)
 
 
 def _schema_ids(raw: DataFrame) -> set[str]:

@@ -24,7 +24,7 @@ from changeledger.kernels.rows import Here, Rows, together
 from changeledger.model.window import SourceRead
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, looks
+from changeledger.stages.extraction import completeness, source_states
 from changeledger.storage import catalog, lake
 from changeledger.storage.caching import uncached
 from changeledger.storage.jdbc import JdbcDatabase
@@ -53,9 +53,9 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     ctx.control.save_source_marks(
         feed.feed, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items()}
     )
-    looks.look_at_tables(ctx, reader, stored.to_position)
+    source_states.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
-        ctx.control.save_shape(feed.feed, of_table.instance, of_table.shape, ctx.id)
+        ctx.control.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
 
 
 def _resolve(
@@ -82,7 +82,7 @@ class _Asked(NamedTuple):
     @property
     def weight(self) -> int:
         """As how many usual rows they count: one large value can be as long as a thousand others."""
-        has_large = any(column.sql_type.is_large for column in self.of.shape.columns)
+        has_large = any(column.sql_type.is_large for column in self.of.writer_schema.columns)
         return self.expected * (_LARGE if has_large else 1)
 
     def read(self, received: int) -> SourceRead:

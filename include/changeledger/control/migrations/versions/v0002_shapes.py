@@ -1,4 +1,4 @@
-"""Shapes: a table's columns as one of its writers tells them."""
+"""Shapes: a table's columns as one of its writers has them."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
-"""What extract has last seen at a feed's source: how far it is read, what waits there, and since when.
+"""The state of a feed's source as extract last saw it: how far it is read, what waits there, and since when.
 
-A window that is green and empty says nothing of a source that nobody can read on. These say it, from the
+A window that is green and empty does not show that nobody can read on at the source. This does, from the
 control store alone.
 """
 
@@ -21,7 +21,7 @@ NEVER_CAPTURED = "nothing has been captured yet: look whether the capture job ru
 
 
 @dataclass(frozen=True)
-class SourceLook:
+class SourceState:
     """One source (`topic[partition]`, `cdc.lsn_time_mapping`, a change table) as extract has seen it `at`."""
 
     source: str
@@ -57,7 +57,7 @@ class SourceLook:
         return f"{self.source}: {'; '.join(part for part in parts if part)}"
 
 
-def look_at_partition(  # noqa: PLR0913 - what a broker says of one
+def partition_state(  # noqa: PLR0913 - what a broker says of one
     source: str,
     read: int,
     stable: int,
@@ -65,9 +65,9 @@ def look_at_partition(  # noqa: PLR0913 - what a broker says of one
     *,
     first: datetime | None,
     newest: datetime | None,
-    earlier: SourceLook | None,
+    earlier: SourceState | None,
     at: datetime,
-) -> SourceLook:
+) -> SourceState:
     """Of a partition that is read up to `read`, committed up to `stable`, and ends at `end`.
 
     `first`: the time of the first record that is not read, None where only marks of transactions follow.
@@ -76,32 +76,32 @@ def look_at_partition(  # noqa: PLR0913 - what a broker says of one
     known = (newest, None if earlier is None else earlier.newest)
     newest = max((time for time in known if time is not None), default=None)
     if first is None or read >= end:
-        return SourceLook(source, str(read), str(end), at, 0, None, newest, _ahead(newest, at))
+        return SourceState(source, str(read), str(end), at, 0, None, newest, _ahead(newest, at))
     why = OPEN_TRANSACTION if read >= stable else _ahead(newest, at)
     since = _waiting_since(read, first, earlier, at)
-    return SourceLook(source, str(read), str(end), at, end - read, since, newest, why)
+    return SourceState(source, str(read), str(end), at, end - read, since, newest, why)
 
 
-def _waiting_since(read: int, first: datetime, earlier: SourceLook | None, at: datetime) -> datetime:
-    """By the producer's clock, as far as the looks do not contradict it: it may be wrong."""
+def _waiting_since(read: int, first: datetime, earlier: SourceState | None, at: datetime) -> datetime:
+    """By the producer's clock, unless what extract saw before contradicts it: it may be wrong."""
     if earlier is None:
         return min(first, at)
     if earlier.since is not None and earlier.read == str(read):
         return earlier.since
-    # What was not there at the look before has come since.
+    # What was not there the last time has come since.
     return min(max(first, earlier.at), at) if int(earlier.end) <= read else min(first, at)
 
 
-def look_at_capture(
+def capture_state(
     source: str, read: str, end: str | None, newest: datetime | None, at: datetime
-) -> SourceLook:
+) -> SourceState:
     """Of SQL Server's capture, which marks the time even where nothing changes."""
     if end is None or newest is None:
-        return SourceLook(source, read, end or "", at, why=NEVER_CAPTURED)
+        return SourceState(source, read, end or "", at, why=NEVER_CAPTURED)
     ahead = _ahead(newest, at)
     if ahead is not None:
-        return SourceLook(source, read, end, at, None, None, newest, ahead)
-    return SourceLook(source, read, end, at, None, newest, newest, NOT_CAPTURED)
+        return SourceState(source, read, end, at, None, None, newest, ahead)
+    return SourceState(source, read, end, at, None, newest, newest, NOT_CAPTURED)
 
 
 def _ahead(newest: datetime | None, at: datetime) -> str | None:

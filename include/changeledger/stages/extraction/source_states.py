@@ -1,4 +1,4 @@
-"""What extract sees at the source once it has read: kept for who asks how a feed stands."""
+"""The state of the source once extract has read it: stored for `status` and alerts."""
 
 from __future__ import annotations
 
@@ -8,25 +8,27 @@ from typing import Any
 
 from changeledger.control import furthest
 from changeledger.dialects.interface import TablePositions, TableReader
-from changeledger.model.looks import SourceLook, look_at_partition
+from changeledger.model.source_state import SourceState, partition_state
 from changeledger.stages.common.context import StageContext, log
 from changeledger.storage.kafka import Kafka, Offsets
 
 
-def look_at_topics(ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mapping[str, int | None]) -> None:
+def save_topic_states(
+    ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mapping[str, int | None]
+) -> None:
     """`newest`: by partition, the time of the newest record that the window has read, in milliseconds."""
     read: Offsets = {t: ps for t, ps in _reached(ctx, end).items() if t in end}
     stable, last = kafka.latest(read), kafka.latest(read, committed=False)
     behind = {t: {p: o for p, o in ps.items() if o < last.get(t, {}).get(p, o)} for t, ps in read.items()}
     first = kafka.times(behind)
-    earlier, now = ctx.control.looks(ctx.feed.feed), datetime.now(UTC)
+    earlier, now = ctx.control.source_states(ctx.feed.feed), datetime.now(UTC)
     found = []
     for topic, partitions in read.items():
         for number, offset in partitions.items():
             source = f"{topic}[{number}]"
             time = newest.get(source)
             found.append(
-                look_at_partition(
+                partition_state(
                     source,
                     offset,
                     stable.get(topic, {}).get(number, offset),
@@ -37,20 +39,20 @@ def look_at_topics(ctx: StageContext, kafka: Kafka, end: Offsets, newest: Mappin
                     at=now,
                 )
             )
-    ctx.control.save_looks(ctx.feed.feed, found)
+    ctx.control.save_source_states(ctx.feed.feed, found)
     _warn(ctx, found)
 
 
-def look_at_tables(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
-    found = reader.looks(_reached(ctx, end), datetime.now(UTC))
-    ctx.control.save_looks(ctx.feed.feed, found)
+def save_table_states(ctx: StageContext, reader: TableReader, end: TablePositions) -> None:
+    found = reader.source_states(_reached(ctx, end), datetime.now(UTC))
+    ctx.control.save_source_states(ctx.feed.feed, found)
     _warn(ctx, found)
 
 
-def _warn(ctx: StageContext, looks: Sequence[SourceLook]) -> None:
-    for look in looks:
-        if look.is_odd or look.is_late(look.at, ctx.feed.deadline):
-            log.warning("%s: %s", ctx.feed.feed, look.text())
+def _warn(ctx: StageContext, states: Sequence[SourceState]) -> None:
+    for state in states:
+        if state.is_odd or state.is_late(state.at, ctx.feed.deadline):
+            log.warning("%s: %s", ctx.feed.feed, state.text())
 
 
 def _reached(ctx: StageContext, end: Any) -> Any:

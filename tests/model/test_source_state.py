@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from changeledger.model.looks import (
+from changeledger.model.source_state import (
     NEVER_CAPTURED,
     NOT_CAPTURED,
     OPEN_TRANSACTION,
-    SourceLook,
-    look_at_capture,
-    look_at_partition,
+    SourceState,
+    capture_state,
+    partition_state,
 )
 
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
@@ -22,15 +22,15 @@ ALLOWED = 3 * HOUR
 
 
 def partition(
-    read: int, stable: int, end: int, first: datetime | None = None, earlier: SourceLook | None = None
-) -> SourceLook:
-    return look_at_partition("t[0]", read, stable, end, first=first, newest=None, earlier=earlier, at=NOON)
+    read: int, stable: int, end: int, first: datetime | None = None, earlier: SourceState | None = None
+) -> SourceState:
+    return partition_state("t[0]", read, stable, end, first=first, newest=None, earlier=earlier, at=NOON)
 
 
 def test_all_is_read() -> None:
-    look = partition(7, 7, 7)
-    assert (look.behind, look.since, look.why) == (0, None, None)
-    assert not look.is_late(NOON + 100 * HOUR, ALLOWED)
+    state = partition(7, 7, 7)
+    assert (state.behind, state.since, state.why) == (0, None, None)
+    assert not state.is_late(NOON + 100 * HOUR, ALLOWED)
 
 
 def test_marks_of_transactions_wait_for_nobody() -> None:
@@ -38,18 +38,18 @@ def test_marks_of_transactions_wait_for_nobody() -> None:
 
 
 def test_what_comes_behind_a_window_waits_for_the_next_one() -> None:
-    look = partition(7, 9, 9, first=NOON - MINUTE)
-    assert (look.behind, look.since, look.why) == (2, NOON - MINUTE, None)
-    assert not look.is_late(NOON + 2 * HOUR, ALLOWED, HOUR)
-    assert not look.is_late(NOON + 3 * HOUR + 58 * MINUTE, ALLOWED, HOUR)
-    assert look.is_late(NOON + 4 * HOUR, ALLOWED, HOUR), "no run has read on"
+    state = partition(7, 9, 9, first=NOON - MINUTE)
+    assert (state.behind, state.since, state.why) == (2, NOON - MINUTE, None)
+    assert not state.is_late(NOON + 2 * HOUR, ALLOWED, HOUR)
+    assert not state.is_late(NOON + 3 * HOUR + 58 * MINUTE, ALLOWED, HOUR)
+    assert state.is_late(NOON + 4 * HOUR, ALLOWED, HOUR), "no run has read on"
 
 
 def test_an_open_transaction_holds_the_feed_back() -> None:
-    look = partition(7, 7, 9, first=NOON - MINUTE)
-    assert look.why == OPEN_TRANSACTION
-    assert not look.is_late(NOON, ALLOWED, HOUR), "every transaction is open for a moment"
-    assert look.is_late(NOON + ALLOWED, ALLOWED, 100 * HOUR), "no later run can read on"
+    state = partition(7, 7, 9, first=NOON - MINUTE)
+    assert state.why == OPEN_TRANSACTION
+    assert not state.is_late(NOON, ALLOWED, HOUR), "every transaction is open for a moment"
+    assert state.is_late(NOON + ALLOWED, ALLOWED, 100 * HOUR), "no later run can read on"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_open_transaction_holds_the_feed_back() -> None:
 def test_a_producers_clock_is_believed_as_far_as_the_looks_allow(
     first: datetime, earlier_end: int, since: datetime
 ) -> None:
-    earlier = SourceLook("t[0]", "7", str(earlier_end), NOON - HOUR, 0)
+    earlier = SourceState("t[0]", "7", str(earlier_end), NOON - HOUR, 0)
     assert partition(7, 9, 9, first=first, earlier=earlier).since == since
 
 
@@ -77,31 +77,31 @@ def test_what_still_waits_waits_since_it_was_seen_first() -> None:
 
 
 def test_the_newest_record_is_remembered_by_a_window_without_one() -> None:
-    earlier = SourceLook("t[0]", "7", "7", NOON - HOUR, 0, newest=NOON - 2 * HOUR)
+    earlier = SourceState("t[0]", "7", "7", NOON - HOUR, 0, newest=NOON - 2 * HOUR)
     assert partition(7, 7, 7, earlier=earlier).newest == NOON - 2 * HOUR
 
 
 def test_a_capture_that_stands_still_is_late() -> None:
-    look = look_at_capture("cdc.lsn_time_mapping", "0A", "0B", NOON - MINUTE, NOON)
-    assert (look.read, look.end, look.newest) == ("0A", "0B", NOON - MINUTE)
-    assert not look.is_late(NOON, ALLOWED)
-    still = look_at_capture("cdc.lsn_time_mapping", "0B", "0B", NOON - 4 * HOUR, NOON)
+    state = capture_state("cdc.lsn_time_mapping", "0A", "0B", NOON - MINUTE, NOON)
+    assert (state.read, state.end, state.newest) == ("0A", "0B", NOON - MINUTE)
+    assert not state.is_late(NOON, ALLOWED)
+    still = capture_state("cdc.lsn_time_mapping", "0B", "0B", NOON - 4 * HOUR, NOON)
     assert (still.is_late(NOON, ALLOWED), still.why) == (True, NOT_CAPTURED)
 
 
 def test_a_capture_that_never_ran_is_said() -> None:
-    look = look_at_capture("cdc.lsn_time_mapping", "", None, None, NOON)
-    assert (look.is_odd, look.why) == (True, NEVER_CAPTURED)
+    state = capture_state("cdc.lsn_time_mapping", "", None, None, NOON)
+    assert (state.is_odd, state.why) == (True, NEVER_CAPTURED)
 
 
 def test_a_clock_that_is_ahead_is_said() -> None:
-    look = look_at_capture("cdc.lsn_time_mapping", "0A", "0B", NOON + 2 * HOUR, NOON)
-    assert look.is_odd
-    assert "has the time 2026-08-07 14:00:00 UTC, which had not come" in look.text()
+    state = capture_state("cdc.lsn_time_mapping", "0A", "0B", NOON + 2 * HOUR, NOON)
+    assert state.is_odd
+    assert "has the time 2026-08-07 14:00:00 UTC, which had not come" in state.text()
 
 
 def test_a_look_in_words() -> None:
-    look = partition(7, 7, 1209, first=NOON - MINUTE)
-    assert look.text() == (
+    state = partition(7, 7, 1209, first=NOON - MINUTE)
+    assert state.text() == (
         f"t[0]: 1,202 records behind the end, since 2026-08-07 11:59:00 UTC; {OPEN_TRANSACTION}"
     )
