@@ -2,7 +2,7 @@
 
 Of the messages 35 % are inserts, 50 % updates, 10 % deletes, 5 % updates of a key (`d` and `c`, which share a
 position). Three changes share a transaction. 0.5 % are delivered again, 0.5 % arrive late: up to a fifth of the
-stream behind their place. A message has some 614 bytes. `name` is another one in each version of a row.
+stream after their place. A message has some 614 bytes. `name` is another one in each version of a row.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 PROJECT = Path(__file__).resolve().parent.parent
 _LOCKED = re.compile(r"^([\w.\-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
-# A jar's name where nothing in it says more: the version begins at the first digit behind a dash.
+# A jar's name where nothing in it says more: the version begins at the first digit after a dash.
 _JAR = re.compile(r"(?P<name>.+?)-(?P<version>\d[\w.\-+]*)\.jar\Z")
 # Groups of jars that do not say theirs, and read or decode what others have written.
 _GROUPS = {

@@ -1,5 +1,5 @@
 """Windows of ledger rows through the real reconcile stage, published: what stands before it, and the audit
-behind it, are left out."""
+after it, are left out."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ VERDICT = {"lost": "missing", "changed": "differs", "doubled": "extra", "swapped
 
 
 def effects(changes_of: Iterable[tuple[Transaction, Change]], table: Table) -> list[tuple[bytes, int]]:
-    """Place and change of each effect: one for each key, but for a delete that an insert follows."""
+    """Place and change of each effect: one for each key, except for a delete that an insert follows."""
     reported: dict[tuple[bytes, Any], list[tuple[str, int]]] = {}
     for transaction, change in changes_of:
         if change.table is not table:
@@ -46,7 +46,7 @@ def with_faults(
     """
     free = {n: faults.keys_of(t) for n, t in enumerate(log.transactions[:last]) if n}
     injected = []
-    # A transaction that is lost moves the numbers of those behind it.
+    # A transaction that is lost moves the numbers of those after it.
     for kind in sorted(kinds, key=["changed", "doubled", "swapped", "lost"].index):
         numbers = [n for n in free if _fits(log, n, kind) and (kind != "swapped" or n + 1 in free)]
         number = rng.choice(numbers)

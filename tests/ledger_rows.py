@@ -1,4 +1,4 @@
-"""A log's changes as rows of the ledger, as a feed would have them: for tests of what stands behind it."""
+"""A log's changes as rows of the ledger, as a feed would have them: for tests of what stands after it."""
 
 from __future__ import annotations
 
@@ -156,5 +156,5 @@ def apart(log: Log, number: int) -> Log:
 
 
 def joined(logs: Sequence[Log]) -> Log:
-    """Logs that are `apart`, one behind the other."""
+    """Logs that are `apart`, one after the other."""
     return replace(logs[0], transactions=tuple(t for log in logs for t in log.transactions))

@@ -1,4 +1,4 @@
-"""A ledger whose topic sends rows again, behind changes of their keys."""
+"""A ledger whose topic sends rows again, after changes of their keys."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The exit codes of a job: how Airflow's task goes on."""
+"""The exit codes of a job, by which Airflow's task retries, waits or fails."""
 
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
-# A ChangeledgerError that is not retryable; argparse ends with 2 as well, and rightly so.
+# A ChangeledgerError that is not retryable; argparse exits with 2 as well.
 FINAL = 2
 # EX_TEMPFAIL of sysexits.h.
 RETRY = 75
-# Another run holds the feed: come again, which is no failure.
+# Another run holds the feed: wait for it, which is no failure.
 HELD = 76
 # All is well, and nothing is left for the stages that follow.
 NOTHING = 77

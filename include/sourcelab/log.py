@@ -25,7 +25,7 @@ class Change:
     """What one statement did to one row. Rows are whole, and must not be changed.
 
     A key update is one change here; the dialects write it as delete and insert of one position.
-    `serial` counts the changes of the whole log; `changed` is empty but for updates.
+    `serial` counts the changes of the whole log; `changed` is empty except for updates.
     """
 
     table: Table

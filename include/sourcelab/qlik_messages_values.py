@@ -45,7 +45,7 @@ def is_lob(column: Column) -> bool:
 
 
 def table_column(column: Column) -> dict[str, Any]:
-    """The column's entry in `tableColumns`, but for its place in the key."""
+    """The column's entry in `tableColumns`, except its place in the key."""
     kind = _type(column)
     precision, scale = column.decimal or (0, 0)
     if kind == "DATETIME":

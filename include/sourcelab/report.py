@@ -192,7 +192,7 @@ def show(
         console.print(f"  Audit: {held} of {feed.rules} rules held", *feed.broken, sep="\n    not held: ")
         wrong = [f"{table}: {outcome}" for table, outcome in feed.proofs.items() if outcome != PROVEN]
         count = f"{len(feed.proofs) - len(wrong)} of {len(report.equal)}"
-        console.print(f"  Proof: {count} tables are what the source holds", *wrong, sep="\n    not proven: ")
+        console.print(f"  Proof: {count} tables match the source", *wrong, sep="\n    not proven: ")
     for name in report.missing:
         console.print(f"\n{name}: nothing was published", style="bold red")
     console.print("\n[bold]Seconds per Airflow task[/]")

@@ -43,7 +43,7 @@ def test_five_stages_in_a_line(dags: dict[str, Any], name: str) -> None:
 
 
 def test_the_run_that_has_the_feed_goes_before_those_that_wait(dags: dict[str, Any]) -> None:
-    """Airflow's own default prefers tasks with more behind them: those that only look whether it is free."""
+    """Airflow's own default prefers tasks with more after them: those that only look whether it is free."""
     assert {task.weight_rule for task in dags["shop_cdc"].tasks} == {"upstream"}
 
 

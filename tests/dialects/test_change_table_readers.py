@@ -152,7 +152,7 @@ def test_a_table_that_is_filled_late_loses_nothing() -> None:
     _, end = reader.bounds(hour(9), {})
     _, end = reader.bounds(hour(10), end)
     assert end == {"dbo.orders": seq("093000", 1)}
-    # A change of nine o'clock comes at eleven: behind what was read of this table.
+    # A change of nine o'clock comes at eleven: after what was read of this table.
     memory.session.execute(
         "INSERT INTO dbo.orders__ct VALUES (?, 'I', '2026-08-07T09:40:00.000', 2, 0)", [seq("094000", 2)]
     )

@@ -126,7 +126,7 @@ def reasons_among(
     data: list[Sent],
     schemas: Mapping[str, str] = MappingProxyType({}),
 ) -> set[str]:
-    """The reasons why some of `data`, corrupted and written behind `good`, could not be read."""
+    """The reasons why some of `data`, corrupted and written after `good`, could not be read."""
     rng = Random(seed)
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]
     alone = [of_the_table(r) for r in results(dialect, good, schemas)]

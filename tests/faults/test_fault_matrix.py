@@ -54,7 +54,7 @@ def test_every_fault_and_every_way_to_go_on_is_chosen() -> None:
 
 
 def test_the_job_is_killed_before_between_and_behind_all_effects() -> None:
-    """Before each effect and behind the last; of the first window what later ones have not."""
+    """Before each effect and after the last; of the first window what later ones have not."""
     killed = {(c.window, c.stage, c.at) for c in cells.chosen(known()) if c.fault == "killed"}
     wanted = {(2, s, at) for s in STAGES for at in range(1, len(_LABELS[s]) + 2)}
     assert killed == {*wanted, (1, "extract", 6)}

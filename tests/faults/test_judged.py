@@ -138,7 +138,7 @@ def test_main_written_before_the_commit(spark: SparkSession, feed: Feed, over: W
 def test_main_written_behind_the_commit(
     spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every stage names the release and the remedy, and the remedy goes on with what was audited."""
+    """Every stage names the release and the remedy, and the remedy continues with what was audited."""
     name = lake_name(feed, "dbo.customers")
     with monkeypatch.context() as patch:
         killed_in(patch, refs, "set_tag")

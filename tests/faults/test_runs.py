@@ -92,7 +92,7 @@ def test_a_failed_audit_publishes_nothing(
 def test_a_release_that_was_not_completed(
     spark: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    """A crash behind the commit point: the next run completes what the release promised."""
+    """A crash after the commit point: the next run completes what the release promised."""
     first = window()
     run(spark, feed, first, (*BUILD, audit))
     control = ControlStore(Settings().control_url)

@@ -63,7 +63,7 @@ def test_a_message_of_a_time_to_come_holds_nothing_back(
 
 
 def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed) -> None:
-    """Every later window ends where the transaction begins, whatever other producers write behind it."""
+    """Every later window ends where the transaction begins, whatever other producers write after it."""
     first, hanging, *others = messages(4)
     send(kafka, topic, [first])
     producer = Producer(

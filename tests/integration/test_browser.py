@@ -57,7 +57,7 @@ def _watch(page: Browser, lab: Lab) -> None:
     assert httpx.get(link).status_code == 401, "nothing without a login"
     page.go(link)
     until(lambda: TABLE in page.text, 30, lambda: page.text[:3000])
-    assert "rules hold" in page.text
+    assert "rules passed" in page.text
     page.click(f"//summary[contains(., '{TABLE}')]")
     page.click(f'//details[contains(summary, "{TABLE}")]//a[contains(., "Great Expectations\' page")]')
     until(lambda: "Expectation Validation Result" in page.text, 30, lambda: page.text[:3000])

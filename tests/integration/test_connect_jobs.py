@@ -32,7 +32,7 @@ pytestmark = pytest.mark.integration
 TABLE = ORDERS.full_name
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 CDC, QLIK = "shop_cdc", "shop_qlik"
-# Runs what is asked on each line, a JSON list, as `python LIST`; says its code behind what it prints.
+# Runs what is asked on each line, a JSON list, as `python LIST`; says its code after what it prints.
 _RUNNER = """
 import gc, json, logging, runpy, sys, traceback
 from changeledger.config.files import load_feeds

@@ -34,7 +34,7 @@ TABLE_QUERY: dict[int, tuple[str, int | None, str | None]] = {
 }
 WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "T": "TRUNCATE"}
 AT_ONCE = [list(TABLE_QUERY)]
-# A truncate before what it ends, an insert and a delete behind a truncate that is published.
+# A truncate before what it ends, an insert and a delete after a truncate that is published.
 LATE = [[6, 7, 10, 11], [1, 2, 3, 8, 9], [4, 5, 12]]
 BACKWARDS = [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]]
 

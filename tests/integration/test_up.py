@@ -33,7 +33,7 @@ EXTRACTED = """
 
 
 def documented(since: datetime, until: datetime) -> list[str]:
-    """The commands of the page, word by word, but for the dates."""
+    """The commands of the page, word by word, except the dates."""
     section = (PROJECT / "docs" / "running.md").read_text("utf-8").partition("## Backfill")[2]
     commands = re.findall(r"^airflow backfill create (?:.*\\\n)*.*$", section, re.MULTILINE)
     assert len(commands) == 2

@@ -139,7 +139,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
     assert last == {t.full_name: "proven" for t in TABLES} | {"dbo.customers": "drift"}
 
-    # The source goes on with one of the rows, before anybody decides to repair.
+    # The source continues with one of the rows, before anybody decides to repair.
     credit = write_later(postgres, log, changed)
     run(spark, feed, window())
     check_repair(spark, shop, feed, {"differs": changed, "extra": lost, "missing": (fresh,)}, credit)

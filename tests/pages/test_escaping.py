@@ -30,7 +30,7 @@ HOSTILE = "a\x1b]0;mine\x07\x1b[2J\x9b2J\x7f\u202eb\u2066\ud800[red]c\r"
 
 
 def obeyed(text: str) -> list[str]:
-    """Control and format characters of a text, and what no encoding has, but for ends of lines."""
+    """Control and format characters of a text, and what no encoding has, except for ends of lines."""
     return [c for c in text if unicodedata.category(c) in {"Cc", "Cf", "Cs"} and c != "\n"]
 
 

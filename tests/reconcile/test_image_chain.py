@@ -169,7 +169,7 @@ def test_a_doubled_change_is_a_break(operation: str) -> None:
     number = next(
         n
         for n, t in enumerate(log.transactions)
-        # It comes again behind all others: what came between would be undone by it.
+        # It comes again after all others: what came between would be undone by it.
         if n and [c.operation for c in t.changes] == [operation] and t.changes[0].table in PLAIN_TABLES
     )
     faulty, fault = faults.double(log, number, Random(0))

@@ -217,7 +217,7 @@ def test_by_buckets_as_at_once(rows: list[LedgerRow], seed: int) -> None:
 @settings(max_examples=40, deadline=None)
 @given(rows=deliveries(), seed=st.integers())
 def test_in_any_windows_as_at_once(rows: list[LedgerRow], seed: int) -> None:
-    """Where two rows at most share a position: a pair that is published stays, whatever comes behind it."""
+    """Where two rows at most share a position: a pair that is published stays, whatever comes after it."""
     by_id = {one["change_id"]: one["change_lsn"] for one in rows}
     shared = Counter(by_id.values())
     plain = [one for one in rows if shared[one["change_lsn"]] <= 2]

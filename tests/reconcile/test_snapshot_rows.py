@@ -100,7 +100,7 @@ STEPS = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(sequences=st.lists(STEPS, min_size=1, max_size=6), seed=st.integers())
 def test_whatever_comes_late(sequences: list[list[Step]], seed: int) -> None:
-    """In any windows the tables are those of all at once: a change that comes behind a row that showed what
+    """In any windows the tables are those of all at once: a change that comes after a row that showed what
     was known then makes it news, and one that showed something else may become none."""
     rng = Random(seed)
     windows: list[list[LedgerRow]] = [[], [], []]

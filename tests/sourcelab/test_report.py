@@ -59,7 +59,7 @@ def test_all_that_matters_is_told() -> None:
         TABLE, "820", "200", "800", "1,030", "1,040", "yes", "yes",
     ]  # fmt: skip
     assert "12 of 12 rules held" in text
-    assert "1 of 1 tables are what the source holds" in text
+    assert "1 of 1 tables match the source" in text
     assert "2.5" in text
     assert "failed" in text
     assert "/docs/index.html" in text

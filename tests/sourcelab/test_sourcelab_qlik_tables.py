@@ -43,7 +43,7 @@ def reported(one: Change, task: Task = Task()) -> list[dict[str, Any]]:  # noqa:
 def test_an_insert() -> None:
     (row,) = reported(change("insert", ROW))
     assert row == ROW | {
-        # A second behind the commit, and the 41st change.
+        # A second after the commit, and the 41st change.
         "change_seq": "2024030111595912" + "0000000000000000041",
         "change_oper": "I",
         # Seven header columns, then nine set bits: 7 to 15.

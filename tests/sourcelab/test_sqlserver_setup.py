@@ -1,6 +1,6 @@
 """The T-SQL that sets a SQL Server up, and Debezium's connector, beside the feeds that read what they make.
 
-No SQL Server is at hand: what is checked is the scripts' structure, and that names agree.
+No SQL Server is available: what is checked is the scripts' structure, and that names agree.
 """
 
 from __future__ import annotations

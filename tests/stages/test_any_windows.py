@@ -1,6 +1,6 @@
 """However a feed's changes are cut into windows, in whatever order, as often as one likes: the same tables.
 
-On real tables, through the real stage; what stands before it, and the audit behind it, are left out. Several
+On real tables, through the real stage; what stands before it, and the audit after it, are left out. Several
 logs are written as one, each cut in its own way: a run of the stage costs the same for all of them.
 """
 

@@ -167,7 +167,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
     assert set(of_rules.findall(failed)) == {v.rule for v in verdicts if not v.success}
     assert of_rules.findall(failed)[-1] == "no_unpaired_images", "what only is reported comes last"
     assert set(of_rules.findall(held)) == {v.rule for v in verdicts if v.success}
-    assert "<b>shop_cdc</b>: 2 of 4 rules hold" in held
+    assert "<b>shop_cdc</b>: 2 of 4 rules passed" in held
     linked = re.findall(r'href="(validations/[^"]+)"', page)
     assert len(linked) == 2
     assert all((folder / unquote(address)).is_file() for address in linked)
@@ -188,7 +188,7 @@ def test_the_gate_lets_a_clean_run_pass(tmp_path: Path) -> None:
     gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "")
     page = docs_index(tmp_path, "shop_cdc", WINDOW).read_text("utf-8")
     assert "What failed" not in page
-    assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules hold" in page
+    assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules passed" in page
 
 
 def test_offending_rows_are_shown_for_people() -> None:

@@ -39,7 +39,7 @@ def test_a_repeated_row_touches_nothing(spark: SparkSession) -> None:
 
 
 def test_whatever_comes_late(spark: SparkSession) -> None:
-    """In any windows the tables are those of all at once: a change that comes behind a row that showed what
+    """In any windows the tables are those of all at once: a change that comes after a row that showed what
     was known then makes it news, and one that showed something else may become none."""
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")

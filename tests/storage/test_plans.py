@@ -1,4 +1,4 @@
-"""Rows that are kept at hand are let go, however the work on them ends."""
+"""Rows that are cached are let go, however the work on them ends."""
 
 from __future__ import annotations
 

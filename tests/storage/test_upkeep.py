@@ -1,4 +1,4 @@
-"""What maintenance keeps of windows: those that somebody may go on with, and that others were released."""
+"""What maintenance keeps of windows: those that somebody may continue with, and that others were released."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
 
 
 def fence(log: Log, first: int, last: int) -> Fence:
-    """From behind the transaction `first` to behind `last`."""
+    """From after the transaction `first` to after `last`."""
     return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
 
 

@@ -31,7 +31,7 @@ class Subject:
 class RuleResult:
     """One rule's result. `violations` is None when the rule `errored`: then `error` says why.
 
-    `samples` are offending rows as dictionaries. `tolerated`: a person has let it pass.
+    `samples` are offending rows as dictionaries. `tolerated`: a person has tolerated it.
     """
 
     table: str
@@ -100,7 +100,7 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     results: Sequence[RuleResult],
     docs: str,
 ) -> None:
-    """Raises AuditFailed when a rule stops the run: violated and not let pass, or not to be checked.
+    """Raises AuditFailed when a rule stops the run: violated and not tolerated, or not to be checked.
 
     `branch`: what the run has built and was judged. `docs` is where people open the results.
     """

@@ -1,4 +1,4 @@
-"""The first page of an audit's Data Docs: the result, what failed and by which rows, then what holds.
+"""The first page of an audit's Data Docs: the result, what failed and by which rows, then what passed.
 
 Great Expectations' own first page draws its lists with scripts from elsewhere, which many networks refuse;
 its pages of single suites are linked from here.

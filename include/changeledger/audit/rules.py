@@ -20,8 +20,8 @@ Severity = Literal["critical", "error", "warning"]
 class Rule:
     """`says` is the rule as one sentence for people; `column` is what it is about.
 
-    A failed `warning` is reported and does not stop the release, an `error` stops it unless a person lets
-    it pass, a `critical` one always does: records or changes would be lost.
+    A failed `warning` is reported and does not stop the release, an `error` stops it unless a person
+    tolerates it, a `critical` one always does: records or changes would be lost.
     """
 
     name: str
@@ -99,7 +99,7 @@ def table_rules(contract: Contract, found: Mapping[str, Finding], image_chain: S
 
 
 def ledger_keeps(kept: int | None, published: int | None) -> Finding:
-    """`kept`: the branch's rows of other runs; `published`: those of main, but for joined halves."""
+    """`kept`: the branch's rows of other runs; `published`: those of main, except joined halves."""
     if kept is None or published is None:
         return Finding(None, error="the snapshots do not say how many rows they have")
     offences = () if kept == published else ({"kept_rows": kept, "published_rows": published},)

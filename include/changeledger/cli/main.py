@@ -1,4 +1,4 @@
-"""`changeledger`: ask the lake of this installation, or see how a record is read."""
+"""Query this installation's lake, check its feeds, or see how a record is read."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from changeledger.storage import failures
 
 _CODES = """Exit codes:
 
-0: done; of compare and verify: and nothing is wrong
+0: done; compare and verify: and nothing is wrong
 
-1: stopped: the last lines say why and what to do; of compare and verify also: something is wrong; of status:
+1: stopped, the last lines say why and what to do; compare and verify: also if something is wrong; status:
 a feed is late
 
 2: the arguments are wrong

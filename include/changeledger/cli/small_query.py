@@ -1,6 +1,6 @@
 """What `changeledger query` answers without Spark: one table, plain conditions, few rows.
 
-All else is Spark's. Where this module answers, it answers what Spark does; its tests ask both.
+Everything else is Spark's. Where this module answers, it answers what Spark does; its tests ask both.
 """
 
 from __future__ import annotations

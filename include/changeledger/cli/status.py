@@ -1,4 +1,4 @@
-"""How the feeds stand: how far they are released, what waits, what could not be read, what is flagged."""
+"""The status of the feeds: how far they are released, what waits, what could not be read, what is flagged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARNINGS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNO
 
 @dataclass(frozen=True)
 class FeedStatus:
-    """One feed. Times are UTC; `None` is what there is not."""
+    """One feed. Times are UTC; `None` is what is missing."""
 
     feed: str
     dialect: str
@@ -52,7 +52,7 @@ class FeedStatus:
     failed_audits: tuple[tuple[str, tuple[str, ...]], ...] = ()
     # Was it a dry run?
     is_dry_run: bool = False
-    # (table, rule, violations, reason) of what the last release was published in spite of.
+    # (table, rule, violations, reason) that the last release was published in spite of.
     tolerated: tuple[tuple[str, str, int, str], ...] = ()
     # By table: the byte order of its change masks, and how it is known.
     masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
@@ -83,7 +83,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
     earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
     evidence, states = control.mask_evidence(feed.feed), tuple(control.source_states(feed.feed).values())
-    # What came behind the end of a window waits for the next one, which is as long.
+    # What came after the end of a window waits for the next one, which is as long.
     interval = timedelta(0) if last is None else last.end - last.start
     return FeedStatus(
         feed.feed,

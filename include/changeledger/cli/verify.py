@@ -46,7 +46,7 @@ def drawn_proofs(database: str) -> Table:
         "outcome",
         *proofs.COUNTED,
         "read",
-        title=f"{database}: is it what the source holds?",
+        title=f"{database}: does the published data match the source?",
     )
     for feed, rows in last_proofs(ControlStore(Settings().control_url), database).items():
         for row in rows:

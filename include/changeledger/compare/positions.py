@@ -25,7 +25,7 @@ CHANGE: Final = "change"
 # The positions equal neither: the two feeds have no common order.
 UNKNOWN: Final = "unknown"
 
-# Positions that are looked at; of more, a part that both feeds choose alike.
+# Positions that are read; of more, a part that both feeds choose alike.
 ENOUGH: Final = 200_000
 # So large a part of the positions must be equal: much less than feeds that lost changes have in common, much
 # more than chance gives.

@@ -1,6 +1,6 @@
 """Of effects that did not meet their like: which are out of order, which differ, which are missing or extra.
 
-A lost effect moves the numbers of those behind it, and a doubled one too. So what is left is matched by what
+A lost effect moves the numbers of those after it, and a doubled one too. So what is left is matched by what
 it says, key by key, before the rest is taken for different, missing or extra.
 """
 

@@ -27,7 +27,7 @@ class Connection(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     conn_type: str
-    """Of a source `mssql`, `postgres`, `sqlite` or `kafka`; of Spark `spark` or `spark_connect`."""
+    """For a source `mssql`, `postgres`, `sqlite` or `kafka`; of Spark `spark` or `spark_connect`."""
     host: str | None = None
     """The host; of Spark the master or the `sc://` address; of `sqlite` the file. Kafka has its hosts in
     `extra`."""

@@ -18,7 +18,7 @@ from changeledger.model.base_model import Strict
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
-# Verdicts on a change of which there may be too many; `kernels.compare.verdicts` says what they mean.
+# Verdicts on a change of which there may be too many; `compare.verdicts` says what they mean.
 Counted = Literal["missing", "extra", "differs", "order", "representation"]
 
 # Whether verify reads the source: where nothing waits any more to be proved; in any case; or not at all.
@@ -39,7 +39,7 @@ class Tolerance(Strict):
 
 
 class Verify(Strict):
-    """The source itself, from which rows are read to hold what is published against them."""
+    """The source itself, from which rows are read that are compared with what is published."""
 
     renamed: ClassVar[Mapping[str, str]] = {"keep": "snapshot_ttl", "settle": "grace_period"}
 
@@ -134,11 +134,11 @@ class Database(Strict):
         return self.verify is not None and bool(self._chosen(feeds)[1])
 
     def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
-        """Raises ConfigError where it names a feed that there is not, or whose file cannot be read."""
+        """Raises ConfigError where it names a feed that does not exist, or whose file cannot be read."""
         self._chosen(feeds)
 
     def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
-        """The reference, and all feeds that are looked at. Raises ConfigError."""
+        """The reference, and all feeds that are read. Raises ConfigError."""
         known = {f.feed: f for f in feeds.values() if f.database == self.database}
         wrong = [name for name in (*self.feeds, *filter(None, [self.reference])) if name not in known]
         if wrong:

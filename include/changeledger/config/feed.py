@@ -70,7 +70,7 @@ class Feed(Strict):
     retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long releases can be read by their tags. `maintain` drops older ones."""
     raw_retention: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
-    """How long raw records are kept as they were received. `maintain` removes older ones, but for those in
+    """How long raw records are kept as they were received. `maintain` removes older ones, except those in
     quarantine."""
     docs_retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
     """How long the Data Docs of a run are kept, its verdicts in the control store, and the branches of one

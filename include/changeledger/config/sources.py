@@ -42,8 +42,8 @@ class DebeziumSource(KafkaTopics):
     )
     """Decimals: base64 of their bytes (`precise`), text, or JSON numbers."""
     time_precision_mode: TimePrecision = Field(default="adaptive", alias="time.precision.mode")
-    """The unit of times: by the column's precision (`adaptive`; `adaptive_time_microseconds` but for `time`,
-    which is in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text."""
+    """The unit of times: by the column's precision (`adaptive`; with `adaptive_time_microseconds` `time` is
+    in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text."""
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = Field(
         default="bytes", alias="binary.handling.mode"
     )
@@ -51,7 +51,7 @@ class DebeziumSource(KafkaTopics):
 
 
 class QlikMessagesSource(KafkaTopics):
-    """Topics of a Qlik task; its messages say all else."""
+    """Topics of a Qlik task; its messages have everything else."""
 
 
 class CesSource(KafkaTopics):

@@ -18,7 +18,7 @@ class _Help(argparse.HelpFormatter):
 
 
 class JobParser(argparse.ArgumentParser):
-    """Of the scripts in `jobs/`: Airflow's task goes on as the code says."""
+    """For the scripts in `jobs/`: Airflow's task acts on the exit code."""
 
     codes: ClassVar = {
         0: "done",
@@ -26,7 +26,7 @@ class JobParser(argparse.ArgumentParser):
         exit_codes.FINAL: "stopped, or wrong arguments: the last lines say why and what to do; "
         "another try stops in the same way",
         exit_codes.RETRY: "a source does not answer: try again",
-        exit_codes.HELD: "another run holds the feed: come again later",
+        exit_codes.HELD: "another run holds the feed: try again later",
         exit_codes.NOTHING: "done, and nothing is left for the stages that follow",
         exit_codes.NEEDS_SPARK: "with --no-spark: the source has something new, which Spark reads",
     }

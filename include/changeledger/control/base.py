@@ -18,7 +18,7 @@ from changeledger.control.database import engine_for, reachable, upgrade
 from changeledger.control.tables.base import ControlTable, LeaseRow
 from changeledger.model.errors import LeaseLost
 
-# Migrations are looked at once per process and database.
+# Migrations are checked once per process and database.
 _upgraded = cache(upgrade)
 _PROCESS = uuid4().hex
 # Databases take so many parameters in a statement.

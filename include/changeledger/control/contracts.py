@@ -40,7 +40,7 @@ class Contracts(Store):
             return {row.schema_id: Contract.model_validate(row.body) for row in session.scalars(query)}
 
     def save_writer_schema(self, feed: str, schema_id: str, writer_schema: Contract, window_id: str) -> None:
-        """Cache the columns of a writer; the last ones count."""
+        """Store the columns of a writer; the last ones count."""
         body = writer_schema.model_dump(mode="json")
         with self._writing(feed) as session:
             fresh = insert_if_absent(
@@ -62,7 +62,7 @@ class Contracts(Store):
             return {row.schema_id: row.body for row in session.scalars(query)}
 
     def save_avro_schema(self, feed: str, schema_id: str, body: str, window_id: str) -> None:
-        """Cache a schema; one that is kept already stays."""
+        """Store a schema; one that is stored already stays."""
         with self._writing(feed) as session:
             insert_if_absent(
                 session,

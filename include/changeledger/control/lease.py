@@ -86,7 +86,7 @@ class Leases(Store):
             session.execute(held.values(expires_at=until))
 
     def lease(self, feed: str) -> LeaseRow | None:
-        """Who holds the feed; None where nobody does."""
+        """Who holds the feed; None when nobody does."""
         with self._transaction() as session:
             held = session.get(LeaseRow, feed)
             return held if held is not None and held.expires_at > database_now(session) else None

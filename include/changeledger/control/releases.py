@@ -112,7 +112,7 @@ class Releases(Store):
     def save_audit(
         self, feed: str, window: Window, verdicts: Sequence[AuditResult], judged: BuiltSnapshots
     ) -> None:
-        """Cache the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
+        """Store the verdicts of a window's audit with what it has judged, instead of an earlier attempt's."""
         at = now()
         with self._writing(feed) as session:
             add_stage(session, feed, window, "audit", judged)

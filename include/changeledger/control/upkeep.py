@@ -1,4 +1,4 @@
-"""What maintenance keeps and removes: windows that nobody goes on with, and the details of old ones."""
+"""What maintenance keeps and removes: windows that nobody continues with, and the details of old ones."""
 
 from __future__ import annotations
 

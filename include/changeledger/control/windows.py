@@ -47,7 +47,7 @@ class Windows(Store):
             session.execute(stored.values(asked=_asked(window)))
 
     def begin_stage(self, feed: str, window: Window, stage: str) -> None:
-        """Forget what this stage and those behind it have built and judged: it is about to be built again.
+        """Forget what this stage and those after it have built and judged: it is about to be built again.
 
         Normalize begins its branches at main, as the newest release has left it.
         """

@@ -69,7 +69,7 @@ class TableReader(Protocol):
         ...
 
     def check(self, released: TablePositions) -> None:
-        """Raises GapError where changes behind `released` are gone from the source."""
+        """Raises GapError where changes after `released` are gone from the source."""
         ...
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:

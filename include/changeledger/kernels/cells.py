@@ -1,7 +1,7 @@
 """Cells of one column, many at a time: from what a decoder gives for them to values of the column's type.
 
 A column is converted as a whole where its cells are as the wire nearly always has them; others are `unfit`,
-and their records are looked at alone.
+and their records are read one by one.
 """
 
 from __future__ import annotations

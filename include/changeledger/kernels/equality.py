@@ -99,7 +99,7 @@ def _scale(column: Column) -> int:
 
 
 def _number(cells: pa.Array, scale: int) -> pa.StringArray:
-    """The digits, with so many behind the point."""
+    """The digits, with so many after the point."""
     return pc.cast(pc.cast(cells, pa.decimal256(76, scale)), pa.string())
 
 

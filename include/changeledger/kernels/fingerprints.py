@@ -111,7 +111,7 @@ def _unaligned(data: Bytes, kind: Any) -> npt.NDArray[Any]:
 
 
 def _stripes(seed: Hashes, data: Bytes, starts: Rows, counts: Rows) -> Hashes:
-    """The accumulator behind the whole stripes of 32 bytes, of which each row has `counts`."""
+    """The accumulator after the whole stripes of 32 bytes, of which each row has `counts`."""
     order = np.argsort(-counts, kind="stable")
     seed, starts, counts = seed[:, order], starts[order], counts[order]
     words = np.ndarray((len(data) - _STRIPE + 1, 4), np.uint64, data.data, strides=(1, _WORD))
@@ -137,7 +137,7 @@ def _stripes(seed: Hashes, data: Bytes, starts: Rows, counts: Rows) -> Hashes:
 
 
 def _stripes_of_one(lanes: Hashes, data: Bytes) -> list[list[int]]:
-    """The lanes behind all stripes of one value: for few long values, numbers are quicker than columns."""
+    """The lanes after all stripes of one value: for few long values, numbers are quicker than columns."""
     mixed = (data.view(np.uint64) * _P2).reshape(-1, 4).tolist()
     prime, most = int(_P1), 2**64 - 1
     found = []
@@ -175,7 +175,7 @@ def _number(little_endian: bytes) -> Hashes:
 
 
 def of_column(h: Hashes, column: pa.Array, label: bytes | None = None) -> Hashes:
-    """`h` with the values of a column, each behind the label; as it was where the value is NULL."""
+    """`h` with the values of a column, each after the label; as it was where the value is NULL."""
     if column.null_count == len(column):
         return h
     labelled = h if label is None else of_constant(h, label)

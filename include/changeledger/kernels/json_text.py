@@ -58,7 +58,7 @@ def is_number(token: Token) -> bool:
 
 
 def has_lone_surrogate(value: bytes) -> bool:
-    """Is a message one JSON value, but for an escape that is half of a surrogate pair?
+    """Is a message one JSON value, except for an escape that is half of a surrogate pair?
 
     JSON can escape one, and SQL Server hold it; UTF-8 cannot.
     """

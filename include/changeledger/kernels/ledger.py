@@ -70,7 +70,7 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
     moved: Bools,
     paired_source_position: pa.StructArray,
 ) -> Changes:
-    """The changes that the rows behind updates have become; their flags are left out."""
+    """The changes that the rows after updates have become; their flags are left out."""
     plain = {
         name: batch.column(name)
         for name in (

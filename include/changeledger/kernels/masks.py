@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, named_where, valid
 from changeledger.model.byte_order import ByteOrder
 
-# Longer ones are looked at one by one: SQL Server's type ends at 128 bytes.
+# Longer ones are read one by one: SQL Server's type ends at 128 bytes.
 _MOST_BYTES = 256
 _NIBBLES = np.full(256, 255, np.uint8)
 for _digit in b"0123456789abcdefABCDEF":

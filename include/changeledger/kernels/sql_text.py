@@ -120,7 +120,7 @@ def scaled(number: Decimal, precision: int, scale: int) -> Decimal | None:
 
 
 def of_unscaled(number: int, precision: int, scale: int) -> Decimal | None:
-    """The number with its last `scale` digits behind the point."""
+    """The number with its last `scale` digits after the point."""
     return scaled(_EXACT.scaleb(Decimal(number), -scale), precision, scale)
 
 

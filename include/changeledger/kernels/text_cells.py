@@ -1,6 +1,6 @@
 """Columns whose cells are all text, of dialects that write every value so: whole columns at once.
 
-A text in the form in which it nearly always is goes by Arrow's casts, behind a pattern that lets pass only
+A text in the form in which it nearly always is goes by Arrow's casts, after a pattern that lets pass only
 what the reader of a single text (`sql_text`) takes too; any other text is read by that reader.
 """
 

@@ -121,7 +121,7 @@ PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# How a change breaks the chain of its key (`kernels.reconcile.image_chain`), and which change it should have
+# How a change breaks the chain of its key (`reconcile.image_chain`), and which change it should have
 # followed.
 BREAK_TYPE: Final = "struct<kind:string,columns:array<string>,previous_change_id:string>"
 

@@ -2,7 +2,7 @@
 
 
 class ChangeledgerError(Exception):
-    """A run cannot go on. `remedy` says what the person on call does next.
+    """A run cannot continue. `remedy` says what the person on call does next.
 
     `retryable` is False where trying again without a change gives the same failure, so that the
     orchestrator fails at once.
@@ -41,7 +41,7 @@ class FeedsDisagree(ChangeledgerError):
 
 
 class PublishedDrifts(ChangeledgerError):
-    """What a feed has published is not what its source holds."""
+    """The published data of a feed does not match its source."""
 
     reported = True
 
@@ -57,7 +57,7 @@ class LeaseHeld(ChangeledgerError):
 
 
 class LeaseLost(ChangeledgerError):
-    """Another run has taken the feed over: what this one still does counts no more."""
+    """Another run has taken over the feed: nothing that this one still does counts."""
 
     retryable = True
 
@@ -73,7 +73,7 @@ class SourceUnavailable(ChangeledgerError):
 
 
 class SparkNeeded(ChangeledgerError):
-    """A stage that was to do without Spark has something to do with it."""
+    """A stage that was to run without Spark needs it."""
 
 
 class SparkUnavailable(SourceUnavailable):

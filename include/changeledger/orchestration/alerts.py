@@ -122,7 +122,7 @@ def _window(feed: Feed, context: Context) -> Window | None:
 
 
 def _settle(feed: Feed, window: Window, stage: str) -> list[str]:
-    """The rules that stopped an audit. Nobody will go on with the run: the feed's other runs may."""
+    """The rules that stopped an audit. Nobody will continue with the run: the feed's other runs may."""
     from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
 
     try:

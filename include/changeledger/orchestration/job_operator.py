@@ -47,7 +47,7 @@ _LINEAGE = "openlineage"
 class JobOperator(SparkSubmitOperator):
     """Runs `jobs/<job>.py` with `arguments`.
 
-    The Spark connection is looked at when the task runs: `spark` submits to its master, in client
+    The Spark connection is read when the task runs: `spark` submits to its master, in client
     mode; `spark_connect` runs the script as plain Python attached to its warm server.
     The source's connection, where there is one, reaches the job in its process' environment only.
     Where a job `asks_first`, it is submitted only when it has found something to do with Spark.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# C0 but for tab and line feed, DEL, C1, line and paragraph separators, overrides of direction, and halves of
+# C0 without tab and line feed, DEL, C1, line and paragraph separators, overrides of direction, and halves of
 # surrogate pairs, which no UTF-8 has.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _OBEYED_OR_LINE = re.compile(f"[\t\n]|{_OBEYED.pattern}")

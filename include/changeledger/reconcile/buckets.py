@@ -77,7 +77,7 @@ def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class Continue:
-    """History goes on from what is published; `truncates` are those of the whole ledger."""
+    """History continues from what is published; `truncates` are those of the whole ledger."""
 
     contract: Contract
     truncates: pa.Table

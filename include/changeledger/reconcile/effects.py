@@ -1,7 +1,7 @@
 """What changes do to keys: one effect for each change, two for a change that moves a row to another key.
 
 A truncate names no key: it has an effect on each key that was there before it. The open intervals of history
-are effects, too (seeds): what comes now goes on from them.
+are effects, too (seeds): what comes now continues from them.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def _without_image(
 
 
 def together(parts: Sequence[Effects]) -> Effects:
-    """The effects of all parts, one behind the other."""
+    """The effects of all parts, one after the other."""
     if len(parts) == 1:
         return parts[0]
     sizes = [len(part.pool[0]) for part in parts]

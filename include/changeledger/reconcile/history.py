@@ -55,7 +55,7 @@ class Published:
 
     # The open intervals of the keys that the window has effects on, and of those alive at its truncates.
     opened: pa.Table
-    # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie behind the
+    # `key` and `sort_key` of the ledger's rows of snapshots of these keys, as far as they lie after the
     # first effect: history has no trace of one that showed what was known till then. More do no harm.
     shown: pa.Table
     # Keys to be built again whatever comes: of the rows that `resolve` has replaced, and those whose row was
@@ -105,7 +105,7 @@ def rebuilt(changes: pa.Table, truncates: pa.Table, contract: Contract, window_i
 
 
 def _is_no_continuation(found: OrderedEffects) -> Bools:
-    """The places of keys whose history cannot go on from what is published.
+    """The places of keys whose history cannot continue from what is published.
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
     window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).

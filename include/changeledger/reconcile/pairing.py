@@ -87,7 +87,7 @@ def _differ(one: pa.StructArray, other: pa.StructArray) -> Bools:
 
 
 def with_flag(flags: pa.ListArray, flag: str, where: Bools) -> pa.ListArray:
-    """The flags with one more on some rows, behind those that they have."""
+    """The flags with one more on some rows, after those that they have."""
     rows, values = len(flags), flags.flatten()
     parent = pc.list_parent_indices(flags).to_numpy()
     has_it = np.zeros(rows, np.bool_)

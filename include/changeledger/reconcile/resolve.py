@@ -40,7 +40,7 @@ def resolve(new: pa.Table, near: pa.Table, contract: Contract, window_id: str) -
     is_kept = ~duplicates.repeated(new, _known(near))
     again = new.take(pa.array(np.flatnonzero(~is_kept)))
     repeats = duplicates.dispositions(again, contract.table, window_id)
-    # The rows of the window, and behind them the published ones.
+    # The rows of the window, and after them the published ones.
     candidates = np.flatnonzero(np.concatenate((is_kept & _is_half(new), _is_half(near))))
     halves = pairing.halves_of_key_updates(_taken(new, near, candidates, pairing.PLACED))
     deleted, inserted = (candidates[half] for half in halves)

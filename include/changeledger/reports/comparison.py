@@ -37,9 +37,9 @@ _CLASSES = {
     verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
 }
 _VERDICTS = {
-    verdicts.EQUAL: "both have it alike",
-    verdicts.MISSING: "the reference has it, the feed has not",
-    verdicts.EXTRA: "the feed has it, the reference has not",
+    verdicts.EQUAL: "both have the same",
+    verdicts.MISSING: "the reference has it, the feed does not",
+    verdicts.EXTRA: "the feed has it, the reference does not",
     verdicts.DIFFERS: "both have it, with another operation or value",
     verdicts.ORDER: "both have it, at another place of the log",
     verdicts.REPRESENTATION: "the same value, in another text",

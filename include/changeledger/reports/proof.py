@@ -26,8 +26,8 @@ from changeledger.verify import judging
 _SAMPLES = 50
 
 _VERDICTS = {
-    judging.MISSING: "the source has the row, what is published has not",
-    judging.EXTRA: "what is published has the row, the source has not",
+    judging.MISSING: "the source has the row, the published table does not",
+    judging.EXTRA: "the published table has the row, the source does not",
     judging.DIFFERS: "both have the row, with another value",
 }
 _AGAINST = {SOURCE: "the source", TOPIC: "its topic, delivered again"}
@@ -77,7 +77,7 @@ class FeedProofs:
         rows, keys = (f"{sum(counted(row)[name] for row in read):,} {name}" for name in ("rows", "keys"))
         at = f"{max(row.until for row in read):%Y-%m-%d %H:%M:%S} UTC"
         if self.outcome == PROVEN:
-            return f"{self.feed} is proven: {rows} of {tables} are what the source held at {at}."
+            return f"{self.feed} is proven: {rows} of {tables} match the source at {at}."
         wrong = ", ".join(
             f"{row.table} ({proofs.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )

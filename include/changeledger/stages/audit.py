@@ -40,7 +40,7 @@ def run(ctx: StageContext) -> None:
     docs = ctx.settings.address(gate.docs_index(ctx.settings.data_docs, feed.feed, window))
     log.info("%s: Data Docs: %s", feed.feed, docs)
     gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
-    log.info("%s: %d rules hold", feed.feed, sum(v.success for v in verdicts))
+    log.info("%s: %d rules passed", feed.feed, sum(v.success for v in verdicts))
     for verdict in verdicts:
         if verdict.tolerated:
             values = feed.feed, verdict.table, verdict.rule, verdict.violations, window.request.reason

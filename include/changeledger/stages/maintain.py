@@ -68,7 +68,7 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
 
 
 def waited_for(feed: Feed, control: ControlStore) -> list[WindowRow]:
-    """Open windows that somebody may go on with, or look into: they can be published as they are, or no later
+    """Open windows that somebody may continue or look into: they can be published as they are, or no later
     window has released their time. One that is older than `docs_retention` is given up."""
     oldest, reached = datetime.now(UTC) - feed.docs_retention, control.reached(feed.feed)
     return [
@@ -151,7 +151,7 @@ def raw_tables(feed: Feed) -> list[str]:
 
 
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
-    """Remove the raw rows of these windows, but for those in quarantine: they may be read again.
+    """Remove the raw rows of these windows, except those in quarantine: they may be read again.
 
     Returns how many runs have lost rows.
     """

@@ -1,4 +1,4 @@
-"""Reconcile: history and current rows go on from what is published, by the run's changes."""
+"""Reconcile: history and current rows continue from what is published, by the run's changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Verify: what feeds have published against rows read of their source.
 
 What is equal is proved at once, whoever lags behind. A difference is believed only once a feed must have sent
-all that was read: until then the proof waits, and the next call goes on with what was read.
+all that was read: until then the proof waits, and the next call continues with what was read.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run(
 ) -> list[ProofRow]:
     """Prove every table of the database's feeds, or of the feed `only`. `what`: one of `SNAPSHOTS`.
 
-    Raises PublishedDrifts where one is not what the source holds, with what was found kept before, and
+    Raises PublishedDrifts if one does not match its source, after the findings are saved, and
     ConfigError where there is no such feed.
     """
     settings = Settings()

@@ -1,7 +1,7 @@
 """What other systems' errors mean: a broker, a database, the catalog, storage or Spark itself that fails.
 
-Spark reads when something is written, so these errors come from any line of a stage, as Java's text. Here
-alone that text is read, but for what Kafka says against a login (`kafka_errors`). What is not known keeps its
+Spark reads when something is written, so these errors come from any line of a stage, as Java's text. Only
+this module reads that text, and `kafka_errors` what Kafka says against a login. An unknown error keeps its
 traceback: it may be a fault of ours.
 """
 
@@ -136,7 +136,7 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
     for cause in causes:
         fitting = [line for line in lines if cause.pattern.search(line)]
         if fitting:
-            # The last: Java names the cause of an error behind it.
+            # The last: Java names the cause of an error after it.
             return _told(cause, fitting[-1], connection)
     return None
 

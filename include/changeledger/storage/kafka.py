@@ -79,7 +79,7 @@ class Kafka:
         return self._offsets(topics, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
 
     def at(self, topics: Iterable[str], time: datetime) -> Offsets:
-        """The first offset with that time or a later one; behind the last message where there is none."""
+        """The first offset with that time or a later one; after the last message where there is none."""
         topics = list(topics)
         found = self._offsets(topics, _from(time))
         end = self.latest(topics)
@@ -111,7 +111,7 @@ class Kafka:
         return ends
 
     def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
-        """The time of the first message at each offset or behind it, committed or not; None where none is."""
+        """The time of the first message at each offset or after it, committed or not; None where none is."""
         return {
             topic: {p: None if one is None else _time(one) for p, one in partitions.items()}
             for topic, partitions in self._first("read_uncommitted", places).items()

@@ -54,7 +54,7 @@ _CAUSES: Final = (
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
     """The error that a client's text stands for; None where trying again may help."""
     for cause in _CAUSES:
-        # The last place: what Java throws names its cause behind it.
+        # The last place: what Java throws names its cause after it.
         places = list(cause.said.finditer(said))
         if places:
             reason = _line_around(said, places[-1])

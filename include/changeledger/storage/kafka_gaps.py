@@ -7,7 +7,7 @@ from changeledger.storage.kafka import Offsets
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where messages behind the last release are gone, naming them."""
+    """Raises GapError where messages after the last release are gone, naming them."""
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:

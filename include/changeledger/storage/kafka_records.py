@@ -20,7 +20,7 @@ _NO_RECORD = frozenset(
 def first_messages(
     settings: Mapping[str, Any], isolation: str, places: Mapping[str, Mapping[str, int]], seconds: float
 ) -> FirstMessages:
-    """The first message at each offset or behind it.
+    """The first message at each offset or after it.
 
     All partitions are read together: one after the other costs up to a second each. Raises KafkaException
     where nothing comes for so many seconds.

@@ -17,7 +17,7 @@ from changeledger.storage import catalog
 MAIN = "main"
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
 
-# Another commit of the same table may come between: it is looked at again so often.
+# Another commit of the same table may come between: it is read again so often.
 _TRIES = 5
 
 

@@ -28,7 +28,7 @@ _DELETE = "WHEN MATCHED THEN DELETE"
 
 
 def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
-    """The `columns` of the rows, behind what the branch has; no rows, no commit."""
+    """The `columns` of the rows, after what the branch has; no rows, no commit."""
     names = [name for name, _ in columns]
     if isinstance(rows, Here):
         if len(rows.table):

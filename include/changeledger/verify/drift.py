@@ -54,7 +54,7 @@ REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("operation", "string"),
     ("before", IMAGE),
     ("after", IMAGE),
-    # The place in the order of the change behind which it belongs, NULL where there is none; and its time.
+    # The place in the order of the change after which it belongs, NULL where there is none; and its time.
     ("follows", "binary"),
     ("since", "timestamp"),
 )
@@ -224,7 +224,7 @@ class Conclude:
     """`DRIFTS` and `REPAIRS` of EXPLAINED and of their last changes. `named`: what is the same for all."""
 
     named: Mapping[str, str]
-    # When the reading began: what was read was right then, but for what has changed since.
+    # When the reading began: what was read was right then, except for what has changed since.
     since: datetime
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:

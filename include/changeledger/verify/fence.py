@@ -26,7 +26,7 @@ class Fence(NamedTuple):
     until_lsn: bytes | None = None
 
     def is_behind(self, valid_from: pa.TimestampArray, commit_lsn: pa.BinaryArray) -> Bools:
-        """Do versions in history begin behind the beginning of the fence?"""
+        """Do versions in history begin after the beginning of the fence?"""
         return _later(valid_from, self.since) | _beyond(commit_lsn, self.since_lsn)
 
     def is_begun(self, valid_from: pa.TimestampArray, commit_lsn: pa.BinaryArray) -> Bools:

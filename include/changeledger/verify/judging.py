@@ -18,7 +18,7 @@ from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, key
 EQUAL: Final = "equal"
 # Right, of a key that was changed at the time of the fence or later.
 IN_FLIGHT: Final = "in_flight"
-# The source has the row, and what is published has not; or the other way round.
+# The source has the row and the published table does not; or the other way round.
 MISSING: Final = "missing"
 EXTRA: Final = "extra"
 # Both have it, with another value in a cell.
@@ -47,7 +47,7 @@ class _Versions(NamedTuple):
     """What keys may look like in what was read: the rows, and of each of them
 
     `right`: it was there at some moment of the fence. `fresh`: nothing was there before it, and it began
-    behind the beginning of the fence: the key need not have lived yet.
+    after the beginning of the fence: the key need not have lived yet.
     """
 
     rows: Rows

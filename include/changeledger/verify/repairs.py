@@ -1,6 +1,6 @@
 """Planned repairs as changes: a proof has planned them in texts, which become values again.
 
-A repair stands behind the last change of its key that the feed had when the source was read, and before all
+A repair stands after the last change of its key that the feed had when the source was read, and before all
 that came later: what the source has done since is not undone.
 """
 

@@ -1,4 +1,4 @@
-"""Rows that a feed's own topic sends again: a second snapshot, or an incremental one, behind the changes.
+"""Rows that a feed's own topic sends again: a second snapshot, or an incremental one, after the changes.
 
 Such a row is what its key was in the source at its place in the stream; so it must equal the version of the
 key just before it. Where it does not, the feed had lost or corrupted a change. The row itself has put right

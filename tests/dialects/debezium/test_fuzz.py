@@ -63,7 +63,7 @@ def results(values: Sequence[Message], schemas: Mapping[str, str]) -> dict[int, 
 
 
 def reasons_among(good: list[Message], seed: str, schemas: Mapping[str, str]) -> set[str]:
-    """Why some of the messages, corrupted and sent behind the good ones, could not be read."""
+    """Why some of the messages, corrupted and sent after the good ones, could not be read."""
     rng = Random(seed)
     data = [one for one in good if one.value]
     bad = [m._replace(value=corrupted(rng, m.value or b"")) for m in rng.choices(data, k=CORRUPTED)]

@@ -128,7 +128,7 @@ def chosen(known: Known) -> list[Cell]:
 
 def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Cell]:
     if fault.places == "any" and not fault.cells:
-        # And once behind the last of each stage.
+        # And once after the last of each stage.
         places = [(s, at) for s in STAGES for at in range(1, len(known[fault.window, s]) + 2)]
         for stage, at in Random(0).sample(places, len(places)):
             yield Cell(fault.name, fault.window, stage, at, next(retries))

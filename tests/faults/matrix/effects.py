@@ -35,7 +35,7 @@ _MEETING_SECONDS = 120
 
 
 class Fault(NamedTuple):
-    """`do` at effect `at`, counted from 1; one more than there are means behind the last.
+    """`do` at effect `at`, counted from 1; one more than there are means after the last.
 
     kill, kill_during: SIGKILL before the effect, or while it happens. refuse, lose: the client gets an error
     instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`. orphan: likewise,

@@ -197,7 +197,7 @@ def _forget(who: Operator) -> None:
 
 
 def _ahead(who: Operator) -> tuple[int, tuple[str, ...]]:
-    """The windows behind it find nothing, until the clock has come to it."""
+    """The windows after it find nothing, until the clock has come to it."""
     _begin_again(who, (1,))
     first, *others = messages(2)
     _send(who, [first._replace(timestamp_ms=first.timestamp_ms + 86_400_000), *others, *messages(3)])
@@ -207,7 +207,7 @@ def _ahead(who: Operator) -> tuple[int, tuple[str, ...]]:
 
 
 def _hanging(who: Operator) -> tuple[int, tuple[str, ...]]:
-    """Nothing behind it can be read, until it is aborted. Its own record is none, but has an offset."""
+    """Nothing after it can be read, until it is aborted. Its own record is none, but has an offset."""
     _begin_again(who, (1,))
     settings = {"bootstrap.servers": who.lab.kafka.bootstrap, "transactional.id": f"t{datetime.now(UTC)}"}
     producer = Producer(

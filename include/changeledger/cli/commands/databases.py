@@ -58,7 +58,7 @@ def compare(
 
 
 def verify(name: arguments.Database, feed: _OneFeed = "", snapshot: _Snapshot = AUTO) -> None:
-    """Compare what is published with rows of the source, and write the page."""
+    """Compare the published rows with the source's, and write the page."""
     from changeledger.cli.verify import drawn_proofs, verify_and_report  # noqa: PLC0415 - as in `opened`
 
     with _work("verify", name, Database.proofs) as (spark, database, feeds, page):

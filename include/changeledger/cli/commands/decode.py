@@ -42,7 +42,7 @@ def decode(
     """Show how messages or rows are read.
 
     Reads records as JSON lines and prints one JSON line for what became of each (docs/decode.md has the
-    members). Needs no Kafka, no database and no lake.
+    fields). Needs no Kafka, no database and no lake.
     """
     load_arrow()
     # Long to import: `--help` answers at once.

@@ -23,7 +23,7 @@ def erase(
     by: Annotated[str, typer.Option(metavar="NAME", help="Who asks; your login's name by default.")] = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Erase the rows of one key, with all that the lake has of them.
+    """Erase the rows of one key from everything that the lake has of them.
 
     Erases from current rows, history, ledger, raw records, quarantine, pending and what was found of them;
     older releases can no longer be read. Erase in the source first (docs/maintenance.md, 'Erasing a person').

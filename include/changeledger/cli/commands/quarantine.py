@@ -46,7 +46,7 @@ def list_counts(
     run: _Window = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """How many records, by table and reason."""
+    """Count the records by table and reason."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     found = quarantine.summary(*_asked(feed, table, reason, run))
@@ -64,7 +64,7 @@ def show(
     run: _Window = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """The records as they came, with reason and detail."""
+    """Show the records as they came, with reason and detail."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     for record in quarantine.records(*_asked(feed, table, reason, run)):

@@ -17,7 +17,7 @@ def query(
     sql: Annotated[str, typer.Argument(help='For example "SELECT * FROM lake.shop_cdc.dbo_customers".')],
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Print what Spark SQL answers; the lake's catalog is `lake`.
+    """Run a Spark SQL query; the lake's catalog is `lake`.
 
     Answers queries (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN) and changes nothing. A table shows the
     first rows; --json prints all of them.

@@ -34,7 +34,7 @@ def complete(
         ),
     ] = False,
 ) -> None:
-    """Tag and move the tables that a crash has left behind."""
+    """Tag and move the tables that a crash left behind."""
     from changeledger.stages.maintenance.releasing import complete_by_hand  # noqa: PLC0415 - as in `opened`
 
     named = named_feed(Settings().feeds, feed)

@@ -20,7 +20,7 @@ def status(
     feed: Annotated[list[str] | None, typer.Argument(help="Only these; all when none is named.")] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """How the feeds stand: released to when, late, pending, quarantine, warnings."""
+    """Show how far each feed is released, and what is late, pending, quarantined or flagged."""
     # Seconds to import: `--help` answers at once.
     from changeledger.cli import status_tables  # noqa: PLC0415
     from changeledger.cli.status import gather  # noqa: PLC0415

@@ -68,10 +68,10 @@ def feed_of(dialect: str, records: Sequence[Message | Row | Unreadable]) -> Feed
 
 
 def schemas_of(feed: Feed) -> Schemas:
-    """The registry that the feed's connection names, where that connection is at hand; else no schemas."""
+    """The registry that the feed's connection names, where that connection is available; else no schemas."""
     if connection_variable(feed.connection) not in os.environ:
         return lambda _: {}
-    # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry at hand.
+    # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry available.
     from changeledger.storage.schema_registry import SchemaRegistry  # noqa: PLC0415
 
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))

@@ -38,7 +38,7 @@ class SourceMarkRow(ControlTable):
     source: Mapped[str] = mapped_column(primary_key=True)
     # The topic's id; empty where the broker has none.
     identity: Mapped[str]
-    # The offset behind the record, and a hash of it; None where none stands there (a transaction's mark).
+    # The offset after the record, and a hash of it; None where none stands there (a transaction's mark).
     place: Mapped[int] = mapped_column(BigInteger)
     fingerprint: Mapped[str | None]
 

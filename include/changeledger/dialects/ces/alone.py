@@ -1,4 +1,4 @@
-"""A message of one table looked at alone: why it cannot be read, or what it says.
+"""A message of one table read by itself: why it cannot be read, or what it says.
 
 The first problem counts. What is wrong with positions, times and cells is found for all events together
 (`decode`).

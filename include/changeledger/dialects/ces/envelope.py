@@ -1,4 +1,4 @@
-"""The CloudEvents envelope of one message looked at alone: its attributes, its `data`, its place in a split.
+"""The CloudEvents envelope of one message read by itself: its attributes, its `data`, its place in a split.
 
 Names of members match whatever their case; of members of one name the last counts. Three generations say in
 different ways whether an event is in one message: the preview counts `splitindex` of `splittotalcnt` (0 of

@@ -1,4 +1,4 @@
-"""The event in `data`, looked at alone: its table, its columns and key, its transaction, its images.
+"""The event in `data`, read by itself: its table, its columns and key, its transaction, its images.
 
 `data`, `eventsource`, `eventrow` and the images in it are objects, or texts that hold one.
 """

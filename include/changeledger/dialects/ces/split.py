@@ -167,7 +167,7 @@ def _starts(parts: pa.ListArray) -> Rows:
 def with_segments(
     decoded: pa.RecordBatch, raw: pa.RecordBatch, outcome: Callable[[int], Outcome]
 ) -> pa.RecordBatch:
-    """Rows of events, and behind each those of its other segments.
+    """Rows of events, and after each those of its other segments.
 
     `outcome`: what became of the segments of an event. Their `paired_source_position` is the first one's.
     """

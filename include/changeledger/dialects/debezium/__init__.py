@@ -6,12 +6,12 @@ Key differences from the other dialects:
 * (commit_lsn, change_lsn, event_serial_no) orders changes, but does not identify one: both halves of a
   key update can share all three.
 * A snapshot row stands at the snapshot's position, one of an incremental snapshot at the stream's: it is
-  never newer than a change behind it.
+  never newer than a change after it.
 * Other connectors of the family use the same envelope: PostgreSQL's `lsn`, a 64-bit position, stands in
   for both LSNs, left-padded to 10 bytes.
 
 A batch is decoded by types first (`typed`, by what `structs` and `columns` take for usual); a record that is
-not as usual is looked at alone (`single`). Both give the same columns (`events`), of which `decode` makes the
+not as usual is read by itself (`single`). Both give the same columns (`events`), of which `decode` makes the
 canonical changes.
 
 Source: the connector's chapter on change event values, and the wire notes on versions 0.x to 3.x.

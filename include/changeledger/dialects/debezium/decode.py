@@ -94,7 +94,7 @@ def _is_utf8(value: bytes) -> bool:
 
 
 def _columns(found: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:
-    """Events that were looked at alone, as columns."""
+    """Events that were read one by one, as columns."""
     schema = events.schema(plan.writer_schema)
     width = len(plan.writer_schema.columns)
     columns: list[Sequence[Any]] = [[at for at, _ in found]]
@@ -119,7 +119,7 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
         pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True)
     )
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
-    # An image beside an update's own is all that is looked at.
+    # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = _keys(before, after, is_update, is_delete, plan)
     if not images.is_fitted(written, contract):

@@ -94,7 +94,7 @@ def _place(
 ) -> tuple[Any, ...]:
     """28 bytes a row, in three parts: the position, or the order of delivery where there is none.
 
-    What a snapshot row does not say of its position lies behind all that is there. Without a position it is
+    What a snapshot row does not say of its position lies after all that is there. Without a position it is
     older than every change.
     """
     unknown: Bytes = np.where(snapshot, 255, 0).astype(np.uint8)[:, None]

@@ -151,7 +151,7 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
 
 
 def _members(payload: Mapping[str, Any], known: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names of the images' members, behind those that are `known`."""
+    """The names of the images' members, after those that are `known`."""
     names = dict.fromkeys(known)
     for side in ("before", "after"):
         image = row_of(payload.get(side)) or payload.get(side)
@@ -286,7 +286,7 @@ def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
-    """The JSON object in `raw`, empty where there is none: a broken sample teaches nothing."""
+    """The JSON object in `raw`, empty where there is none: a broken sample is ignored."""
     try:
         value = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""One event looked at alone: why it cannot be read, or what it says, member by member as it is written.
+"""One event read by itself: why it cannot be read, or what it says, member by member as it is written.
 
 The first problem counts, in the order of the functions here. Details are at most 500 characters.
 """

@@ -42,7 +42,7 @@ def row(image: Members) -> Members:
 def cell(name: str, text: str | None, contract: Contract) -> str | None:
     """A cell without the name of its branch, bytes as base64.
 
-    The text in a column that cannot be NULL is not looked into: it is not wrapped, whatever it looks like.
+    The text in a column that cannot be NULL is not parsed: it is not wrapped, whatever it looks like.
     """
     plain, binary = _required(contract)
     if text is None or name not in plain:

@@ -1,4 +1,4 @@
-"""One message looked at alone: the envelope or its absence, and why it is none of both.
+"""One message read by itself: the envelope or its absence, and why it is none of both.
 
 The message is `{magic, type, messageSchemaId, message: {..}}`, or bare what stands in `message`. The first
 problem counts, in the order of the functions here.

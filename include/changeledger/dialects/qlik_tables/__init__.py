@@ -1,4 +1,4 @@
-"""Qlik change tables, `<table>__ct`: the source's columns behind header columns of Qlik's own.
+"""Qlik change tables, `<table>__ct`: the source's columns after header columns of Qlik's own.
 
 Key differences from the other dialects:
 
@@ -6,7 +6,7 @@ Key differences from the other dialects:
 * An update is two rows, B and U, that share transaction and change_seq. A key update is one such pair.
 * A mask counts all columns of the table: the header's come first, and their bits are 0.
 * A DELETE holds its key; what else is NULL in it is not known. Nor is a large value that is NULL before an
-  update, or behind it while the mask does not set its bit.
+  update, or after it while the mask does not set its bit.
 * TRUNCATE comes as a row of its own, in the word of `operation` alone or with the letter T.
 * Order is change_seq: monotone for all tables of a task, whatever the clocks do. stream_position has the
   commit LSN where the source is SQL Server, but not every row needs to have one: no order to rely on.

@@ -211,7 +211,7 @@ def _changed(rows: _Rows, writer_schema: Contract) -> pa.ListArray:
 def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
     """The cells that are NULL without being known to be.
 
-    Of a DELETE all beside the key; large ones before an update, and behind it where no bit is set.
+    Of a DELETE all beside the key; large ones before an update, and after it where no bit is set.
     """
     found = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))

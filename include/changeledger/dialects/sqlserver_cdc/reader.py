@@ -111,7 +111,7 @@ class CaptureTables:
                 "the capture job may be stopped (sys.sp_cdc_help_jobs)",
                 self._feed.feed, window.start, window.end,
             )  # fmt: skip
-        # A capture that begins behind the window has nothing yet; its position would be no lost one.
+        # A capture that begins after the window has nothing yet; its position would be no lost one.
         captured = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
         if window.request.mode == "window" and not captured:
             raise GapError(

@@ -68,7 +68,7 @@ class Problems:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a dialect has read of n rows; of those that have a problem, nothing is looked at."""
+    """What a dialect has read of n rows; of those that have a problem, nothing is read."""
 
     changes: Changes
     # Which rows are halves of updates: those before, and those behind.

@@ -44,7 +44,7 @@ class _Halves:
 def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """The same rows (`outcomes.decoded_schema`), in their order, each with what became of it.
 
-    A row behind an update becomes a change, with the image of the row before it and its
+    A row after an update becomes a change, with the image of the row before it and its
     `paired_source_position`; that one is `paired`, or quarantined where nothing follows it. A row behind
     alone is legal, its before image unknown. Where the two have different keys, the row moved. A half that
     came again is a duplicate of the first; where halves of one kind differ, which of them belong together is
@@ -132,7 +132,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     }
     rows = np.flatnonzero(kind == 4)
     canonical = _changes(halves, rows, plan)
-    # Of halves that became no change only where they stood, and what they were, is looked at.
+    # Of halves that became no change only where they stood, and what they were, is read.
     spread = message_rows.spread(canonical.columns, rows, size)
     columns = dict(zip(canonical.schema.names, spread, strict=True))
     columns["source_position"] = batch.column("source_position")
@@ -146,7 +146,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _changes(halves: _Halves, rows: Rows, plan: TablePlan) -> pa.RecordBatch:
-    """The ledger's columns of the updates that those rows, each behind one, have become."""
+    """The ledger's columns of the updates that those rows, each after one, have become."""
     batch = halves.batch.take(pa.array(rows))
     partner = halves.first_before[halves.position[rows]]
     paired = partner != _NONE
@@ -211,7 +211,7 @@ def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
 
 
 def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
-    """array<string>: the flags, and those of `late` behind them that are not among them already."""
+    """array<string>: the flags, and those of `late` after them that are not among them already."""
     names = sorted(set(flags.flatten().to_pylist()), key=_FLAG_ORDER.index)
     first = ledger.named(flags, names)
     columns = [first[:, at] for at in range(len(names))]

@@ -34,7 +34,7 @@ def _times(values: pa.Array) -> pa.StringArray:
 
 
 def _floats(values: pa.Array) -> pa.StringArray:
-    """As Java writes them; plain ones at once, which Arrow writes without the zero behind the point."""
+    """As Java writes them; plain ones at once, which Arrow writes without the zero after the point."""
     size = pc.abs(values)
     plain = pc.and_(pc.greater_equal(size, 0.001), pc.less(size, 10_000_000.0))
     if pc.all(pc.or_(plain, pc.equal(size, 0.0)), skip_nulls=True).as_py() is False:

@@ -179,7 +179,7 @@ def _keys_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _rows_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The hashes of keys, and behind them the ends of their columns."""
+    """The hashes of keys, and after them the ends of their columns."""
     key = pa.StructArray.from_arrays(keys.columns, fields=list(schema.field("key").type))
     hashes = HashesOf(by("key"))(pa.RecordBatch.from_arrays([key], names=["key"])).column(0)
     both = touched.ends(keys).to_struct_array().cast(key.type)

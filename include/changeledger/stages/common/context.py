@@ -81,7 +81,7 @@ class StageContext:
     def begin(cls, session: Callable[[], SparkSession], feed: Feed, window: Window) -> StageContext | None:
         """The run, holding the feed's lease; None when there is nothing left to do for its window.
 
-        What a crash behind a release's commit point has left, of this window or of another, is completed
+        What a crash after a release's commit point has left, of this window or of another, is completed
         first: nothing is built on main while it is moved.
         """
         settings = Settings()

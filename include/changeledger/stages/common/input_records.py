@@ -33,7 +33,7 @@ def _rows(ctx: StageContext, table: str) -> DataFrame:
 
 
 def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
-    """The raw records that are asked for again, but for those of the window; None where none are."""
+    """The raw records that are asked for again, except those of the window; None where none are."""
     asked = replayed(ctx)
     if asked is None:
         return None

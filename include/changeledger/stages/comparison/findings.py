@@ -25,7 +25,7 @@ _FEW = 20_000
 
 @dataclass
 class FindingsWriter:
-    """Of several comparisons, each in place of what it left before; a row is saved behind its findings."""
+    """Of several comparisons, each in place of what it left before; a row is saved after its findings."""
 
     spark: SparkSession
     control: ControlStore

@@ -31,7 +31,7 @@ class OneKey:
         return cls(contract, values)
 
     def columns(self, prefix: str = "", names: Mapping[str, str] | None = None) -> str:
-        """In columns, or in fields behind a `prefix`. `names`: as the table writes them, by lower case."""
+        """In columns, or in fields after a `prefix`. `names`: as the table writes them, by lower case."""
         return " AND ".join(
             self._same(f"{prefix}{quoted((names or {}).get(name.lower(), name))}", name)
             for name in self.values

@@ -32,7 +32,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
 
 MaskRules = Callable[[Contract], mask_evidence.MaskRules]
-# Records of a window that are looked at: a proof needs ten, a source that turned shows within hundreds.
+# Records of a window that are sampled: a proof needs ten, a source that turned shows within hundreds.
 _LOOKED_AT = 20_000
 _LONGEST = 500
 # The column that the two rows of an update share.

@@ -82,7 +82,7 @@ class Building:
         return self.ctx.names[self.contract.table]
 
     def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
-        """What the run has found takes the place of the open intervals that it goes on from."""
+        """What the run has found takes the place of the open intervals that it continues from."""
         if not keys.are_none(opened):
             self._delete(made[buckets.OPENED], self._names.history, "_valid_to")
             self._delete(made[buckets.OPENED], self._names.current)

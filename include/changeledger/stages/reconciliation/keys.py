@@ -126,7 +126,7 @@ class Keys:
         return lake.read(self.ctx.spark, self.ctx.names[self.contract.table].changes)
 
     def shown(self, new: Rows, opened: Rows, carrier: Carrier) -> Rows:
-        """Published rows of snapshots of the keys behind the run's first change. `opened`: see `opened`."""
+        """Published rows of snapshots of the keys after the run's first change. `opened`: see `opened`."""
         schema = buckets.shown_schema(self.contract)
         first = self._ends(new, "sort_key")[0]
         if self.published is None or first is None:

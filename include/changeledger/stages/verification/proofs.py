@@ -35,7 +35,7 @@ def summary(counts: Mapping[str, int]) -> str:
 
 @dataclass
 class ProofWriter:
-    """Keeps what comes of proofs; several may be made at once. A row is saved behind what is wrong."""
+    """Keeps what comes of proofs; several may be made at once. A row is saved after what is wrong."""
 
     spark: SparkSession
     control: ControlStore
