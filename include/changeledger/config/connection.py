@@ -27,16 +27,16 @@ class Connection(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
 
     conn_type: str
-    """For a source `mssql`, `postgres`, `sqlite` or `kafka`; of Spark `spark` or `spark_connect`."""
+    """Source: `mssql`, `postgres`, `sqlite` or `kafka`. Spark: `spark` or `spark_connect`."""
     host: str | None = None
-    """The host; of Spark the master or the `sc://` address; of `sqlite` the file. Kafka has its hosts in
+    """The host. Spark: the master or the `sc://` address; `sqlite`: the file; `kafka`: none, its hosts are in
     `extra`."""
     port: int | None = None
-    """The port, where it is not the usual one of the type."""
+    """The port, if it is not the default."""
     schema_: str | None = Field(default=None, alias="schema")
     """The name of the database on that server."""
     login: str | None = None
-    """The user, where the server asks for one."""
+    """The user."""
     password: str | None = Field(default=None, repr=False)
     """Its password; of `spark_connect` a token."""
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)

@@ -33,9 +33,9 @@ class Tolerance(Strict):
     """How many changes of a verdict one comparison of a table may have, before it warns, or fails."""
 
     fail_above: Mapping[Counted, int] = {"missing": 0, "extra": 0, "differs": 0, "order": 0}
-    """A comparison of one table with more changes of a verdict than this fails."""
+    """A comparison of one table fails with more changes of a verdict than this."""
     warn_above: Mapping[Counted, int] = {"representation": 0}
-    """One with more than this warns."""
+    """It warns with more than this."""
 
 
 class Verify(Strict):
@@ -44,19 +44,19 @@ class Verify(Strict):
     renamed: ClassVar[Mapping[str, str]] = {"keep": "snapshot_ttl", "settle": "grace_period"}
 
     connection: str | None = None
-    """The Airflow connection to the source or a copy of it. None: that of the feed which reads SQL Server's
-    own CDC tables."""
+    """The Airflow connection to the source or a copy of it. None: that of the feed of SQL Server's own CDC
+    tables."""
     cdc_schema: str | None = None
-    """The schema that has `lsn_time_mapping` at that connection. None: that database has no CDC."""
+    """The schema with `lsn_time_mapping` at that connection. None: no CDC there."""
     schemas: Mapping[str, str] = {}
-    """Where a schema has another name there than in the feeds: `{dbo: replica_dbo}`."""
+    """Schemas that have another name there than in the feeds: `{dbo: replica_dbo}`."""
     lag: timedelta = Field(default=timedelta(0), ge=timedelta(0))
-    """How far the copy may be behind the source."""
+    """How far the copy may lag behind the source."""
     grace_period: timedelta = Field(default=timedelta(minutes=15), ge=timedelta(0))
-    """A difference counts once a feed's released windows end so long after the reading: longer than the
+    """A difference counts once the feed's released windows end this long after the reading; longer than the
     slowest capture tool takes."""
     snapshot_ttl: timedelta = Field(default=timedelta(hours=12), gt=timedelta(0))
-    """Rows that were read and not proved by then are dropped."""
+    """Rows that were read are dropped when they are not proved by then."""
     partition_rows: int = Field(default=1_000_000, ge=1)
     """Rows that one Spark task reads; a table with more rows is read in parallel."""
 
@@ -65,11 +65,11 @@ class Database(Strict):
     """A database: how its feeds are compared and verified. Without a file of its own, these defaults."""
 
     database: str
-    """The name, as the feeds' YAML has it."""
+    """The database, as in the feeds' YAML."""
     reference: str | None = None
     """The feed that the others are compared with. None: the primary one, else the first."""
     feeds: tuple[str, ...] = ()
-    """The feeds to compare and to verify. Empty: all of the database."""
+    """The feeds to compare and verify. Empty: all of the database."""
     compare: Tolerance = Tolerance()
     """What a comparison tolerates, see below."""
     verify: Verify | None = Verify()

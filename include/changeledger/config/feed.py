@@ -40,46 +40,43 @@ class Feed(Strict):
     dialect: str
     """What writes the records: `debezium`, `ces`, `qlik_messages`, `qlik_tables` or `sqlserver_cdc`."""
     database: str
-    """The source database. Feeds of one database share the name, and are compared with each other."""
+    """The source database. Feeds with the same name are compared with each other."""
     connection: str
-    """The id of the source's Airflow connection."""
+    """The Airflow connection of the source."""
     source: SerializeAsAny[Strict]
-    """The settings of the dialect, see below."""
+    """The dialect's settings, see below."""
     tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
     """The tables to read."""
     primary: bool = False
-    """The feed that counts when several capture one database."""
+    """The reference when several feeds capture one database."""
     time_zone: str = "UTC"
-    """The IANA zone of clock readings that the source writes without a zone (`cdc.lsn_time_mapping`)."""
+    """The IANA time zone of times that the source writes without a zone (`cdc.lsn_time_mapping`)."""
     mask_order: ByteOrder | Literal["auto"] = "auto"
-    """Which end of a change mask holds the first columns. `auto`: found for each table from its records."""
+    """The byte order of change masks: which end holds the first columns. `auto`: found for each table from
+    its records."""
     quarantine_limit: float = Field(default=1.0, ge=0, le=1)
-    """The share of a window's records that may be quarantined before the audit stops the run; 1 is never."""
+    """The share of a window's records that may be quarantined before the audit stops the run; 1: no limit."""
     image_chain: Literal["report", "stop"] = "report"
-    """`report` changes that do not follow from the one before, or `stop` the run for them ([the image
-    chain](when-a-run-stops.md#the-image-chain))."""
+    """`report` breaks of [the image chain](when-a-run-stops.md#the-image-chain), or `stop` the run."""
     pending_timeout: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))
-    """A record that waits longer than this for what it lacks (the rest of a split message, its metadata) is
-    quarantined."""
+    """A record that waits longer for the rest of a split message or for its metadata is quarantined."""
     spark_connection: str = "changeledger_spark"
-    """The id of Spark's Airflow connection."""
+    """Spark's Airflow connection."""
     schedule: str = "0 * * * *"
     """Cron, in UTC. A run covers the interval that has just ended."""
     owner: str = "data-engineering"
     """The owner of the DAG."""
     retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
-    """How long releases can be read by their tags. `maintain` drops older ones."""
+    """How long releases can be read by tag."""
     raw_retention: timedelta = Field(default=timedelta(days=90), gt=timedelta(0))
-    """How long raw records are kept as they were received. `maintain` removes older ones, except those in
-    quarantine."""
+    """How long raw records are kept as received; those in quarantine stay longer."""
     docs_retention: timedelta = Field(default=timedelta(days=30), gt=timedelta(0))
-    """How long the Data Docs of a run are kept, its verdicts in the control store, and the branches of one
-    that was not released. `maintain` removes older ones."""
+    """How long Data Docs, verdicts, and branches that were not released are kept."""
     deadline: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
-    """A run that has not ended so long after it was due is reported, and so is what waits at the source for
-    so long ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
+    """A run that ends later than this after it was due is reported, and so are records that wait longer at
+    the source ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
     execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))
-    """A task that has run for longer is ended, and tried again from its stage's beginning ([a long first
+    """A task that runs longer is stopped and retried from its stage's beginning ([a long first
     load](running.md#a-long-first-load))."""
 
     @field_validator("feed", "database")

@@ -19,16 +19,16 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True, use_attribute_docstrings=True)
 
     home: Path = PROJECT / ".changeledger"
-    """The folder of this installation: catalog, control store and warehouse where they are not set, Data
-    Docs and logs."""
+    """The folder of this installation: Data Docs and logs, and catalog, control store and warehouse unless
+    they are set."""
     feeds: Path = PROJECT / "include" / "feeds"
     """The folder of the feeds' YAML files."""
     databases: Path = PROJECT / "include" / "databases"
     """The folder of the databases' YAML files."""
     jars: Path = PROJECT / ".jars" / "spark"
-    """The folder of the jars that Spark needs beside its own; `make demo` and `make up` fetch them."""
+    """The folder of Spark's additional jars; `make demo` and `make up` fetch them."""
     warehouse: str = ""
-    """Where Iceberg keeps data files: a path or URI that all of Spark's machines see. Empty: `warehouse`
+    """Where Iceberg stores data files: a path or URI that all of Spark's machines see. Empty: `warehouse`
     below the home."""
     control_url: str = ""
     """SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Empty: an SQLite file below
@@ -37,18 +37,17 @@ class Settings(BaseSettings):
     """JDBC URL of Iceberg's catalog, such as `jdbc:postgresql://...`. Empty: an SQLite file below the
     home."""
     catalog_user: str = ""
-    """The login of the catalog's database, where it has one."""
+    """The login of the catalog's database."""
     catalog_password: str = Field(default="", repr=False)
-    """Its password. It is on no command line."""
+    """Its password; it appears on no command line."""
 
     redact_values: bool = False
-    """`true`: logs, errors and pages (audit, comparison, proof) show `***` in place of keys and values of
-    rows; the lake has them, and commands show them to whoever may read it."""
+    """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
     alert_url: str = Field(default="", repr=False)
-    """A webhook that gets a JSON message for each failed or late run. Empty: none."""
+    """A webhook for failed and late runs (JSON). Empty: none."""
     pages_url: str = ""
-    """Where Airflow serves the Data Docs; its tasks set it. With it, logs and errors have links to pages;
-    without it, files."""
+    """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
+    otherwise by file."""
 
     @model_validator(mode="after")
     def _embedded_defaults(self) -> Settings:

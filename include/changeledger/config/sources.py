@@ -20,7 +20,7 @@ class KafkaTopics(Strict):
     """Topics to read: names, or patterns with `*` for any run of characters."""
 
     topics: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Names of topics, or patterns with `*` for any run of characters."""
+    """Topics: names, or patterns with `*` for any characters."""
 
 
 class DebeziumSource(KafkaTopics):
@@ -77,11 +77,11 @@ class QlikTablesSource(Strict):
     """Qlik change tables `<table>__ct`, in the database that the task writes to."""
 
     target_schema: str | None = None
-    """The schema of the change tables, where it is not the source table's own."""
+    """The schema of the change tables, if it is not the source table's."""
     header_prefix: str = "header__"
-    """The prefix of the header columns, as the task's settings have it."""
+    """The prefix of the header columns, as in the task's settings."""
     empty_is_null: bool = False
-    """`true` where the target has no empty text and holds `''` for NULL."""
+    """`true` if the target has no empty text and stores NULL as `''`."""
     partition_rows: int = Field(default=200_000, ge=1)
     """Rows that one Spark task reads; a window with more rows is read in parallel."""
 

@@ -21,13 +21,13 @@ class ColumnConfig(Strict):
     """
 
     name: str
-    """As the source writes it."""
+    """The name, as in the source."""
     type: str = ""
     """A SQL Server type, such as `decimal(18,4)` ([types.md](types.md))."""
     nullable: bool = True
     """Whether the column can be NULL."""
     computed: bool = False
-    """Whether SQL Server computes it: then no capture has its values."""
+    """Whether SQL Server computes it; no capture has its values."""
 
     @model_validator(mode="after")
     def _says_something(self) -> ColumnConfig:
@@ -40,11 +40,11 @@ class TableConfig(Strict):
     """One source table. Key and columns are given only where the records of the feed do not have them."""
 
     table: str = Field(pattern=_TABLE)
-    """`schema.table`, as the source writes it."""
+    """`schema.table`, as in the source."""
     key: tuple[str, ...] = ()
-    """The columns of the key, where the feed's records do not say which they are."""
+    """The key's columns, if the records do not name them."""
     columns: tuple[ColumnConfig, ...] = ()
-    """The columns, where the feed's records do not have them or have coarser types."""
+    """The columns, if the records do not have them or have coarser types."""
 
     @property
     def stated(self) -> tuple[ColumnConfig, ...]:
