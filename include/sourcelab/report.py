@@ -17,7 +17,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model import change
-from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
 from sourcelab.airflow_home import TaskRun
 from sourcelab.log import Log
@@ -119,7 +119,7 @@ class _Reader:
         """The report, and the current rows by table and key."""
         from changeledger.audit.gate import docs_index  # noqa: PLC0415 - imports Spark
 
-        names = distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+        names = self.feed.names
         tables = {table: TableReport() for table in names}
         self._count_ledgers(names, tables)
         self._count_others(tables)
@@ -153,7 +153,7 @@ class _Reader:
     def _count_others(self, tables: dict[str, TableReport]) -> None:
         """The records that are in no ledger."""
         query = (
-            f"SELECT table, disposition, count(*) AS n FROM lake.{self.feed.namespace}.dispositions "  # noqa: S608
+            f"SELECT table, disposition, count(*) AS n FROM {self.feed.lake.dispositions} "  # noqa: S608
             f"WHERE window_id = '{self.window.id}' GROUP BY table, disposition"
         )
         for row in self.spark.sql(query).collect():

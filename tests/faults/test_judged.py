@@ -93,7 +93,7 @@ def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
     assert refs.heads(release.tables, "main") == release.tables
     assert refs.heads(release.tables, release_tag(release.id)) == release.tables
     assert refs.names(release.tables, refs.BRANCH, "run_") == {}, "nothing of the run is left"
-    pointer = rows(spark, f"lake.{feed.feed}.releases")
+    pointer = rows(spark, feed.lake.releases)
     assert max(row["release"] for row in pointer) == release.id
     assert len(pointer) == len({row["release"] for row in pointer})
 
@@ -171,7 +171,7 @@ def test_killed_inside_publish(
     if at == "forward":
         tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
-        assert committed.id in {row["release"] for row in rows(spark, f"lake.{feed.feed}.releases")}
+        assert committed.id in {row["release"] for row in rows(spark, feed.lake.releases)}
     control().release_lease(feed.feed, over.holder)
     extract.run(spark, feed, window())
     published_whole(spark, feed, log)

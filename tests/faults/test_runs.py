@@ -139,7 +139,7 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
         ):
             _copy_row(database, end, 100 + number, change)
     run(spark, feed, window())
-    quarantine = rows(spark, f"lake.{feed.feed}.quarantine")
+    quarantine = rows(spark, feed.lake.quarantine)
     assert sorted(row["reason"] for row in quarantine) == [
         "before_without_after", "malformed_lsn", "mask_width", "null_key", "unknown_operation",
     ]  # fmt: skip
@@ -164,7 +164,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     before = published(spark, feed)
     run(spark, feed, over)
     assert published(spark, feed) != before, "reported, and published all the same"
-    (found,) = rows(spark, f"lake.{feed.feed}.image_chain_breaks")
+    (found,) = rows(spark, feed.lake.image_chain_breaks)
     assert (found["kind"], found["columns"], found["key"]) == ("cells_differ", ["email"], f'{{"id":{key}}}')
     assert (found["known"]["email"], found["before"]["email"]) != ("unseen", "unseen")
     assert found["before"]["email"] == "unseen"
@@ -193,7 +193,7 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
     broken = {audited.rule for audited in control.audits(feed.feed, again) if not audited.success}
     assert broken <= {"source_is_read_on"}
     assert key not in {row["id"] for row in rows(spark, lake_name(feed, "dbo.customers"))}
-    assert len(rows(spark, f"lake.{feed.feed}.image_chain_breaks")) == 1
+    assert len(rows(spark, feed.lake.image_chain_breaks)) == 1
 
 
 def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:

@@ -79,7 +79,7 @@ def test_a_column_that_is_added(
             run(spark, feed, over, (extract, normalize))
             run(spark, feed, over)
         # An update that finds a value where none was written breaks no chain.
-        assert not spark.catalog.tableExists(f"lake.{feed.namespace}.image_chain_breaks")
+        assert not spark.catalog.tableExists(feed.lake.image_chain_breaks)
         found[name] = {kind: _content(spark, feed, kind) for kind in _KINDS}
     assert found["adds"] == found["adds_once"]
     table = LOG.table(TABLE)

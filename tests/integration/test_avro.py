@@ -128,9 +128,9 @@ def in_two_windows(
     plain, avro = feed_in("json"), feed_in("avro")
     carry(spark, kafka, plain, to(plain, in_json))
     end = carry(spark, kafka, avro, to(avro, in_avro[0]))
-    waited = {row["reason"] for row in rows(spark, f"lake.{avro.feed}.pending")}
+    waited = {row["reason"] for row in rows(spark, avro.lake.pending)}
     carry(spark, kafka, avro, to(avro, in_avro[1]), end)
-    assert not rows(spark, f"lake.{avro.feed}.pending")
+    assert not rows(spark, avro.lake.pending)
     assert published(spark, avro) == published(spark, plain)
     return waited
 

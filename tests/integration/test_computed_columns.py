@@ -77,7 +77,7 @@ def test_a_computed_column_is_not_captured(
         assert all(row["_unknown_columns"] == {NAME: "not_captured"} for row in found), feed.feed
         history = rows(spark, lake_name(feed, TABLE, "_history"))
         assert {row[NAME] for row in history} == {None}, feed.feed
-        assert not catalog.exists(f"lake.{feed.feed}.image_chain_breaks"), feed.feed
+        assert not catalog.exists(feed.lake.image_chain_breaks), feed.feed
     by_source = {row.feed: row for row in proved if row.against == "source"}
     assert {name: row.outcome for name, row in by_source.items()} == dict.fromkeys(known, "proven")
     assert {row.counts["unknown"] for row in by_source.values()} <= {0}

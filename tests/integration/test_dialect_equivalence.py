@@ -103,9 +103,7 @@ def test_five_dialects_tell_one_truth(
     for feed in feeds:
         for table in _tables(feed, log):
             _check(spark, feed, log, table)
-        assert not catalog.exists(f"lake.{feed.feed}.image_chain_breaks"), (
-            "no change contradicts the one before it"
-        )
+        assert not catalog.exists(feed.lake.image_chain_breaks), "no change contradicts the one before it"
     _compare(spark, feeds, log)
 
 

@@ -95,7 +95,7 @@ def require_gone(spark: SparkSession, feed: Feed, person: int) -> None:
     assert refs.names(tables, refs.TAG) == {table: [tag] for table in tables}
     heads, tagged = refs.heads(tables, "main"), refs.heads(tables, tag)
     assert heads == tagged == {table: newest.tables[table] for table in tables}
-    assert [row["tag"] for row in rows(spark, f"lake.{feed.feed}.releases")] == [tag]
+    assert [row["tag"] for row in rows(spark, feed.lake.releases)] == [tag]
 
 
 def test_a_person_of_a_topic(
@@ -119,7 +119,7 @@ def test_a_person_of_a_topic(
     produce(kafka.bootstrap, mine[:1], partitions=1)
     second = window(start=first.end)
     run(spark, feed, second)
-    raw, key = f"lake.{feed.feed}.raw", mine[0].key
+    raw, key = feed.lake.raw, mine[0].key
     assert [message.value is None for message in mine].count(True) == 1
     assert spark.table(raw).where(F.col("key") == F.lit(key)).count() == len(mine) + 1
     before = others(spark, feed, person)
@@ -129,7 +129,7 @@ def test_a_person_of_a_topic(
     counts = erasing.counts()
     # In `raw` the messages, one of them twice; a tombstone and a duplicate are in `dispositions`.
     assert counts[raw] == len(mine) + 1
-    assert counts[f"lake.{feed.feed}.dispositions"] == 2
+    assert counts[feed.lake.dispositions] == 2
     assert counts[lake_name(feed, TABLE, "_changes")] == len(mine) - 1
     control.acquire_lease(feed.feed, "another run", 60)
     with pytest.raises(LeaseHeld):

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.database import Database
 from changeledger.model.errors import FeedsDisagree
+from changeledger.model.table_names import FINDINGS
 from changeledger.stages import compare
-from changeledger.stages.comparison.findings import FINDINGS
 from sourcelab import ces, debezium, sqlserver_cdc
 from sourcelab.faults import Fault
 from sourcelab.log import Log, simulate

@@ -97,4 +97,4 @@ def check(spark: SparkSession, feed: Feed, alive: dict[Key, Row]) -> None:
     # Five rows, two that were swapped, three that went round.
     assert versions.count() == 10, feed.feed
     assert versions.where("_valid_to <= _valid_from").isEmpty(), feed.feed
-    assert not spark.catalog.tableExists(f"lake.{feed.feed}.image_chain_breaks"), feed.feed
+    assert not spark.catalog.tableExists(feed.lake.image_chain_breaks), feed.feed

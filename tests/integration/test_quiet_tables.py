@@ -66,7 +66,7 @@ def test_quiet_tables(
     )
     for table in (CUSTOMERS, ORDERS, PARTS):
         assert published(spark, late, log.table(table)) == log.final_rows(log.table(table)), table
-    quarantined = [row["reason"] for row in rows(spark, f"lake.{feed.feed}.quarantine")]
+    quarantined = [row["reason"] for row in rows(spark, feed.lake.quarantine)]
     assert len(quarantined) == 1, quarantined
 
 

@@ -71,7 +71,7 @@ def test_a_real_engine(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.
         truth = [dict(zip([d.name for d in found.description], row, strict=True)) for row in found]
     current = sorted(rows(spark, f"lake.{feed.feed}.public_items"), key=lambda row: row["id"])
     assert [{n: plain(row[n]) for n in truth[0]} for row in current] == truth
-    assert not rows(spark, f"lake.{feed.feed}.quarantine")
+    assert not rows(spark, feed.lake.quarantine)
     ledger = rows(spark, f"lake.{feed.feed}.public_items_changes")
     operations = sorted(row["operation"] for row in ledger)
     assert operations == ["delete", "insert", "snapshot", "snapshot", "update", "update"]

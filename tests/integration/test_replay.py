@@ -84,7 +84,7 @@ def test_messages_of_a_shape_that_was_refused(
     run(spark, corrected, window())
     assert published(spark, corrected) == published(spark, right)
     assert not list(quarantine.records(corrected, EVERYTHING))
-    assert not rows(spark, f"lake.{corrected.feed}.replay_requests"), "read again once"
+    assert not rows(spark, corrected.lake.replay_requests), "read again once"
 
 
 def test_rows_of_a_change_table(

@@ -76,7 +76,7 @@ def main_of(spark: SparkSession, feed: Feed) -> dict[str, Any]:
 
 
 def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str, str], int]:
-    found = spark.table(f"lake.{feed.feed}.dispositions").where(f"window_id = '{over.id}'")
+    found = spark.table(feed.lake.dispositions).where(f"window_id = '{over.id}'")
     return {
         (r["table"], r["disposition"]): r["count"]
         for r in found.groupBy("table", "disposition").count().collect()
@@ -188,7 +188,7 @@ def test_rules_let_pass_for_a_reason(
     )
     run(spark, feed, replay)
     assert reported_by(spark, feed, replay) == {("dbo.customers", "quarantined"): 1}
-    (kept,) = rows(spark, f"lake.{feed.feed}.quarantine")
+    (kept,) = rows(spark, feed.lake.quarantine)
     assert kept["window_id"] == replay.id
     # The fix, at the source's side: the raw record was read wrongly. Of another table nothing is asked.
     other = asked(mode="replay", tables=("sales.orders",), run="manual__3")

@@ -98,7 +98,7 @@ def test_each_change_is_published_once(
             changes = rows(spark, lake_name(feed, name, "_changes"))
             streamed = [row for row in changes if row["operation"] != "snapshot"]
             assert len(streamed) == len(log.changes(table)), (dialect, name)
-        said = Counter(row["disposition"] for row in rows(spark, f"lake.{feed.feed}.dispositions"))
+        said = Counter(row["disposition"] for row in rows(spark, feed.lake.dispositions))
         raw = sum(spark.table(f"lake.{feed.feed}.raw_{t.replace('.', '_')}").count() for t in TABLES)
         # The second window begins where time does: it reads all rows again.
         first, second = 2 * rows_of(log, dialect, 0, CUT), 3 * rows_of(log, dialect, CUT, last)

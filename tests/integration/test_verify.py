@@ -20,13 +20,12 @@ from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.model import change
+from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
-from changeledger.model.table_names import TableNames
+from changeledger.model.table_names import NAMESPACE, TableNames
 from changeledger.model.window import Request, Window
 from changeledger.stages import extract, verify
-from changeledger.stages.common.context import NAMESPACE
-from changeledger.stages.verification import proofs, snapshot
+from changeledger.stages.verification import snapshot
 from changeledger.storage import catalog, lake
 from sourcelab import base_tables, sqlserver_cdc
 from sourcelab.log import Change, Log, Transaction, simulate
@@ -122,7 +121,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     run(spark, feed, window())
     with pytest.raises(PublishedDrifts, match="1 missing, 1 extra, 1 differs"):
         verify_and_report(spark, shop, {feed.feed: feed})
-    drift = spark.table(proofs.DRIFT).where("feed = 'verified'").collect()
+    drift = spark.table(table_names.DRIFT).where("feed = 'verified'").collect()
     assert {(row["verdict"], row["key"]) for row in drift} == {
         ("differs", f'{{"id":{changed[0]}}}'),
         ("extra", f'{{"id":{lost[0]}}}'),
@@ -132,7 +131,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     (cell,) = next(row["cells"] for row in drift if row["verdict"] == "differs")
     assert (cell["name"], cell["source"]) == ("name", "somebody else")
     assert cell["published"] == log.final_rows(CUSTOMERS)[changed]["name"]
-    repairs = spark.table(proofs.REPAIRS).where("feed = 'verified'").collect()
+    repairs = spark.table(table_names.REPAIRS).where("feed = 'verified'").collect()
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
     check_page()
     control = ControlStore(Settings().control_url)
@@ -199,9 +198,9 @@ def check_repair(
 
 
 def broken(spark: SparkSession, feed: Feed) -> list[SparkRow]:
-    if not spark.catalog.tableExists(f"lake.{feed.namespace}.image_chain_breaks"):
+    if not spark.catalog.tableExists(feed.lake.image_chain_breaks):
         return []
-    return spark.table(f"lake.{feed.namespace}.image_chain_breaks").collect()
+    return spark.table(feed.lake.image_chain_breaks).collect()
 
 
 def full_load(postgres: Postgres) -> None:

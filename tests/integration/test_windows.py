@@ -102,10 +102,10 @@ def test_segments_of_one_event_in_two_windows(
     reported = events(f"{carrier}.parted")
     cut = next(at for at in range(20, len(reported)) if logical(reported[at - 1]) == logical(reported[at]))
     carry(spark, kafka, parted, reported[:cut])
-    waiting = rows(spark, f"lake.{parted.feed}.pending")
+    waiting = rows(spark, parted.lake.pending)
     assert {row["reason"] for row in waiting} == {"split_incomplete"}
     carry(spark, kafka, parted, reported[cut:])
-    assert not rows(spark, f"lake.{parted.feed}.pending")
+    assert not rows(spark, parted.lake.pending)
     assert equal(spark, parted, whole)
 
 
@@ -123,8 +123,8 @@ def test_data_in_a_window_before_its_metadata(
     carry(spark, kafka, whole, reported("whole"))
     metadata, *data = reported("late")
     end = carry(spark, kafka, late, data[:10])
-    waiting = rows(spark, f"lake.{late.feed}.pending")
+    waiting = rows(spark, late.lake.pending)
     assert [row["reason"] for row in waiting] == ["metadata_unknown"] * 10
     carry(spark, kafka, late, [metadata, *data[10:]], end)
-    assert not rows(spark, f"lake.{late.feed}.pending")
+    assert not rows(spark, late.lake.pending)
     assert equal(spark, late, whole)

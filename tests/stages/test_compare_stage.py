@@ -19,11 +19,10 @@ from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
-from changeledger.model.table_names import TableNames
+from changeledger.model.table_names import FINDINGS, TableNames
 from changeledger.stages import compare
 from changeledger.stages.common import stored
 from changeledger.stages.comparison import matching
-from changeledger.stages.comparison.findings import FINDINGS
 from changeledger.storage import catalog
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate

@@ -12,12 +12,11 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.control.outcomes import last_proofs
-from changeledger.model import change
+from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
 from changeledger.stages import verify
-from changeledger.stages.verification import proofs
 from changeledger.storage import catalog, lake, refs
 from tests.ledgers import published_of
 from tests.redelivered_rows import AT, CONTRACT, rows
@@ -65,7 +64,7 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         verify.run(spark, database, feeds)
     (row,) = last_proofs(ControlStore(Settings().control_url), "redelivered")["stream"]
     assert (row.against, row.outcome, row.counts["rows"], row.counts["equal"]) == ("topic", "drift", 5, 3)
-    drift = {r["key"]: r for r in spark.table(proofs.DRIFT).where("feed = 'stream'").collect()}
+    drift = {r["key"]: r for r in spark.table(table_names.DRIFT).where("feed = 'stream'").collect()}
     assert {
         key: (r["verdict"], r["operation"], r["source_position"]["offset"]) for key, r in drift.items()
     } == {
@@ -73,6 +72,6 @@ def test_a_release_with_rows_of_a_snapshot_is_looked_at_once(spark: SparkSession
         '{"id":3}': ("missing", "delete", 3),
     }
     # The rows are published: nothing is left to correct, or to look at.
-    assert spark.table(proofs.REPAIRS).where("feed = 'stream'").isEmpty()
+    assert spark.table(table_names.REPAIRS).where("feed = 'stream'").isEmpty()
     assert verify.run(spark, database, feeds) == []
     assert not verify.waits(database, feeds, AUTO)

@@ -9,10 +9,8 @@ from pyspark.sql import SparkSession
 
 from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
-from changeledger.stages.common.context import NAMESPACE
-from changeledger.stages.comparison.findings import FINDINGS
+from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
 from changeledger.stages.maintenance.trimming import trim_results
-from changeledger.stages.verification.proofs import DRIFT, REPAIRS
 from changeledger.storage import catalog, lake
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS

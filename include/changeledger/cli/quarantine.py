@@ -44,7 +44,7 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
 
     Raises ConfigError without a lake.
     """
-    table = f"lake.{feed.namespace}.quarantine"
+    table = feed.lake.quarantine
     if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
     schema = table_schema([one for one in change.QUARANTINE_COLUMNS if not columns or one[0] in columns])

@@ -18,7 +18,6 @@ from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison,
 from changeledger.kernels.arrow import table_schema
 from changeledger.model import change
 from changeledger.model.source_state import SourceState
-from changeledger.model.table_names import distinct_names
 from changeledger.storage import catalog, scans
 
 # The flags that warn about a change; the others say what it is.
@@ -159,25 +158,25 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
 
 
 def _pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
-    rows = _rows(f"lake.{feed.namespace}.pending", change.PENDING_COLUMNS, "reason", "since")
+    rows = _rows(feed.lake.pending, change.PENDING_COLUMNS, "reason", "since")
     counted = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
     found = ((row["reason"], row["count_all"], row["since_min"]) for row in counted)
     return tuple(sorted(found, key=lambda one: one[2]))
 
 
 def _quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
-    rows = _rows(f"lake.{feed.namespace}.quarantine", change.QUARANTINE_COLUMNS, "table", "reason")
+    rows = _rows(feed.lake.quarantine, change.QUARANTINE_COLUMNS, "table", "reason")
     return tuple(sorted(_counted(rows), key=lambda one: -one[2]))
 
 
 def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
-    rows = _rows(f"lake.{feed.namespace}.image_chain_breaks", change.BREAK_COLUMNS, "table", "kind")
+    rows = _rows(feed.lake.image_chain_breaks, change.BREAK_COLUMNS, "table", "kind")
     return tuple(sorted(_counted(rows)))
 
 
 def _warnings(feed: Feed) -> dict[str, int]:
     found: Counter[str] = Counter()
-    for names in distinct_names(feed.namespace, [t.table for t in feed.tables]).values():
+    for names in feed.names.values():
         flags = _rows(names.changes, (("flags", "array<string>"),), "flags").column("flags")
         for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
             found[counted["values"]] += counted["counts"]

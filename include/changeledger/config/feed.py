@@ -21,6 +21,7 @@ from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import FeedTables, TableNames, distinct_names
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}\Z")
 # A feed's name is its DAG's and its namespace's in the lake, where others of this program stand, too.
@@ -134,6 +135,16 @@ class Feed(Strict):
     def namespace(self) -> str:
         """The lake namespace that holds every table of this feed."""
         return self.feed
+
+    @property
+    def lake(self) -> FeedTables:
+        """The feed's tables in the lake that belong to no source table."""
+        return FeedTables.of(self.namespace)
+
+    @property
+    def names(self) -> dict[str, TableNames]:
+        """The tables in the lake of each source table. Raises ConfigError if two would share one."""
+        return distinct_names(self.namespace, [t.table for t in self.tables])
 
     def only(self, tables: Sequence[str]) -> Feed:
         """The feed as if it had these tables alone. Raises ConfigError where it lacks one."""

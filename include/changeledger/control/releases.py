@@ -16,9 +16,9 @@ from changeledger.control.tables.releases import AuditRow, ReleaseRow
 from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
 from changeledger.control.windows import add_stage, advance, latest_release
 from changeledger.model.errors import StageOrderError
-from changeledger.model.window import Window
+from changeledger.model.window import STAGES, Window
 
-IN_ORDER = "run the stages in order: extract, normalize, reconcile, audit, publish"
+IN_ORDER = f"run the stages in order: {', '.join(STAGES)}"
 
 
 class AuditResult(NamedTuple):

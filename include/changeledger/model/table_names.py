@@ -1,4 +1,4 @@
-"""Names of a source table's tables in the lake."""
+"""Every table of the lake, by name: those of a source table, of a feed, and of all feeds together."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ RESERVED = frozenset(
         "_commit_snapshot_id", "_change_type", "_change_ordinal",
     }
 )  # fmt: skip
+# The namespace of what belongs to no feed, and its tables. Snapshots of a source are there, too.
+NAMESPACE = "changeledger"
+FINDINGS = f"lake.{NAMESPACE}.findings"
+DRIFT = f"lake.{NAMESPACE}.drift"
+REPAIRS = f"lake.{NAMESPACE}.repairs"
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 
 
@@ -33,13 +38,45 @@ class TableNames(NamedTuple):
         base = _UNSAFE.sub("_", table.lower())
         return cls(*(f"lake.{namespace}.{base}{suffix}" for suffix in ("", "_history", "_changes")))
 
+    @property
+    def raw(self) -> str:
+        """The rows of its change table as received; messages have one raw table for the feed."""
+        lake, namespace, base = self.current.split(".")
+        return f"{lake}.{namespace}.raw_{base}"
+
+
+class FeedTables(NamedTuple):
+    """The lake's tables of one feed that belong to no source table. Their columns are in `model.change`."""
+
+    # Messages as received. A feed of change tables has a raw table for each (`TableNames.raw`).
+    raw: str
+    dispositions: str
+    quarantine: str
+    # Messages that wait for others; created with the first one.
+    pending: str
+    # Records to read again; created with the first request.
+    replay_requests: str
+    # Changes that broke the image chain; created with the first one.
+    image_chain_breaks: str
+    # Repairs as planned, by the run that applies them; created with the first one.
+    applied_repairs: str
+    # One row for each release, to read all tables by one tag.
+    releases: str
+
+    @classmethod
+    def of(cls, namespace: str) -> FeedTables:
+        return cls(*(f"lake.{namespace}.{name}" for name in cls._fields))
+
+
+def snapshot_table(database: str, table: str) -> str:
+    """The rows of a source table as `verify` has read them."""
+    return TableNames.of(NAMESPACE, f"snapshot_{database}__{table}").current
+
 
 def distinct_names(namespace: str, tables: list[str]) -> dict[str, TableNames]:
     """Lake names by table. Raises ConfigError when two tables would share one."""
     names = {table: TableNames.of(namespace, table) for table in tables}
-    # A feed of change tables has a raw table beside each.
-    raw = [group.current.replace(f"lake.{namespace}.", f"lake.{namespace}.raw_") for group in names.values()]
-    everything = [*raw, *(name for group in names.values() for name in group)]
+    everything = [name for group in names.values() for name in (group.raw, *group)]
     twice = sorted({n for n in everything if everything.count(n) > 1})
     if twice:
         raise ConfigError(

@@ -1,7 +1,7 @@
 """Airflow's side: all DAGs. Imports nothing heavy, for DAG files are parsed often."""
 
 from changeledger.orchestration.compare_dag import compare_dag
-from changeledger.orchestration.feed_dag import STAGES, feed_dag
+from changeledger.orchestration.feed_dag import feed_dag
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.maintain_dag import maintain_dag
 from changeledger.orchestration.stage_operator import StageOperator
@@ -9,6 +9,6 @@ from changeledger.orchestration.verify_dag import verify_dag
 from changeledger.orchestration.windows import resolve_window
 
 __all__ = [
-    "STAGES", "JobOperator", "StageOperator", "compare_dag", "feed_dag", "maintain_dag", "resolve_window",
+    "JobOperator", "StageOperator", "compare_dag", "feed_dag", "maintain_dag", "resolve_window",
     "verify_dag",
 ]  # fmt: skip

@@ -14,12 +14,10 @@ from airflow.sdk.definitions.callback import SyncCallback
 from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from changeledger.config.feed import Feed
-from changeledger.model.table_names import distinct_names
+from changeledger.model.window import STAGES
 from changeledger.orchestration import alerts, form
 from changeledger.orchestration.docs import doc_md
 from changeledger.orchestration.stage_operator import StageOperator
-
-STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 
 # How many Spark jobs run at once, of all feeds: `airflow pools set changeledger 2 "Spark jobs at once"`.
 POOL = "changeledger"
@@ -79,7 +77,7 @@ def _task(feed: Feed, stage: str) -> StageOperator:
 
 def assets(feed: Feed) -> list[Asset]:
     """The published tables, for DAGs that begin when these are new."""
-    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
+    names = feed.names
     return [
         Asset(
             name=name.current,

@@ -21,8 +21,8 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import worst_comparison
+from changeledger.model.table_names import FINDINGS
 from changeledger.reports import page
-from changeledger.stages.comparison.findings import FINDINGS
 from changeledger.storage import catalog, lake
 
 # Samples of each verdict of a table.

@@ -16,6 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING, last_proofs, worst_proof
+from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
 from changeledger.reports import page
 from changeledger.stages.verification import proofs
@@ -111,7 +112,7 @@ def gather(
     """From the control store, and what the lake has of drifts and repairs."""
     last = last_proofs(control, database.database)
     wrong = [row.id for rows in last.values() for row in rows if row.outcome == DRIFTED]
-    drifts, repairs = (_by_proof(spark, table, wrong) for table in (proofs.DRIFT, proofs.REPAIRS))
+    drifts, repairs = (_by_proof(spark, table, wrong) for table in (table_names.DRIFT, table_names.REPAIRS))
     feeds = [
         FeedProofs(
             feed,
@@ -156,8 +157,8 @@ def write(report: Report, folder: Path) -> None:
         "keys": _KEYS,
         "counts": {**_KEYS, **_BESIDE},
         "against": _AGAINST,
-        "drift_table": proofs.DRIFT,
-        "repair_table": proofs.REPAIRS,
+        "drift_table": table_names.DRIFT,
+        "repair_table": table_names.REPAIRS,
     }
     page.write("proof", folder, known, assignments=_assignments, counted=counted)
 

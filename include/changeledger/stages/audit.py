@@ -57,7 +57,7 @@ def _size(ctx: StageContext, tables: Mapping[str, summaries.BuiltTable]) -> int:
         sum(added.get(getattr(names, kind), 0) for names in ctx.names.values())
         for kind in ("changes", "history")
     )
-    return max(ledgers + added.get(ctx.dispositions, 0), histories)
+    return max(ledgers + added.get(ctx.lake.dispositions, 0), histories)
 
 
 def _subjects(
@@ -73,11 +73,10 @@ def _subjects(
         books = judging.books(reading.result(), found)
     for book in books.balances:
         log.info("%s: %s", ctx.feed.feed, book)
+    of_feed = ctx.lake.dispositions, ctx.lake.quarantine
     of_tables = zip(contracts, found, strict=True)
     return [
-        gate.Subject(
-            f"feed {ctx.feed.feed}", (ctx.dispositions, ctx.quarantine), _feed_rules(ctx, judging, books)
-        ),
+        gate.Subject(f"feed {ctx.feed.feed}", of_feed, _feed_rules(ctx, judging, books)),
         *(gate.Subject(c.table, tuple(ctx.names[c.table]), tuple(one.rules)) for c, one in of_tables),
     ]
 

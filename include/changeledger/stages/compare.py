@@ -20,8 +20,9 @@ from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
 from changeledger.control.outcomes import DIFFER
 from changeledger.model.errors import FeedsDisagree
+from changeledger.model.table_names import FINDINGS
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.comparison.findings import FINDINGS, FindingsWriter
+from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.ledgers import ledgers
 from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range

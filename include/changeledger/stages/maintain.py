@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
-from changeledger.model.table_names import distinct_names
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
@@ -111,7 +110,7 @@ def _drop_tags(
         table: [name for name in there if name in names]
         for table, there in refs.names(tables, refs.TAG).items()
     }
-    pointer = f"lake.{feed.namespace}.releases"
+    pointer = feed.lake.releases
     if old and pointer in tables:
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
     lake.parallel_map(lambda one: refs.drop(*one), drop.items())
@@ -145,9 +144,7 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
 
 
 def raw_tables(feed: Feed) -> list[str]:
-    namespace = f"lake.{feed.namespace}."
-    names = distinct_names(feed.namespace, [t.table for t in feed.tables]).values()
-    return [f"{namespace}raw", *(n.current.replace(namespace, f"{namespace}raw_") for n in names)]
+    return [feed.lake.raw, *(names.raw for names in feed.names.values())]
 
 
 def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
@@ -158,7 +155,7 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     found = [raw for raw in raw_tables(feed) if catalog.exists(raw)]
     if not windows or not found:
         return 0
-    quarantine = f"lake.{feed.namespace}.quarantine"
+    quarantine = feed.lake.quarantine
     # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
     bad = (
         lake.read(spark, quarantine).select("source_position").distinct()

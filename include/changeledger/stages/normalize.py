@@ -68,7 +68,7 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) ->
     writer_schemas = ctx.control.writer_schemas(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
-        raw = _raw_rows(ctx, ctx.raw_table(table), carrier)
+        raw = _raw_rows(ctx, ctx.names[table].raw, carrier)
         of_table = {instance: one for instance, one in writer_schemas.items() if one.table == table}
         for instance, one in of_table.items():
             rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
@@ -105,15 +105,15 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier
 
 def _raw_messages(ctx: StageContext, carrier: Carrier) -> Rows:
     """`arrow.MESSAGE` of what `_messages` has."""
-    new = carrier.scanned(ctx.spark, ctx.raw_messages, scans.of_window(ctx.id), (MESSAGE, None))
-    others = (input_records.asked_again(ctx, ctx.raw_messages), input_records.waiting(ctx))
+    new = carrier.scanned(ctx.spark, ctx.lake.raw, scans.of_window(ctx.id), (MESSAGE, None))
+    others = (input_records.asked_again(ctx, ctx.lake.raw), input_records.waiting(ctx))
     more = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
     return together([new, *(carrier.carried(rows, MESSAGE) for rows in more)])
 
 
 def _messages(ctx: StageContext) -> DataFrame:
     """The window's messages, and those that earlier windows have left to wait."""
-    new = input_records.raw(ctx, ctx.raw_messages)
+    new = input_records.raw(ctx, ctx.lake.raw)
     waiting = input_records.waiting(ctx)
     if waiting is None:
         return new.drop("source_position")
@@ -134,7 +134,8 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
 
 def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     """Tables with their newest columns; what this stage writes gets a branch as main is now."""
-    own = {ctx.dispositions: change.DISPOSITION_COLUMNS, ctx.quarantine: change.QUARANTINE_COLUMNS}
+    of_feed = ctx.lake
+    own = {of_feed.dispositions: change.DISPOSITION_COLUMNS, of_feed.quarantine: change.QUARANTINE_COLUMNS}
     tables: dict[str, tuple[Contract, lake.Columns]] = {}
     for contract in contracts.values():
         names = ctx.names[contract.table]
@@ -238,10 +239,10 @@ def _write_dispositions(ctx: StageContext, left: Iterable[Left]) -> None:
     late = _late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
-    writes.append(rows, ctx.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
+    writes.append(rows, ctx.lake.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
     if late or change.QUARANTINED in counts:
         bad = rows.through(_quarantined, ledger_kernels.LEFT_COLUMNS)
-        writes.append(bad, ctx.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
+        writes.append(bad, ctx.lake.quarantine, ctx.branch, change.QUARANTINE_COLUMNS)
 
 
 def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -256,15 +257,15 @@ def _forget_replayed(ctx: StageContext) -> None:
     asked = input_records.replayed(ctx)
     if asked is not None:
         read = lake.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
-        lake.delete_records(asked.join(read, "source_position", "left_semi"), ctx.quarantine, ctx.branch)
+        lake.delete_records(asked.join(read, "source_position", "left_semi"), ctx.lake.quarantine, ctx.branch)
 
 
 def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
     """Topic, partition and offset of what has waited for longer than the feed allows."""
-    if ctx.window.request.partial or not catalog.exists(ctx.pending):
+    if ctx.window.request.partial or not catalog.exists(ctx.lake.pending):
         return frozenset()
     limit = ctx.window.end - ctx.feed.pending_timeout
-    late = lake.read(ctx.spark, ctx.pending).where(F.col("since") < F.lit(limit))
+    late = lake.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
     return frozenset(tuple(row) for row in late.select("topic", "partition", "offset").collect())
 
 
@@ -273,16 +274,16 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
 
     A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
     """
-    if not catalog.exists(ctx.pending):
+    if not catalog.exists(ctx.lake.pending):
         if not some:
             return
-        lake.create(ctx.spark, ctx.pending, change.PENDING_COLUMNS)
-    lake.fresh_branch(ctx.spark, ctx.pending, ctx.branch)
-    earlier = lake.read(ctx.spark, ctx.pending)
+        lake.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
+    lake.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
+    earlier = lake.read(ctx.spark, ctx.lake.pending)
     if not some and earlier.isEmpty():
         return
     waiting = (
-        lake.read(ctx.spark, ctx.dispositions, ctx.branch)
+        lake.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
         .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))
         .select("source_position", "table", "reason")
     )
@@ -295,4 +296,4 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
     if ctx.window.request.partial:
         others = earlier.join(waiting.select("source_position"), "source_position", "left_anti")
         rows = rows.unionByName(others)
-    lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.pending, ctx.branch)
+    lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)

@@ -65,7 +65,8 @@ def _counts(ctx: StageContext) -> dict[str, Any]:
             "history": scans.count(names.history, at[names.history]),
         }
 
-    others = scans.grouped(ctx.dispositions, at[ctx.dispositions], ctx.id, ["disposition", "reason"])
+    table = ctx.lake.dispositions
+    others = scans.grouped(table, at[table], ctx.id, ["disposition", "reason"])
     tolerated = [a for a in ctx.control.audits(ctx.feed.feed, ctx.window) if a.detail["tolerated"]]
     return {
         "tables": {table: count(table) for table in ctx.contracts()},

@@ -29,8 +29,8 @@ def run(ctx: StageContext) -> None:
         )
         write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
-    if catalog.exists(ctx.image_chain_breaks):
-        built.add(ctx.image_chain_breaks)
+    if catalog.exists(ctx.lake.image_chain_breaks):
+        built.add(ctx.lake.image_chain_breaks)
     ctx.finish("reconcile", sorted(built))
 
 

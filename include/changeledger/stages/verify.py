@@ -21,11 +21,11 @@ from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts
-from changeledger.model.table_names import TableNames
+from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification import resnapshot_check
-from changeledger.stages.verification.proofs import COUNTED, DRIFT, REPAIRS, ProofWriter, summary
+from changeledger.stages.verification.proofs import COUNTED, ProofWriter, summary
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake

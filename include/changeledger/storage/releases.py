@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
 from changeledger.model.errors import ReleaseStuck
+from changeledger.model.table_names import FeedTables
 from changeledger.model.window import branch_of
 from changeledger.storage import catalog, lake, refs
 from changeledger.storage.scans import is_equal
@@ -97,7 +98,7 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
 
 def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
-    pointer = next(iter(release.tables)).rsplit(".", 1)[0] + ".releases"
+    pointer = FeedTables.of(release.feed).releases
     if not catalog.exists(pointer):
         lake.create(spark, pointer, RELEASE_COLUMNS)
     if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
@@ -115,7 +116,7 @@ def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: R
     window = control.window_row(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return
-    listed = next(iter(release.tables)).rsplit(".", 1)[0] + ".replay_requests"
+    listed = FeedTables.of(release.feed).replay_requests
     read: DataFrame = lake.read(spark, listed, snapshot=window.replay_snapshot)
     if not read.isEmpty():
         lake.delete_records(read, listed, "main")

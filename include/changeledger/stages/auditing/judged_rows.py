@@ -54,20 +54,18 @@ class JudgedRows:
 
     def left(self) -> Rows:
         """The run's records that became no change, or are no change of their own."""
-        return self._of_window(self.ctx.dispositions, LEFT)
+        return self._of_window(self.ctx.lake.dispositions, LEFT)
 
     def breaks(self) -> Rows:
         """The breaks of image chains that this run is the first to find."""
-        return self._of_window(self.ctx.image_chain_breaks, BREAKS)
+        return self._of_window(self.ctx.lake.image_chain_breaks, BREAKS)
 
     def read(self) -> Rows:
         """`books.ENTRIES` of everything that the run accounts for, with the source of its own raw rows."""
         ctx = self.ctx
         found: list[Rows] = []
         for raw in ctx.raws:
-            schema, kernel = (
-                (_READ_MESSAGE, _message_read) if raw == ctx.raw_messages else (_READ_ROW, _row_read)
-            )
+            schema, kernel = (_READ_MESSAGE, _message_read) if raw == ctx.lake.raw else (_READ_ROW, _row_read)
             own = self.carrier.scanned(ctx.spark, raw, scans.of_window(ctx.id), (schema, None))
             found.append(own.through(kernel, books.ENTRIES))
         more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]

@@ -27,7 +27,7 @@ from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
-from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
 from changeledger.storage import catalog, lake, refs
 from changeledger.storage.releases import complete_releases
@@ -38,8 +38,6 @@ Result = TypeVar("Result")
 # So many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
 # more than the work (ADR 0018).
 MOST_ROWS = 20_000
-# The lake's namespace of what belongs to no feed.
-NAMESPACE = "changeledger"
 
 
 def control_store(settings: Settings) -> ControlStore:
@@ -113,48 +111,16 @@ class StageContext:
 
     @property
     def names(self) -> dict[str, TableNames]:
-        return distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
+        return self.feed.names
 
     @property
-    def dispositions(self) -> str:
-        return f"lake.{self.feed.namespace}.dispositions"
-
-    @property
-    def quarantine(self) -> str:
-        return f"lake.{self.feed.namespace}.quarantine"
-
-    @property
-    def image_chain_breaks(self) -> str:
-        """Changes that broke the image chain; there only once some have."""
-        return f"lake.{self.feed.namespace}.image_chain_breaks"
-
-    @property
-    def pending(self) -> str:
-        """Messages that wait for what they lack; there only once some have."""
-        return f"lake.{self.feed.namespace}.pending"
-
-    @property
-    def replay_requests(self) -> str:
-        """Records to read again; there only once somebody has asked."""
-        return f"lake.{self.feed.namespace}.replay_requests"
-
-    @property
-    def applied_repairs(self) -> str:
-        """Repairs as they were planned, by the run that applies them; there only once some were."""
-        return f"lake.{self.feed.namespace}.applied_repairs"
-
-    @property
-    def raw_messages(self) -> str:
-        return f"lake.{self.feed.namespace}.raw"
-
-    def raw_table(self, table: str) -> str:
-        """The raw rows of one source table of a feed that reads change tables."""
-        return f"lake.{self.feed.namespace}.raw_{self.names[table].current.rsplit('.', 1)[1]}"
+    def lake(self) -> FeedTables:
+        return self.feed.lake
 
     @property
     def raws(self) -> list[str]:
         """The raw tables that are there."""
-        raws = [self.raw_messages, *map(self.raw_table, self.names)]
+        raws = [self.lake.raw, *(names.raw for names in self.names.values())]
         return [raw for raw in raws if catalog.exists(raw)]
 
     def open(self, resolve: Callable[[], tuple[Any, Any]]) -> WindowRow:
@@ -166,7 +132,7 @@ class StageContext:
         if stored is None:
             stored = self.control.open_window(feed, self.window, *resolve())
         self.control.begin_stage(feed, self.window, "extract")
-        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.replay_requests))
+        self.control.pin_replay(feed, self.window, refs.snapshot_of(self.lake.replay_requests))
         return stored
 
     def opened(self, stage: str) -> WindowRow:
@@ -181,7 +147,7 @@ class StageContext:
     @property
     def written(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""
-        tables = [self.dispositions, self.quarantine, self.pending]
+        tables = [self.lake.dispositions, self.lake.quarantine, self.lake.pending]
         tables += [names.changes for names in self.names.values()]
         return [table for table in tables if catalog.exists(table)]
 

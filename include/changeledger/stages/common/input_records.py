@@ -38,7 +38,7 @@ def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
     if asked is None:
         return None
     for name in ctx.names:
-        if table == ctx.raw_table(name):
+        if table == ctx.names[name].raw:
             asked = asked.where(F.col("table") == name)
     return _not_read(_again(_rows(ctx, table), asked), _new(ctx, table))
 
@@ -64,10 +64,10 @@ def waiting(ctx: StageContext) -> DataFrame | None:
 
     They may be of any table, so a run over some leaves them alone.
     """
-    if ctx.window.request.partial or not catalog.exists(ctx.pending):
+    if ctx.window.request.partial or not catalog.exists(ctx.lake.pending):
         return None
-    waiting = lake.read(ctx.spark, ctx.pending).withColumn("source_position", message_record())
-    return _not_read(waiting, raw(ctx, ctx.raw_messages))
+    waiting = lake.read(ctx.spark, ctx.lake.pending).withColumn("source_position", message_record())
+    return _not_read(waiting, raw(ctx, ctx.lake.raw))
 
 
 def replayed(ctx: StageContext) -> DataFrame | None:
@@ -75,16 +75,16 @@ def replayed(ctx: StageContext) -> DataFrame | None:
     if ctx.window.request.partial:
         return None
     listed = ctx.opened("extract").replay_snapshot
-    if listed is None or not scans.has_rows(ctx.replay_requests, snapshot=listed):
+    if listed is None or not scans.has_rows(ctx.lake.replay_requests, snapshot=listed):
         return None
-    return lake.read(ctx.spark, ctx.replay_requests, snapshot=listed)
+    return lake.read(ctx.spark, ctx.lake.replay_requests, snapshot=listed)
 
 
 def planned(ctx: StageContext) -> DataFrame | None:
     """The repairs that the run applies; None where it is a run of another kind."""
     if ctx.window.request.mode != "repair":
         return None
-    return lake.read(ctx.spark, ctx.applied_repairs).where(F.col("window_id") == ctx.id)
+    return lake.read(ctx.spark, ctx.lake.applied_repairs).where(F.col("window_id") == ctx.id)
 
 
 def nothing_new(ctx: StageContext) -> bool:
@@ -95,7 +95,7 @@ def nothing_new(ctx: StageContext) -> bool:
     request = ctx.window.request
     if request.mode == "repair" or any(scans.has_rows(raw, ctx.id) for raw in ctx.raws):
         return False
-    waits = not request.partial and catalog.exists(ctx.pending) and scans.has_rows(ctx.pending)
+    waits = not request.partial and catalog.exists(ctx.lake.pending) and scans.has_rows(ctx.lake.pending)
     return not waits and replayed(ctx) is None
 
 

@@ -13,11 +13,9 @@ from changeledger.compare import findings
 from changeledger.compare.verdicts import FAULTS
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.kernels.rows import Here, Rows, together
-from changeledger.stages.common.context import NAMESPACE
+from changeledger.model.table_names import FINDINGS, NAMESPACE
 from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
-
-FINDINGS = f"lake.{NAMESPACE}.findings"
 
 # So many findings of a table wait for those of others, to be written together.
 _FEW = 20_000

@@ -10,7 +10,6 @@ from pyspark.sql import functions as F
 from changeledger.compare import effects, findings, log
 from changeledger.config.feed import Feed
 from changeledger.model import change
-from changeledger.model.table_names import distinct_names
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.storage import catalog, lake
 
@@ -31,7 +30,7 @@ def ledgers(spark: SparkSession, feeds: Sequence[Feed]) -> dict[str, dict[str, S
 
 
 def _names(feed: Feed) -> dict[str, str]:
-    names = distinct_names(feed.namespace, [t.table for t in feed.tables])
+    names = feed.names
     there = set(catalog.tables(feed.namespace))
     return {table.lower(): own.changes for table, own in names.items() if own.changes in there}
 

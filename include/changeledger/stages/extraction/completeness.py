@@ -106,9 +106,9 @@ def note_messages(
 
 def _counted(ctx: StageContext) -> list[Row]:
     """Of each partition with records in the window: how many, the first offset, the newest time."""
-    if not catalog.exists(ctx.raw_messages) or not scans.has_rows(ctx.raw_messages, ctx.id):
+    if not catalog.exists(ctx.lake.raw) or not scans.has_rows(ctx.lake.raw, ctx.id):
         return []
-    rows = lake.read(ctx.spark, ctx.raw_messages).where(F.col("window_id") == ctx.id)
+    rows = lake.read(ctx.spark, ctx.lake.raw).where(F.col("window_id") == ctx.id)
     counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
         F.count(F.lit(1)).alias("rows"),
         F.min("offset").alias("first"),

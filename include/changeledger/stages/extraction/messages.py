@@ -42,17 +42,17 @@ def extract_messages(ctx: StageContext) -> None:
     completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
-    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, ctx.raw_messages)
+    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, ctx.lake.raw)
 
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
-    lake.create(ctx.spark, ctx.raw_messages, RAW_COLUMNS, ("window_id", "topic"))
+    lake.create(ctx.spark, ctx.lake.raw, RAW_COLUMNS, ("window_id", "topic"))
     for_small_data(ctx.spark, small=wanted <= MOST_ROWS)
     messages = kafka.read(ctx.spark, start, end).withColumn("window_id", F.lit(ctx.id))
     with kafka.explained():
         lake.replace_partition(
             messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
-            ctx.raw_messages,
+            ctx.lake.raw,
             "window_id",
             ctx.id,
         )
@@ -69,9 +69,7 @@ def _fetch_schemas(ctx: StageContext) -> None:
     if registry is None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
-    wanted = (
-        _schema_ids(input_records.raw(ctx, ctx.raw_messages)) - ctx.control.avro_schemas(feed.feed).keys()
-    )
+    wanted = _schema_ids(input_records.raw(ctx, ctx.lake.raw)) - ctx.control.avro_schemas(feed.feed).keys()
     for wanted_id in sorted(wanted):
         schema = registry.schema(int(wanted_id))
         if schema is None:

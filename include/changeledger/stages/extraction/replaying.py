@@ -17,7 +17,7 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
 
     The caller holds the feed's lease: the list is read by whoever runs.
     """
-    listed = f"lake.{feed.namespace}.replay_requests"
+    listed = feed.lake.replay_requests
     lake.create(spark, listed, change.REPLAY_COLUMNS)
     asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
     fresh = asked.join(lake.read(spark, listed), ["window_id", "source_position"], "left_anti")
@@ -32,11 +32,11 @@ def ask_for_all(ctx: StageContext) -> None:
 
     Raises ConfigError where nothing was published yet.
     """
-    if ctx.control.position(ctx.feed.feed) is None or not catalog.exists(ctx.quarantine):
+    if ctx.control.position(ctx.feed.feed) is None or not catalog.exists(ctx.lake.quarantine):
         raise ConfigError(
             f"the feed {ctx.feed.feed!r} has published nothing yet", "run it without `replay` first"
         )
-    rows = lake.read(ctx.spark, ctx.quarantine)
+    rows = lake.read(ctx.spark, ctx.lake.quarantine)
     if ctx.window.request.tables:
         tables = [t.table for t in ctx.whole.only(ctx.window.request.tables).tables]
         rows = rows.where(F.col("table").isin(tables))

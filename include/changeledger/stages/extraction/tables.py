@@ -118,7 +118,7 @@ class _WindowTables:
     def _write(self, asked: Sequence[_Asked]) -> list[SourceRead]:
         """The window's rows of one source table into raw."""
         ctx, table = self.ctx, asked[0].of.table
-        name = ctx.raw_table(table)
+        name = ctx.names[table].raw
         frames = {one.of.instance: self.database.read(ctx.spark, one.queries) for one in asked}
         there = dict(lake.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
         raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)

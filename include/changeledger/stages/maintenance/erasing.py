@@ -22,12 +22,10 @@ from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_heartbeat
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
-from changeledger.model.table_names import TableNames, distinct_names
+from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.comparison.findings import FINDINGS
 from changeledger.stages.maintenance.one_key import OneKey
-from changeledger.stages.verification.proofs import DRIFT, REPAIRS
 from changeledger.storage import catalog, lake, refs, upkeep
 from changeledger.storage.records import message_record
 from changeledger.storage.releases import complete_releases, release_tag
@@ -127,17 +125,7 @@ class Erasing:
 
     @property
     def _names(self) -> TableNames:
-        return self._of_feed()[self.key.contract.table]
-
-    def _of_feed(self) -> dict[str, TableNames]:
-        return distinct_names(self.feed.namespace, [t.table for t in self.feed.tables])
-
-    def _own(self, name: str) -> str:
-        return f"lake.{self.feed.namespace}.{name}"
-
-    @property
-    def _raw(self) -> str:
-        return self._own(f"raw_{self._names.current.rsplit('.', 1)[1]}")
+        return self.feed.names[self.key.contract.table]
 
     def _conditions(self) -> dict[str, list[str]]:
         """What is to be deleted of each table that is there."""
@@ -147,13 +135,14 @@ class Erasing:
             self._names.current: [self.key.columns()],
             self._names.history: [self.key.columns()],
             self._names.changes: [self.key.in_ledger()],
-            self._raw: [_OF_RECORD],
-            **{self._own(name): [_OF_RECORD] for name in _BY_RECORD},
-            **{self._own(name): [_OF_OFFSET] for name in _BY_OFFSET},
+            self._names.raw: [_OF_RECORD],
+            **{getattr(self.feed.lake, name): [_OF_RECORD] for name in _BY_RECORD},
+            **{getattr(self.feed.lake, name): [_OF_OFFSET] for name in _BY_OFFSET},
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
             **{name: [self.key.columns()] for name in self._snapshots()},
         }
-        found[self._own("image_chain_breaks")].append(f"`table` = {literal(table)} AND {self.key.in_json()}")
+        broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
+        found[self.feed.lake.image_chain_breaks].append(broken)
         return {name: wanted for name, wanted in found.items() if catalog.exists(name)}
 
     def _find_records(self) -> None:
@@ -171,7 +160,7 @@ class Erasing:
 
     def _repeated(self, ledger: DataFrame) -> list[DataFrame]:
         """Duplicates name the change that they repeat."""
-        dispositions = self._own("dispositions")
+        dispositions = self.feed.lake.dispositions
         if not catalog.exists(dispositions):
             return []
         ids = ledger.select(F.col("change_id").alias("detail"))
@@ -184,16 +173,16 @@ class Erasing:
 
         Not where other rows' messages have it, too: a key may be the topic's, or the table's.
         """
-        if not catalog.exists(self._own("raw")):
+        if not catalog.exists(self.feed.lake.raw):
             return []
         place = ["topic", "message_key"]
-        messages = lake.read(self.spark, self._own("raw")).where("key IS NOT NULL")
+        messages = lake.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
         keyed = messages.select(
             "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
         )
         keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
-        ledgers = [names.changes for names in self._of_feed().values()]
+        ledgers = [names.changes for names in self.feed.names.values()]
         changes = [lake.read(self.spark, t).select("source_position") for t in ledgers if catalog.exists(t)]
         others = candidates.join(lake.union(changes), "source_position", "left_semi").join(
             own, "source_position", "left_anti"
@@ -204,9 +193,9 @@ class Erasing:
 
     def _of_rows(self) -> list[DataFrame]:
         """Rows of change tables have the columns of the key."""
-        if not catalog.exists(self._raw):
+        if not catalog.exists(self._names.raw):
             return []
-        rows = lake.read(self.spark, self._raw)
+        rows = lake.read(self.spark, self._names.raw)
         names = {name.lower(): name for name in rows.columns}
         if not all(name.lower() in names for name in self.key.values):
             return []
@@ -233,8 +222,8 @@ class Erasing:
             for table, names in refs.names(there, refs.TAG).items()
         }
         lake.parallel_map(lambda one: refs.drop(*one), drop.items())
-        if catalog.exists(self._own("releases")):
-            upkeep.delete_where(self.spark, self._own("releases"), f"release <> {newest.id}")
+        if catalog.exists(self.feed.lake.releases):
+            upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 
     def _purge(self, tables: Sequence[str]) -> None:
         """No snapshot of these tables has the rows any more, and so no file."""

@@ -10,9 +10,8 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.model.change import literal
+from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS
 from changeledger.stages.common.context import log
-from changeledger.stages.comparison.findings import FINDINGS
-from changeledger.stages.verification.proofs import DRIFT, REPAIRS
 from changeledger.storage import catalog, lake, upkeep
 
 # A statement has so many names.
@@ -37,7 +36,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
 
 def trim_repairs(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> None:
     """The plans that these runs have applied: their changes are in the ledger."""
-    table = f"lake.{feed.namespace}.applied_repairs"
+    table = feed.lake.applied_repairs
     if catalog.exists(table):
         _drop(spark, table, "window_id", windows)
 

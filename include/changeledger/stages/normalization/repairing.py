@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from changeledger.control.outcomes import DRIFTED, SOURCE
 from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import REPAIRS
 from changeledger.stages.common import input_records
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.normalization.reading import Input
-from changeledger.stages.verification.proofs import REPAIRS
 from changeledger.storage import lake
 from changeledger.storage.records import row_record
 from changeledger.verify import repairs
@@ -29,7 +29,7 @@ def take(ctx: StageContext) -> None:
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError where none of them has found drift.
     """
-    lake.create(ctx.spark, ctx.applied_repairs, repairs.COLUMNS, ("window_id",))
+    lake.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
     taken = input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return
@@ -48,7 +48,7 @@ def take(ctx: StageContext) -> None:
     plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
     rows = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
     typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
-    lake.replace_partition(typed, ctx.applied_repairs, "window_id", ctx.id)
+    lake.replace_partition(typed, ctx.lake.applied_repairs, "window_id", ctx.id)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
 
 

@@ -34,16 +34,16 @@ class Breaks(NamedTuple):
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    is_known = catalog.exists(ctx.image_chain_breaks)
+    is_known = catalog.exists(ctx.lake.image_chain_breaks)
     rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and _some(rows)]
     if not rows and not is_known:
         return
-    lake.create(ctx.spark, ctx.image_chain_breaks, change.BREAK_COLUMNS)
-    lake.fresh_branch(ctx.spark, ctx.image_chain_breaks, ctx.branch)
+    lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
+    lake.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
-        writes.append(together(rows), ctx.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
+        writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
 
 
 def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
@@ -52,7 +52,7 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     if one.rebuilt is None:
         return found
     keys = pa.table({"key": pa.array(_texts(one), pa.string())})
-    published = lake.read(ctx.spark, ctx.image_chain_breaks).where(F.col("table") == one.contract.table)
+    published = lake.read(ctx.spark, ctx.lake.image_chain_breaks).where(F.col("table") == one.contract.table)
     known = published.join(F.broadcast(as_frame(ctx.spark, Here(keys))), "key", "left_semi").select(
         "key", "change_id", "window_id"
     )
@@ -60,7 +60,7 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     if runs:
         rows = as_frame(ctx.spark, Here(keys)).withColumn("table", F.lit(one.contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
-        lake.merge(rows, ctx.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
+        lake.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
     rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
     return [*found, *([rebuilt] if _some(rebuilt) else [])]
 

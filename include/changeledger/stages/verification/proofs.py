@@ -12,13 +12,11 @@ from pyspark.sql import SparkSession
 
 from changeledger.control import ControlStore, ProofRow
 from changeledger.kernels.rows import Here, Rows, together
-from changeledger.stages.common.context import NAMESPACE, log
+from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
+from changeledger.stages.common.context import log
 from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
 from changeledger.verify import drift, judging
-
-DRIFT: Final = f"lake.{NAMESPACE}.drift"
-REPAIRS: Final = f"lake.{NAMESPACE}.repairs"
 
 # So many wrong rows of a table wait for those of others, to be written together.
 _FEW: Final = 20_000

@@ -17,9 +17,9 @@ from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
 from changeledger.dialects.tables import values
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
-from changeledger.model.table_names import TableNames
+from changeledger.model.table_names import snapshot_table
 from changeledger.stages.common.carried import Carrier
-from changeledger.stages.common.context import NAMESPACE, log
+from changeledger.stages.common.context import log
 from changeledger.storage import catalog, lake
 from changeledger.storage.caching import uncached
 from changeledger.storage.jdbc import JdbcDatabase
@@ -42,7 +42,7 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     assert source.connection is not None, "Database.source has found it"
     jdbc = JdbcDatabase(source.connection, Connection.named(source.connection))
     with closing(jdbc):
-        reading = _SnapshotReader(spark, jdbc, source, f"snapshot_{database}")
+        reading = _SnapshotReader(spark, jdbc, source, database)
         since = reading.moment()
         found = dict(lake.parallel_map(reading.table, tables.values()))
         until = reading.moment()
@@ -62,7 +62,7 @@ class _SnapshotReader(NamedTuple):
     spark: SparkSession
     database: JdbcDatabase
     source: Verify
-    prefix: str
+    name: str
 
     def moment(self) -> _Moment:
         if self.source.cdc_schema is None:
@@ -84,7 +84,7 @@ class _SnapshotReader(NamedTuple):
         raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
         carried = Carrier.for_rows(counted["rows"], uncached).carried(raw)
         rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
-        kept = TableNames.of(NAMESPACE, f"{self.prefix}__{contract.table}").current
+        kept = snapshot_table(self.name, contract.table)
         is_old = catalog.exists(kept)
         snapshot = lake.put(as_frame(self.spark, rows), kept)
         if is_old:
