@@ -17,7 +17,7 @@ from changeledger.dialects.interface import ChangeTable, TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.dialect import source_table
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
-from changeledger.model.errors import ConfigError, ContractError, GapError
+from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError
 from changeledger.model.window import Window
 
 
@@ -209,7 +209,7 @@ def test_a_large_window_is_read_in_parts() -> None:
 
 def test_a_table_that_was_filled_anew_is_a_gap() -> None:
     reader = qlik(filled((seq("093000", 1), "09:30:00", 1)))
-    with pytest.raises(GapError, match="orders__ct ends at"):
+    with pytest.raises(SourceDataLostError, match="orders__ct ends at"):
         reader.check({"dbo.orders": seq("103000", 9)})
     # An empty one may have been archived, and a quiet one ends where it was read.
     reader.check({"dbo.orders": seq("093000", 1)})
@@ -378,14 +378,14 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
     assert [reported.instance for reported in reader.tables] == ["dbo_orders", "dbo_orders_2"]
     assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [5, 106]
     reader.check({"dbo.orders": text(5)})
-    with pytest.raises(GapError, match="dbo_orders_CT begins at 00000000000000000005"):
+    with pytest.raises(SourceDataLostError, match="dbo_orders_CT begins at 00000000000000000005"):
         reader.check({"dbo.orders": text(4)})
 
 
 def test_the_newer_instance_alone_must_reach_back(captured: Memory) -> None:
     captured.session.execute("DELETE FROM cdc.change_tables WHERE object_id = 20")
     cdc(captured).check({"dbo.orders": text(4)})
-    with pytest.raises(GapError, match="dbo_orders_2_CT begins at"):
+    with pytest.raises(SourceDataLostError, match="dbo_orders_2_CT begins at"):
         cdc(captured).check({"dbo.orders": text(3)})
 
 
@@ -442,7 +442,7 @@ def test_how_far_a_source_is_captured_in_its_own_zone(captured: Memory) -> None:
 
 
 def test_a_source_that_ends_before_what_was_read(captured: Memory) -> None:
-    with pytest.raises(GapError, match="the source ends at"):
+    with pytest.raises(SourceDataLostError, match="the source ends at"):
         cdc(captured).check({"dbo.orders": text(7)})
 
 
@@ -461,7 +461,7 @@ def test_a_source_that_was_restored_and_has_grown(captured: Memory) -> None:
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn = ?", [lsn(5)])
     reader = cdc(captured)
     reader.check({"dbo.orders": text(5)})
-    with pytest.raises(GapError, match=r"no transaction 0+5 any more.*restored"):
+    with pytest.raises(SourceDataLostError, match=r"no transaction 0+5 any more.*restored"):
         reader.landmarks({"dbo.orders": text(5)})
 
 

@@ -121,7 +121,9 @@ def test_the_page_has_what_was_found_and_no_more() -> None:
     reported = [
         outcome(Cell("killed", 2, "publish", 2, "task")),
         outcome(Cell("killed", 2, "publish", 3, "next"), "defect", detail="dbo_customers: 2 rows | missing"),
-        outcome(Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="GapError: x. Remedy: y"),
+        outcome(
+            Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="SourceDataLostError: x. Remedy: y"
+        ),
         outcome(Cell("killed", 1, "audit", 1, "run", 5)),
     ]
     text = page(effects, reported, 120, Soak(3, 50, {"killed": 2}, 1, [], 600, "c", "2026-01-02T"))
@@ -129,7 +131,7 @@ def test_the_page_has_what_was_found_and_no_more() -> None:
     assert "2 survived, 1 stopped, 1 defect" in text
     assert "| SIGKILL of the job between two effects |  | ✓ | ✗ |" in text
     assert "`killed-w2-publish-03-next` (`insert leases`): dbo_customers: 2 rows \\| missing" in text
-    assert "GapError: x. Remedy: y" in text
+    assert "SourceDataLostError: x. Remedy: y" in text
     assert "50 windows of one feed one after the other, 2026-01-02, seed 3" in text
     assert "Wrong, missing or double: nothing." in text
     assert "Faults that took place: SIGKILL of the job between two effects (2)." in text

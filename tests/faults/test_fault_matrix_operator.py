@@ -132,6 +132,6 @@ def test_a_remedy_that_does_not_help_is_a_defect(jobs: Jobs, tmp_path: Path) -> 
 
 
 def test_a_gap_ends_the_feed(jobs: Jobs, tmp_path: Path) -> None:
-    who, _ = operator(jobs, tmp_path, [("extract", 2, said("GapError: gone", "a new feed"))])
-    with pytest.raises(Stopped, match=r"GapError: gone. Remedy: a new feed"):
+    who, _ = operator(jobs, tmp_path, [("extract", 2, said("SourceDataLostError: gone", "a new feed"))])
+    with pytest.raises(Stopped, match=r"SourceDataLostError: gone. Remedy: a new feed"):
         who.carry(2)

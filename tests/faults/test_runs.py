@@ -15,7 +15,7 @@ from changeledger.cli import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, furthest
-from changeledger.model.errors import AuditFailed, ConfigError, GapError, StageOrderError
+from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import refs
 from sourcelab import sqlserver_cdc
@@ -217,7 +217,7 @@ def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> No
     run(spark, feed, window())
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute("UPDATE cdc.change_tables SET start_lsn = %s", (b"\xff" * 10,))
-    with pytest.raises(GapError, match="dbo_customers_CT begins at f"):
+    with pytest.raises(SourceDataLostError, match="dbo_customers_CT begins at f"):
         extract.run(spark, feed, window())
 
 

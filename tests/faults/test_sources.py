@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.model.errors import AuditFailed, GapError
+from changeledger.model.errors import AuditFailed, SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
 from changeledger.storage.kafka import Kafka
@@ -120,7 +120,7 @@ def test_recreated_and_grown(
     extracted(spark, feed)
     recreate(kafka, topic)
     send(kafka, topic, messages(9)[3:])
-    with pytest.raises(GapError, match="deleted and created again"):
+    with pytest.raises(SourceDataLostError, match="deleted and created again"):
         extracted(spark, feed)
 
 

@@ -11,8 +11,8 @@ import pytest
 from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
-    GapError,
     LeaseHeld,
+    SourceDataLostError,
     SourceUnavailable,
     SparkUnavailable,
 )
@@ -41,7 +41,8 @@ KNOWN = {
     "retention": (
         f"{JOB}x\nCaused by: java.lang.IllegalStateException: Cannot fetch records in [0, 9) (GroupId: g, "
         "TopicPartition: t-0). \nSome data may have been lost because they are not available in Kafka",
-        GapError, "messages were removed while they were read: Some data may have been lost", "A gap",
+        SourceDataLostError,
+        "messages were removed while they were read: Some data may have been lost", "A gap",
     ),
     "database": (
         "An error occurred while calling o60.load.\n: org.postgresql.util.PSQLException: Connection to "

@@ -69,14 +69,14 @@ class TableReader(Protocol):
         ...
 
     def check(self, released: TablePositions) -> None:
-        """Raises GapError where changes after `released` are gone from the source."""
+        """Raises SourceDataLostError where changes after `released` are gone from the source."""
         ...
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """By what the source knows the positions again, by table; without those that it does not know.
+        """By what the source recognises the positions, by table; without those that it does not know.
 
-        A source that was restored from a backup, and has grown since, has others. Raises GapError where a
-        position is not in the source any more though older ones are.
+        A source that was restored from a backup, and has grown since, has others. Raises SourceDataLostError
+        where a position is not in the source any more though older ones are.
         """
         ...
 

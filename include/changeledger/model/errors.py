@@ -26,7 +26,7 @@ class ContractError(ChangeledgerError):
     """What a feed says of a table cannot be reconciled with the table's contract."""
 
 
-class GapError(ChangeledgerError):
+class SourceDataLostError(ChangeledgerError):
     """Changes between the last release and what the source still keeps are lost."""
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from changeledger.model.errors import (
     ChangeledgerError,
     ConfigError,
-    GapError,
+    SourceDataLostError,
     SourceUnavailable,
     SparkUnavailable,
 )
@@ -86,7 +86,7 @@ _OF_OTHERS = (
     _cause(
         r"may have been lost|OffsetOutOfRange|does not host this topic-partition|Some data .* lost|"
         r"KAFKA_DATA_LOSS",
-        GapError,
+        SourceDataLostError,
         "messages were removed while they were read",
         "run the window again: what is gone is then named (docs/when-a-run-stops.md, 'A gap')",
     ),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from changeledger.model.errors import GapError
+from changeledger.model.errors import SourceDataLostError
 from changeledger.storage.kafka import Offsets
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where messages after the last release are gone, naming them."""
+    """Raises SourceDataLostError where messages after the last release are gone, naming them."""
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:
@@ -22,7 +22,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
             elif high < offset:
                 holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was recreated")
     if holes:
-        raise GapError(
+        raise SourceDataLostError(
             f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
             "take a new snapshot into the topics and start the feed again "
             "(docs/when-a-run-stops.md, 'A gap')",
@@ -30,7 +30,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
 
 
 def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where a window that somebody asked for reaches below what the topics still keep.
+    """Raises SourceDataLostError where a requested window begins before what the topics still keep.
 
     `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
     first that was there. An empty partition shows nothing.
@@ -42,7 +42,7 @@ def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offse
         if offset == (low := earliest[topic][partition]) and 0 < low < latest[topic][partition]
     ]
     if below:
-        raise GapError(
+        raise SourceDataLostError(
             f"{feed}: the window reaches below what the source still keeps: {'; '.join(below)}",
             "choose a later start; what earlier runs have read is in the feed's table raw",
         )

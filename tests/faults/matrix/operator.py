@@ -92,7 +92,7 @@ class Operator:
         self.remedies += 1
         if not remedy:
             raise Defect(f"{left[0]} stops without a remedy: {error}")
-        if error.startswith("GapError"):
+        if error.startswith("SourceDataLostError"):
             raise Stopped(error, remedy)
         if self.remedies > _REMEDIES:
             raise Defect(f"its remedy does not help: {error}. Remedy: {remedy}")

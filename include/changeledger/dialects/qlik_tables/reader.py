@@ -39,7 +39,7 @@ from changeledger.dialects.qlik_tables.types import type_text
 from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
-from changeledger.model.errors import ConfigError, ContractError, GapError
+from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
@@ -81,7 +81,7 @@ class ChangeTables:
         for of_table in self.tables:
             known, (top,) = released.get(of_table.table), self._highest(of_table)
             if known is not None and top is not None and top < known:
-                raise GapError(
+                raise SourceDataLostError(
                     f"{self._feed.feed}: {of_table.instance} ends at {top}, but {known} was read: its task "
                     "was started again from an earlier time, or the table was restored",
                     "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",

@@ -22,7 +22,7 @@ from changeledger.config.sources import SqlServerCdcSource
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
 from changeledger.kernels.lsn import WIDTH
-from changeledger.model.errors import ConfigError, GapError
+from changeledger.model.errors import ConfigError, SourceDataLostError
 from changeledger.model.source_state import SourceState, capture_state
 from changeledger.model.window import Window
 
@@ -61,7 +61,7 @@ class CaptureTables:
             if table in released and oldest.start_lsn > bytes.fromhex(released[table])
         ]
         if lost:
-            raise GapError(
+            raise SourceDataLostError(
                 f"{self._feed.feed}: changes behind the last ones published were cleaned up: "
                 f"{'; '.join(lost)}",
                 "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
@@ -70,7 +70,7 @@ class CaptureTables:
         top = self._highest_lsn()
         known = max(released.values(), default="")
         if top is not None and _text(top) < known:
-            raise GapError(
+            raise SourceDataLostError(
                 f"{self._feed.feed}: the source ends at {_text(top)}, but {known} was read: it was restored "
                 "or its capture was enabled again",
                 "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
@@ -86,7 +86,7 @@ class CaptureTables:
         lowest = min(times, default=None)
         gone = {table: at for table, at in positions.items() if lowest and lowest <= at not in times}
         if gone:
-            raise GapError(
+            raise SourceDataLostError(
                 f"{self._feed.feed}: the source has no transaction {', '.join(sorted(set(gone.values())))} "
                 "any more, which was read of it, though it has older ones: it was restored, or failed over "
                 "with loss",
@@ -114,7 +114,7 @@ class CaptureTables:
         # A capture that begins after the window has nothing yet; its position would be no lost one.
         captured = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
         if window.request.mode == "window" and not captured:
-            raise GapError(
+            raise SourceDataLostError(
                 f"{self._feed.feed}: the window ends before anything that the change tables still keep",
                 "choose a later end; what earlier runs have read is in the feed's raw tables",
             )

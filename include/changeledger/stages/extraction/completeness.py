@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import TablePositions
-from changeledger.model.errors import GapError
+from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.extraction import source_states
@@ -23,7 +23,7 @@ def partition(topic: str, number: str) -> str:
 
 
 def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Offsets) -> None:
-    """Raises GapError where a topic is not the one that the feed has read before.
+    """Raises SourceDataLostError where a topic is not the one that the feed has read before.
 
     A topic that was deleted and created again may have grown beyond what was read. Its id is another one;
     where the broker has no ids, the last record that was read is no longer there.
@@ -45,7 +45,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
         if any(hashed != marks[partition(topic, n)].fingerprint for n, hashed in hashes.items()):
             others.append(topic)
     if others:
-        raise GapError(
+        raise SourceDataLostError(
             f"{ctx.feed.feed}: the topic {', '.join(sorted(set(others)))} was deleted and created again "
             "since it was read: what was in it behind the last release is lost",
             "take a new snapshot into the topics and read them with a new feed "
@@ -54,7 +54,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
 
 
 def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: TablePositions) -> None:
-    """Raises GapError where the source knows a released position by another landmark than when it was read.
+    """Raises SourceDataLostError where a released position has another landmark than when it was read.
 
     `found`: the landmarks of the `released` positions now, by table.
     """
@@ -67,7 +67,7 @@ def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: Tab
         and known.identity != text
     ]
     if others:
-        raise GapError(
+        raise SourceDataLostError(
             f"{ctx.feed.feed}: the source was restored, or failed over with loss: {'; '.join(others)}",
             "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
         )
