@@ -105,7 +105,7 @@ def of_keys(
         built.HISTORY: table(schema, history),
         built.CURRENT: table(schema, current),
     }
-    return by_rule([built.Keys(RUN)(parts)[built.FOUND]])
+    return by_rule([built.KeyRules(RUN)(parts)[built.FOUND]])
 
 
 def of_ids(

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.audit.findings import SAMPLES
 from changeledger.kernels import order
-from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, numbers, valid
+from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, numbers, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -161,7 +161,7 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     return {"source": source, "lost": lost, "doubled": doubled, "samples": pickle.dumps(tuple(some))}
 
 
-def _summed(group: Rows, values: Rows, size: int) -> Rows:
+def _summed(group: Indices, values: Indices, size: int) -> Indices:
     found = np.zeros(size, np.int64)
     np.add.at(found, group, values)
     return found

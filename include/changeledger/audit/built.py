@@ -25,8 +25,8 @@ from changeledger.audit.findings import (
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, column, flags_of, valid
 
-# The inputs of `Keys`: the run's changes; its intervals, and all open ones of the touched keys; all current
-# rows of the touched keys. The output.
+# The inputs of `KeyRules`: the run's changes; its intervals, and all open ones of the touched keys; all
+# current rows of the touched keys. The output.
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
@@ -37,7 +37,7 @@ _OF_INTERVALS = (*_SHOWN, "_valid_from", "_valid_to", "_next_sort_key")
 
 
 @dataclass(frozen=True)
-class Keys:
+class KeyRules:
     """The rules that look at one key at a time."""
 
     window_id: str

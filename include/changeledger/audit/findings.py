@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Rows
+from changeledger.kernels.arrow import Bools, Indices
 
 # Offending rows that a finding keeps, and change ids or records that one of several rows shows.
 SAMPLES: Final = 20
@@ -48,7 +48,7 @@ class Finding:
 # A rule that is not checked yet.
 Check = Callable[[], Finding]
 # Groups of rows that are the same in what must be different: how many, and the first of them.
-Groups = tuple[int, list[Rows]]
+Groups = tuple[int, list[Indices]]
 
 
 def checked(checks: Mapping[str, Check]) -> pa.Table:
@@ -109,7 +109,7 @@ def of_rows(rows: pa.Table, violated: Bools, shown: Sequence[str]) -> Finding:
     return Finding(len(at), len(rows), samples(rows, at, shown))
 
 
-def samples(rows: pa.Table, at: Rows, shown: Sequence[str]) -> tuple[dict[str, Any], ...]:
+def samples(rows: pa.Table, at: Indices, shown: Sequence[str]) -> tuple[dict[str, Any], ...]:
     """Some of these rows, in plain Python values."""
     some = rows.select(list(shown)).take(pa.array(at[:SAMPLES]))
     kinds = {field.name: field.type for field in some.schema}

@@ -74,7 +74,7 @@ def judge(
     return results
 
 
-def _result(table: str, rule: Rule, outcome: suites.Outcome, tolerate: str, redact: bool) -> RuleResult:
+def _result(table: str, rule: Rule, outcome: suites.RuleOutcome, tolerate: str, redact: bool) -> RuleResult:
     found = rule.finding
     return RuleResult(
         table,

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from changeledger.audit.books import ENTRIES, hashes
 from changeledger.audit.findings import FINDINGS, SAMPLES, SHOWN, Finding, checked, of_rows, repeated
 from changeledger.kernels import order
-from changeledger.kernels.arrow import RECORD, Bools, Rows, column, flags_of, valid
+from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, valid
 from changeledger.model import change
 
 # Inputs: the ids of the run's changes; rows of the published ledger that have one of them; the run's
@@ -112,7 +112,9 @@ def _change_id_unique(new: pa.Table, published: pa.Table) -> Finding:
     return Finding(number + len(again), samples=tuple(found[:SAMPLES]))
 
 
-def _offence(ids: pa.StringArray, records: pa.StructArray, at: Rows, rows: int, where: str) -> dict[str, Any]:
+def _offence(
+    ids: pa.StringArray, records: pa.StructArray, at: Indices, rows: int, where: str
+) -> dict[str, Any]:
     return {
         "change_id": ids[int(at[0])].as_py(),
         "rows": rows,

@@ -26,7 +26,7 @@ _UNSAFE = re.compile(r"[^\w.\- ]")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RuleOutcome:
     """What Great Expectations says of one rule; `errored`: it could not be checked."""
 
     success: bool
@@ -40,7 +40,7 @@ def load() -> None:
 
 def validate(
     rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path
-) -> dict[tuple[str, str], Outcome]:
+) -> dict[tuple[str, str], RuleOutcome]:
     """Validate each subject's rules, and write results and Data Docs (`index.html`) to `folder`.
 
     What an earlier attempt at the same run left in `folder` is replaced. Outcomes are by subject and
@@ -147,9 +147,9 @@ def _column(result: ExpectationValidationResult) -> str:
     return str(result.expectation_config.kwargs["column"])
 
 
-def _outcome(result: ExpectationValidationResult) -> Outcome:
+def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
     """`exception_info` holds `raised_exception` itself, or one such entry for each metric that failed."""
     info = result.exception_info or {}
     entries = [info, *(entry for entry in info.values() if isinstance(entry, dict))]
     errored = any(entry.get("raised_exception") for entry in entries)
-    return Outcome(bool(result.success) and not errored, errored)
+    return RuleOutcome(bool(result.success) and not errored, errored)

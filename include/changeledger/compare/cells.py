@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from changeledger.kernels import fingerprints
-from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, valid
+from changeledger.kernels.arrow import Bools, Bytes, Indices, bitmap, valid
 from changeledger.kernels.equality import Made
 
 HASHES = pa.list_(pa.int64())
@@ -18,7 +18,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cells:
+class CellHashes:
     """n images. `numbers`: n x columns, 0 where a cell is not `known`; without an image none is."""
 
     present: Bools
@@ -28,19 +28,19 @@ class Cells:
     def __len__(self) -> int:
         return len(self.present)
 
-    def take(self, rows: Rows) -> Cells:
+    def take(self, rows: Indices) -> CellHashes:
         """The images of these rows; none for a row below 0."""
         there = rows >= 0
         if not len(self):
             width = self.numbers.shape[1]
-            return Cells(
+            return CellHashes(
                 there, np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.bool_)
             )
-        return Cells(self.present[rows] & there, self.numbers[rows], self.known[rows] & there[:, None])
+        return CellHashes(self.present[rows] & there, self.numbers[rows], self.known[rows] & there[:, None])
 
-    def only(self, rows: Bools) -> Cells:
+    def only(self, rows: Bools) -> CellHashes:
         """The same images, of these rows alone."""
-        return Cells(self.present & rows, self.numbers, self.known & rows[:, None])
+        return CellHashes(self.present & rows, self.numbers, self.known & rows[:, None])
 
     def array(self) -> pa.ListArray:
         """array<bigint>, NULL without an image; NULL in it for what is not known."""
@@ -54,7 +54,7 @@ class Cells:
         )
 
     @classmethod
-    def of(cls, lists: pa.ListArray, width: int) -> Cells:
+    def of(cls, lists: pa.ListArray, width: int) -> CellHashes:
         """The other way round."""
         present, rows = valid(lists), len(lists)
         numbers, known = np.zeros((rows, width), np.int64), np.zeros((rows, width), np.bool_)
@@ -67,7 +67,7 @@ class Cells:
 
 def of_cells(
     cells: Sequence[pa.Array], present: Bools, states: Bytes | None, made: Sequence[Made | None]
-) -> Cells:
+) -> CellHashes:
     """`states`: n x columns, not 0 where a cell is a gap. `made`: the form in which each is compared."""
     rows = len(present)
     numbers = np.zeros((rows, len(cells)), np.int64)
@@ -75,7 +75,7 @@ def of_cells(
     known &= present[:, None]
     for at, (cell, form) in enumerate(zip(cells, made, strict=True)):
         numbers[:, at] = hashed([cell if form is None else form(cell)], rows)
-    return Cells(present, np.where(known, numbers, 0), known)
+    return CellHashes(present, np.where(known, numbers, 0), known)
 
 
 def hashed(columns: Sequence[pa.Array], rows: int, seed: int = 42) -> Numbers:

@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, of_cells
+from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
-from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Rows, column, flags_of, taken, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, column, flags_of, taken, valid
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -113,9 +113,9 @@ class MakeEffects:
             cells.append(cell if form is None else form(cell))
         return [hashed(cells, len(struct), seed) for seed in (1, 2)]
 
-    def _images(self, rows: pa.RecordBatch) -> tuple[list[Cells], list[Cells]]:
+    def _images(self, rows: pa.RecordBatch) -> tuple[list[CellHashes], list[CellHashes]]:
         """Values and texts, of before and after."""
-        found: tuple[list[Cells], list[Cells]] = ([], [])
+        found: tuple[list[CellHashes], list[CellHashes]] = ([], [])
         for side in ("before", "after"):
             struct = rows.column(side)
             fields = _fields(struct)
@@ -165,10 +165,10 @@ class Effects:
     key_2: Numbers
     sort_key: pa.BinaryArray
     op: npt.NDArray[np.int32]
-    before: Cells
-    after: Cells
-    text_before: Cells
-    text_after: Cells
+    before: CellHashes
+    after: CellHashes
+    text_before: CellHashes
+    text_after: CellHashes
     change_id: pa.StringArray
     committed_at: pa.TimestampArray
     no_op: Bools
@@ -177,7 +177,7 @@ class Effects:
     def __len__(self) -> int:
         return len(self.op)
 
-    def take(self, at: Rows) -> Effects:
+    def take(self, at: Indices) -> Effects:
         """Effects of these numbers, none of which is below 0."""
         made: dict[str, Any] = {}
         for name in self.__dataclass_fields__:
@@ -191,7 +191,7 @@ class Effects:
         columns = []
         for field in FAULTY:
             value = getattr(self, field.name)
-            made = value.array() if isinstance(value, Cells) else value
+            made = value.array() if isinstance(value, CellHashes) else value
             columns.append(pa.array(made, field.type) if isinstance(made, np.ndarray) else made)
         return pa.table(columns, schema=FAULTY)
 
@@ -208,7 +208,7 @@ def of_table(rows: pa.Table, columns: Columns) -> Effects:
     apart = flags_of(column(rows, "apart")) if "apart" in rows.column_names else np.zeros(len(rows), np.bool_)
     found = {name: column(rows, name) for name in FAULTY.names if name != "apart"}
     cells: dict[str, Any] = {
-        name: Cells.of(found.pop(name), widths.get(name, len(columns.with_texts)))
+        name: CellHashes.of(found.pop(name), widths.get(name, len(columns.with_texts)))
         for name in ("before", "after", "text_before", "text_after")
     }
     numbers = {name: found.pop(name).to_numpy() for name in ("side", "key_1", "key_2", "op")}

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from changeledger.compare import counts
-from changeledger.compare.cells import Cells
+from changeledger.compare.cells import CellHashes
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects
 from changeledger.compare.matching import Pairs, is_same
@@ -28,7 +28,7 @@ from changeledger.compare.verdicts import (
     TOLD_APART,
     VERDICTS,
 )
-from changeledger.kernels.arrow import Bools, Rows
+from changeledger.kernels.arrow import Bools, Indices
 
 VERDICT_CODES = {verdict: code for code, verdict in enumerate(VERDICTS)}
 # The verdicts as they are asked for, one after the other.
@@ -124,7 +124,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     return Judgement(verdict, reason, other_operation, different, loose, unsent)
 
 
-def _of_side(values: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
+def _of_side(values: npt.NDArray[Any], rows: Indices) -> npt.NDArray[Any]:
     """The values of the effects; 0 where a side has none."""
     if not len(values):
         return np.zeros(len(rows), values.dtype)
@@ -132,7 +132,7 @@ def _of_side(values: npt.NDArray[Any], rows: Rows) -> npt.NDArray[Any]:
     return found
 
 
-def _differ(one: Cells, other: Cells) -> Bools:
+def _differ(one: CellHashes, other: CellHashes) -> Bools:
     """n x columns: known on both sides, and not equal."""
     found: Bools = one.known & other.known & (one.numbers != other.numbers)
     return found

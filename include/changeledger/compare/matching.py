@@ -9,24 +9,24 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.compare.cells import Cells
+from changeledger.compare.cells import CellHashes
 from changeledger.compare.effects import DELETED, INSERTED, OTHER, REFERENCE, UPDATED, Effects
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Rows, numbers
+from changeledger.kernels.arrow import Bools, Indices, numbers
 from changeledger.kernels.order import Ranks
 
 
 class Pairs(NamedTuple):
     """Numbers of effects, of the reference and of the other feed; -1 where an effect has no partner."""
 
-    reference: Rows
-    other: Rows
+    reference: Indices
+    other: Indices
 
     def only(self, which: Bools) -> Pairs:
         return Pairs(self.reference[which], self.other[which])
 
     @property
-    def some(self) -> Rows:
+    def some(self) -> Indices:
         """Of each pair an effect, the reference's where it has one."""
         return np.where(self.reference >= 0, self.reference, self.other)
 
@@ -74,7 +74,7 @@ def joined_in_transaction(effects: Effects, by_position: bool) -> Effects:
     )
 
 
-def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> Rows:
+def numbered(group: Sequence[Ranks], sequence: Sequence[Ranks], size: int) -> Indices:
     """The number of each row in its group, from 0, in the order of the sequence."""
     at = order.by([*group, *sequence], size)
     first = order.begins([ranks[at] for ranks in group], size)
@@ -120,7 +120,7 @@ def are_among(effects: Effects, places: pa.BinaryArray, keys: Sequence[Ranks]) -
     return found[: len(effects)]
 
 
-def is_same(one: Cells, other: Cells) -> Bools:
+def is_same(one: CellHashes, other: CellHashes) -> Bools:
     """Of images: have both none, or the same cells, known and unknown ones?"""
     same: Bools = (one.present == other.present) & (one.known == other.known).all(axis=1)
     found: Bools = same & (one.numbers == other.numbers).all(axis=1)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare import counts
 from changeledger.compare.buckets import COUNTS, FAULTS
-from changeledger.compare.cells import Cells, Numbers, folded
+from changeledger.compare.cells import CellHashes, Numbers, folded
 from changeledger.compare.columns import Columns
 from changeledger.compare.effects import Effects, of_table
 from changeledger.compare.judging import CLASS_CODES, VERDICT_CODES, Codes, Judgement, judged
@@ -35,7 +35,7 @@ from changeledger.compare.verdicts import (
 )
 from changeledger.compare.verdicts import FAULTS as FAULT_VERDICTS
 from changeledger.kernels import order
-from changeledger.kernels.arrow import INSTANT, Rows, taken
+from changeledger.kernels.arrow import INSTANT, Indices, taken
 from changeledger.kernels.images import differs
 
 FOUND: Final = "found"
@@ -65,7 +65,7 @@ class UnknownColumns:
     columns: Columns
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        after = Cells.of(batch.column("after"), len(self.columns.forms))
+        after = CellHashes.of(batch.column("after"), len(self.columns.forms))
         unknown = (after.present[:, None] & ~after.known).any(axis=0)
         return pa.RecordBatch.from_arrays([pa.array([unknown.tolist()], UNKNOWN.types[0])], schema=UNKNOWN)
 
@@ -164,7 +164,7 @@ class Rematch:
         return counts.table(totals), rows.filter(pa.array(wrong))
 
 
-def _by_place(effects: Effects, at: Rows) -> Pairs:
+def _by_place(effects: Effects, at: Indices) -> Pairs:
     """These effects, matched by place, key, and their number there."""
     some = effects.take(at)
     group = of_place(some)
@@ -173,7 +173,7 @@ def _by_place(effects: Effects, at: Rows) -> Pairs:
     return Pairs(*(np.where(rows >= 0, at[rows], -1) if len(at) else rows for rows in pairs))
 
 
-def _ranks(effects: Effects, pairs: Pairs) -> list[Rows]:
+def _ranks(effects: Effects, pairs: Pairs) -> list[Indices]:
     """In which sequence each side has the pairs that it has at the same places as the other."""
     group = [ranks[pairs.reference] for ranks in of_key(effects)]
     for rows in pairs:

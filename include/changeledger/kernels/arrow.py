@@ -17,7 +17,7 @@ from changeledger.model.sql_type import SqlType
 
 Bools = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
-Rows = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 GAPS = pa.map_(pa.string(), pa.string())
 NAMES = pa.list_(pa.string())
@@ -113,7 +113,7 @@ def equal(values: pa.Array, value: str) -> Bools:
     return flags_of(pc.equal(values, value))
 
 
-def taken(array: pa.Array, rows: Rows) -> pa.Array:
+def taken(array: pa.Array, rows: Indices) -> pa.Array:
     """The values of these rows; NULL for a row below 0."""
     absent = rows < 0
     if not absent.any():
@@ -125,7 +125,7 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
-def places(rows: Rows, size: int) -> pa.Array:
+def places(rows: Indices, size: int) -> pa.Array:
     """For `take`: where each of `size` rows finds its value among those of `rows`; NULL for the others."""
     found = np.zeros(size, np.int32)
     found[rows] = np.arange(len(rows), dtype=np.int32)

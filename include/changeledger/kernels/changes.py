@@ -14,7 +14,7 @@ from changeledger.kernels import fingerprints, images
 from changeledger.kernels.arrow import (
     RECORD,
     Bools,
-    Rows,
+    Indices,
     ledger_schema,
     named_where,
     places,
@@ -114,7 +114,7 @@ def flags(conditions: Mapping[str, Bools], rows: int) -> pa.ListArray:
     return named_where(found, list(conditions), np.logical_or.reduce(found, axis=1))
 
 
-def taken(found: Changes, rows: Rows) -> Changes:
+def taken(found: Changes, rows: Indices) -> Changes:
     """The changes of those rows, in their order."""
     at = pa.array(rows)
     values: dict[str, Any] = {}

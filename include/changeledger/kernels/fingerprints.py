@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bytes, Rows, fixed_width, numbers, valid
+from changeledger.kernels.arrow import Bytes, Indices, fixed_width, numbers, valid
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -76,7 +76,7 @@ def of_ints(h: Hashes, values: npt.NDArray[Any]) -> Hashes:
     return _finished(_with_half(h + _P5 + np.uint64(4), halves))
 
 
-def of_bytes(h: Hashes, data: Bytes, starts: Rows, lengths: Rows) -> Hashes:
+def of_bytes(h: Hashes, data: Bytes, starts: Indices, lengths: Indices) -> Hashes:
     """`h` with the bytes `data[start : start + length]` for each row."""
     words, halves = _unaligned(data, np.uint64), _unaligned(data, np.uint32)
     acc = h + _P5
@@ -110,7 +110,7 @@ def _unaligned(data: Bytes, kind: Any) -> npt.NDArray[Any]:
     return np.ndarray(max(len(data) - width + 1, 0), kind, data.data, strides=(1,))
 
 
-def _stripes(seed: Hashes, data: Bytes, starts: Rows, counts: Rows) -> Hashes:
+def _stripes(seed: Hashes, data: Bytes, starts: Indices, counts: Indices) -> Hashes:
     """The accumulator after the whole stripes of 32 bytes, of which each row has `counts`."""
     order = np.argsort(-counts, kind="stable")
     seed, starts, counts = seed[:, order], starts[order], counts[order]

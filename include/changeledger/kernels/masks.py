@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Bytes, Rows, bitmap, named_where, valid
+from changeledger.kernels.arrow import Bools, Bytes, Indices, bitmap, named_where, valid
 from changeledger.model.byte_order import ByteOrder
 
 # Longer ones are read one by one: SQL Server's type ends at 128 bytes.
@@ -61,7 +61,7 @@ def to_hex(masks: pa.BinaryArray) -> pa.StringArray:
     return _binary(offsets * 2, digits.reshape(-1), valid(masks), pa.string())
 
 
-def lengths(masks: pa.BinaryArray) -> Rows:
+def lengths(masks: pa.BinaryArray) -> Indices:
     """Bytes of each mask; 0 for none."""
     offsets, _ = _parts(masks)
     return np.diff(offsets)
@@ -74,7 +74,7 @@ def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
     return found
 
 
-def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Rows:
+def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
     """The highest ordinal whose bit is set, at any width; 0 where none is."""
     sizes = lengths(masks)
     found = np.zeros(len(masks), np.int64)

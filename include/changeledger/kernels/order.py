@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, Bytes, Rows, numbers, valid
+from changeledger.kernels.arrow import Bools, Bytes, Indices, numbers, valid
 
 # Numbers of n rows that can be sorted by.
 Ranks = npt.NDArray[Any]
@@ -31,7 +31,7 @@ def words(values: pa.BinaryArray) -> list[Ranks]:
     return [rank for rank in (*native, lengths) if len(rank) and (rank != rank[0]).any()]
 
 
-def _padded(values: pa.BinaryArray) -> tuple[Bytes, Rows]:
+def _padded(values: pa.BinaryArray) -> tuple[Bytes, Indices]:
     """The bytes of each row, filled with zeros to a whole number of words; and their numbers."""
     rows = len(values)
     offsets = np.frombuffer(values.buffers()[1], np.int32)[values.offset : values.offset + rows + 1]
@@ -58,7 +58,7 @@ def hashed(columns: Sequence[pa.BinaryArray]) -> Ranks:
     return found
 
 
-def repeated(ranks: Ranks) -> Rows:
+def repeated(ranks: Ranks) -> Indices:
     """The rows whose rank another row has, too."""
     at = np.argsort(ranks, kind="stable")
     is_same = ranks[at[1:]] == ranks[at[:-1]]
@@ -99,7 +99,7 @@ def begins(ordered: Sequence[Ranks], rows: int) -> Bools:
     return found
 
 
-def by(ranks: Sequence[Ranks], rows: int) -> Rows:
+def by(ranks: Sequence[Ranks], rows: int) -> Indices:
     """The rows in the order of the ranks, the first of which counts most; equal ones stay as they were."""
     return np.lexsort(tuple(reversed(ranks))) if ranks else np.arange(rows)
 
@@ -110,7 +110,7 @@ def nulls_first(values: pa.Array) -> list[Ranks]:
     return [known, np.where(known, numbers(values), 0)]
 
 
-def begun_at(first: Bools) -> Rows:
+def begun_at(first: Bools) -> Indices:
     """For each row, where its group begins."""
     return np.maximum.accumulate(np.where(first, np.arange(len(first)), 0))
 

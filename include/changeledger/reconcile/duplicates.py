@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Rows, column, flags_of, numbers, table_schema, valid
+from changeledger.kernels.arrow import Bools, Indices, column, flags_of, numbers, table_schema, valid
 from changeledger.model import change
 
 DISPOSITIONS = table_schema(change.DISPOSITION_COLUMNS)
@@ -28,7 +28,7 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
     return found
 
 
-def _later(new: pa.Table, rows: Rows, of_id: order.Ranks) -> Rows:
+def _later(new: pa.Table, rows: Indices, of_id: order.Ranks) -> Indices:
     """Those of the rows that are not the first delivery of their id."""
     record = column(new, "source_position").take(pa.array(rows))
     source, partition, offset, _ = record.flatten()

@@ -23,7 +23,7 @@ from changeledger.kernels.arrow import (
     RECORD,
     Bools,
     Bytes,
-    Rows,
+    Indices,
     column,
     equal,
     row_type,
@@ -54,8 +54,8 @@ class Effects:
     key: Sequence[pa.Array]
     pool: Sequence[pa.Array]
     # The row as the effect leaves it, or as it was when it went; and as the change found it.
-    image: Rows
-    before: Rows
+    image: Indices
+    before: Indices
     states: Bytes | None
     before_states: Bytes | None
     is_deleted: Bools
@@ -165,7 +165,7 @@ def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
     )
 
 
-def _places(image: pa.ChunkedArray, begin: int) -> Rows:
+def _places(image: pa.ChunkedArray, begin: int) -> Indices:
     """Where the rows' images are in a pool that has them from `begin` on."""
     at = np.arange(begin, begin + len(image))
     return np.where(image.is_valid().to_numpy(), at, -1)
@@ -239,8 +239,8 @@ def together(parts: Sequence[Effects]) -> Effects:
     sizes = [len(part.pool[0]) for part in parts]
     shifts = np.concatenate(([0], np.cumsum(sizes[:-1])))
 
-    def shifted(places: Sequence[Rows]) -> Rows:
-        found: Rows = np.concatenate(
+    def shifted(places: Sequence[Indices]) -> Indices:
+        found: Indices = np.concatenate(
             [np.where(at < 0, -1, at + shift) for at, shift in zip(places, shifts, strict=True)]
         )
         return found

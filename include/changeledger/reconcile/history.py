@@ -20,7 +20,7 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import (
     INSTANT,
     Bools,
-    Rows,
+    Indices,
     column,
     equal,
     flags_of,
@@ -121,7 +121,7 @@ def _is_no_continuation(found: OrderedEffects) -> Bools:
     return is_again[number]
 
 
-def _is_parted(found: OrderedEffects) -> Rows:
+def _is_parted(found: OrderedEffects) -> Indices:
     """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows."""
     effects, at = found.effects, found.at
     is_seed = effects.origin[at] == SEED
@@ -161,7 +161,7 @@ class _Rows:
         times = np.where(valid(begins), numbers(begins), least)
         self.valid_from = order.running_max(times, found.sequence.is_first)
 
-    def at(self, places: Rows) -> pa.Table:
+    def at(self, places: Indices) -> pa.Table:
         sequence, contract = self.found.sequence, self.contract
         rows, at = sequence.effects.rows, sequence.at[places]
         following = np.where(sequence.is_followed[places], places + 1, -1)
@@ -186,11 +186,11 @@ class _Rows:
         schema = history_schema(contract)
         return pa.table([by_name[name] for name in schema.names], schema=schema)
 
-    def _gaps(self, places: Rows) -> pa.MapArray:
+    def _gaps(self, places: Indices) -> pa.MapArray:
         states = None if self.found.states is None else self.found.states[places]
         return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
 
-    def _time(self, places: Rows) -> pa.TimestampArray:
+    def _time(self, places: Indices) -> pa.TimestampArray:
         found = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])
         is_unknown = found == np.iinfo(np.int64).min
         return pa.array(np.where(is_unknown, 0, found), pa.int64(), mask=is_unknown).view(INSTANT)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import display, equality
-from changeledger.kernels.arrow import BREAK, Bools, Bytes, Rows, column, named_where, table_schema, taken
+from changeledger.kernels.arrow import BREAK, Bools, Bytes, Indices, column, named_where, table_schema, taken
 from changeledger.kernels.cells import KNOWN
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -41,11 +41,11 @@ class Chain:
     # Numbers of `_KINDS`. Seeds have none here: they keep the break with which they were written.
     kinds: Bytes
     # The places whose cells differ, and which: rows x columns of the contract.
-    rows: Rows
+    rows: Indices
     differing: Bools
 
     @property
-    def broken(self) -> Rows:
+    def broken(self) -> Indices:
         return np.flatnonzero(self.kinds)
 
 
@@ -70,7 +70,7 @@ def judged(found: Images, contract: Contract) -> Chain:
     return Chain(kinds, rows[is_broken], differing[is_broken])
 
 
-def _differing(found: Images, rows: Rows, contract: Contract) -> Bools:
+def _differing(found: Images, rows: Indices, contract: Contract) -> Bools:
     """Which cells outside the key are known of the row as it was found and as it was left, and differ."""
     effects, at = found.sequence.effects, found.sequence.at[rows]
     is_deleted = effects.is_deleted[at]
@@ -94,7 +94,7 @@ def _differing(found: Images, rows: Rows, contract: Contract) -> Bools:
     return differing
 
 
-def column_of(found: Images, chain: Chain, places: Rows, contract: Contract) -> pa.StructArray:
+def column_of(found: Images, chain: Chain, places: Indices, contract: Contract) -> pa.StructArray:
     """`change.BREAK_TYPE` of these places, NULL where there is none; seeds keep what they have."""
     sequence = found.sequence
     rows = sequence.effects.rows

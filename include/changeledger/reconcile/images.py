@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Bytes, Rows, taken
+from changeledger.kernels.arrow import Bools, Bytes, Indices, taken
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.images import differs
 from changeledger.model import change
@@ -22,9 +22,9 @@ class Images:
     """One image for each place of a sequence, as places in the pool of its effects; -1 is no value."""
 
     sequence: OrderedEffects
-    image: Rows
+    image: Indices
     # By the number of a column: where its cells come from, if not from the image.
-    carried: Mapping[int, Rows]
+    carried: Mapping[int, Indices]
     # What is still not known, places x columns; None: all is known.
     states: Bytes | None
 
@@ -39,10 +39,10 @@ class Images:
             states=None if self.states is None else self.states[places],
         )
 
-    def sources(self, number: int, places: Rows) -> Rows:
+    def sources(self, number: int, places: Indices) -> Indices:
         return self.carried.get(number, self.image)[places]
 
-    def cells(self, number: int, places: Rows) -> pa.Array:
+    def cells(self, number: int, places: Indices) -> pa.Array:
         """The cells of a column at these places."""
         return taken(self.sequence.effects.pool[number], self.sources(number, places))
 

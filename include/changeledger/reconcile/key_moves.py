@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from changeledger.kernels import equality, order
-from changeledger.kernels.arrow import Bools, Rows, column, flags_of, taken, valid
+from changeledger.kernels.arrow import Bools, Indices, column, flags_of, taken, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.model.contract import Contract
 from changeledger.reconcile.effects import SEED, Effects
@@ -51,7 +51,7 @@ def in_statement_order(found: OrderedEffects, contract: Contract) -> OrderedEffe
     return replace(found, at=placed, is_unsure=is_unsure)
 
 
-def _of_one_transaction(effects: Effects, one: Rows, other: Rows) -> Bools:
+def _of_one_transaction(effects: Effects, one: Indices, other: Indices) -> Bools:
     """By its id; where the source has none, all changes of a transaction have its commit time."""
     ids, times = (column(effects.rows, name) for name in ("transaction_id", "committed_at"))
     of_one, of_other = taken(ids, one), taken(ids, other)
@@ -62,7 +62,7 @@ def _of_one_transaction(effects: Effects, one: Rows, other: Rows) -> Bools:
     return is_same
 
 
-def _held_before(found: OrderedEffects, ends: Rows) -> tuple[Bools, Bools]:
+def _held_before(found: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
     """Did the key hold a row before the pair that ends there, and is that known?
 
     Swap or chain: the key is held after such a pair where it was before.
@@ -74,7 +74,7 @@ def _held_before(found: OrderedEffects, ends: Rows) -> tuple[Bools, Bools]:
     return is_known & ~found.is_deleted[last], is_known
 
 
-def _compared(effects: Effects, arrived: Rows, left: Rows, contract: Contract) -> tuple[Bools, Bools]:
+def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contract) -> tuple[Bools, Bools]:
     """Do the row that arrived and the row that leaves differ in a cell that is known of both, and is one?"""
     outside = [(at, c) for at, c in enumerate(contract.columns) if not c.key_position]
     is_known = np.repeat((effects.image[left] >= 0)[:, None], len(outside), axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Bytes, Rows, column
+from changeledger.kernels.arrow import Bools, Bytes, Indices, column
 from changeledger.reconcile.effects import Effects
 
 
@@ -21,8 +21,8 @@ class OrderedEffects:
     """
 
     effects: Effects
-    at: Rows
-    position: Rows
+    at: Indices
+    position: Indices
     # The first place of its key.
     is_first: Bools
     # Nothing says whether the effect came before or after the one before it.
@@ -64,7 +64,7 @@ class OrderedEffects:
         return self.behind(np.ones(len(self), np.bool_))
 
     @property
-    def key_number(self) -> Rows:
+    def key_number(self) -> Indices:
         return np.cumsum(self.is_first) - 1
 
     def states(self) -> Bytes | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import images, order
-from changeledger.kernels.arrow import Bools, Rows, column, equal, named_where, valid
+from changeledger.kernels.arrow import Bools, Indices, column, equal, named_where, valid
 from changeledger.kernels.images import differs
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -20,8 +20,8 @@ PLACED: Final = ("operation", "commit_lsn", "change_lsn", "sort_key")
 class Halves(NamedTuple):
     """Rows of a table of ledger rows, pair by pair."""
 
-    deleted: Rows
-    inserted: Rows
+    deleted: Indices
+    inserted: Indices
 
 
 def halves_of_key_updates(rows: pa.Table) -> Halves:
@@ -40,7 +40,7 @@ def halves_of_key_updates(rows: pa.Table) -> Halves:
     return _in_pairs(found, of_place, is_insert[found], column(rows, "sort_key").take(pa.array(found)))
 
 
-def _in_pairs(rows: Rows, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray) -> Halves:
+def _in_pairs(rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray) -> Halves:
     """Of the rows of each place, the delete and the insert that alone can be a pair."""
     in_order = order.by([of_place, *order.words(sort_key), ~is_insert], len(rows))
     rows, is_insert = rows[in_order], is_insert[in_order]

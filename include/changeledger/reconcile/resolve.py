@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels.arrow import Bools, Rows, column, equal, ledger_schema
+from changeledger.kernels.arrow import Bools, Indices, column, equal, ledger_schema
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import duplicates, pairing
@@ -65,7 +65,7 @@ def _is_half(rows: pa.Table) -> Bools:
     return equal(operation, change.DELETE) | equal(operation, change.INSERT)
 
 
-def _taken(new: pa.Table, near: pa.Table, rows: Rows, names: Sequence[str]) -> pa.Table:
+def _taken(new: pa.Table, near: pa.Table, rows: Indices, names: Sequence[str]) -> pa.Table:
     """Some rows, counted from the first one of `new` to the last one of `near`, in the order asked for."""
     is_near = rows >= len(new)
     of_new, of_near = rows[~is_near], rows[is_near] - len(new)

@@ -166,14 +166,14 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     lake.parallel_map(prepare, tables)
 
 
-class Left(NamedTuple):
+class OtherRecords(NamedTuple):
     """Records that became no row of the ledger (`ledger_kernels.LEFT_COLUMNS`), counted by disposition."""
 
     rows: Rows
     counts: Mapping[str, int]
 
 
-def _write(ctx: StageContext, one: Input) -> Left:
+def _write(ctx: StageContext, one: Input) -> OtherRecords:
     """Append the input's changes; return its other records."""
     if one.table is None or one.contract is None:
         kernel = partial(ledger_kernels.left, table=one.table, window_id=ctx.id)
@@ -217,11 +217,11 @@ def _resolved(ctx: StageContext, decoded: Rows, contract: Contract, published: R
     return bucketed(parts, kernel, ledger_kernels.outputs(contract))
 
 
-def _left(rows: Rows) -> Left:
+def _left(rows: Rows) -> OtherRecords:
     counted = (
         rows.through(_counted, _COUNTED).collected().group_by("disposition").aggregate([("rows", "sum")])
     )
-    return Left(rows, {row["disposition"]: row["rows_sum"] for row in counted.to_pylist()})
+    return OtherRecords(rows, {row["disposition"]: row["rows_sum"] for row in counted.to_pylist()})
 
 
 def _counted(left: pa.RecordBatch) -> pa.RecordBatch:
@@ -230,7 +230,7 @@ def _counted(left: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(counted.flatten(), schema=_COUNTED)
 
 
-def _write_dispositions(ctx: StageContext, left: Iterable[Left]) -> None:
+def _write_dispositions(ctx: StageContext, left: Iterable[OtherRecords]) -> None:
     """Rows of `dispositions` for records that became no change; the quarantined ones also as they came."""
     found = [one for one in left if one.counts]
     if not found:

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.compare.cells import Cells, Numbers
+from changeledger.compare.cells import CellHashes, Numbers
 from changeledger.compare.columns import Columns
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools, Rows, column, flags_of, taken, valid
+from changeledger.kernels.arrow import Bools, Indices, column, flags_of, taken, valid
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, VERSIONS, key_codes
 
 EQUAL: Final = "equal"
@@ -50,7 +50,7 @@ class _Versions(NamedTuple):
     after the beginning of the fence: the key need not have lived yet.
     """
 
-    rows: Rows
+    rows: Indices
     right: Bools
     fresh: Bools
     alive: Bools
@@ -79,10 +79,10 @@ class Judge:
         return self._judged(rows, keys, source, versions)
 
     def _judged(
-        self, rows: pa.Table, keys: Numbers, source: Rows, versions: _Versions
+        self, rows: pa.Table, keys: Numbers, source: Indices, versions: _Versions
     ) -> Mapping[str, pa.Table]:
         size = len(source)
-        cells = Cells.of(column(rows, "cells"), len(self.columns.forms))
+        cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
         of = keys[versions.rows]
         one, other = cells.take(source[of]), cells.take(versions.rows)
         bad = one.known & other.known & (one.numbers != other.numbers)
@@ -158,7 +158,7 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
     )
 
 
-def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Rows:
+def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Indices:
     """Of each key the last live version; -1 where there is none."""
     at = np.flatnonzero(live)
     sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))

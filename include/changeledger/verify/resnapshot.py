@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from changeledger.compare.cells import hashed
 from changeledger.kernels import display, equality, images, order
-from changeledger.kernels.arrow import GAPS, Bools, Rows, column, flags_of, row_type, taken
+from changeledger.kernels.arrow import GAPS, Bools, Indices, column, flags_of, row_type, taken
 from changeledger.kernels.hashed import by
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -125,7 +125,9 @@ class Judge:
             WRONG: pa.table(columns, schema=EXPLAINED),
         }
 
-    def _behind(self, rows: pa.Table, cells: Mapping[str, pa.Array], is_version: Bools) -> tuple[Rows, Rows]:
+    def _behind(
+        self, rows: pa.Table, cells: Mapping[str, pa.Array], is_version: Bools
+    ) -> tuple[Indices, Indices]:
         """The rows sent again that have a version before them, and these versions."""
         size = len(rows)
         key = order.codes([cells[c.name] for c in self.contract.key], size)
@@ -136,7 +138,9 @@ class Judge:
         has_one = ~is_version[at] & (last >= first)
         return at[has_one], at[last[has_one]]
 
-    def _differing(self, rows: pa.Table, cells: Mapping[str, pa.Array], at: Rows, before: Rows) -> Bools:
+    def _differing(
+        self, rows: pa.Table, cells: Mapping[str, pa.Array], at: Indices, before: Indices
+    ) -> Bools:
         """n x columns: cells that both know, and that differ."""
         states = images.states(column(rows, "unknown_columns"), self.contract.names)
         found = np.zeros((len(at), len(self.contract.columns)), np.bool_)
@@ -146,7 +150,7 @@ class Judge:
         return found if states is None else found & (states[at] == 0) & (states[before] == 0)
 
     def _cells(
-        self, cells: Mapping[str, pa.Array], at: Rows, before: Rows, differing: Bools, is_deleted: Bools
+        self, cells: Mapping[str, pa.Array], at: Indices, before: Indices, differing: Bools, is_deleted: Bools
     ) -> pa.Array:
         texts = []
         for sides in (at, before):

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from changeledger.compare.cells import HASHES, Cells, Numbers, folded, hashed, of_cells
+from changeledger.compare.cells import HASHES, CellHashes, Numbers, folded, hashed, of_cells
 from changeledger.compare.columns import Columns
 from changeledger.kernels import images
 from changeledger.kernels.arrow import Bools, Bytes, column
@@ -155,7 +155,7 @@ class Narrow:
     columns: Columns
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        cells = Cells.of(batch.column("cells"), len(self.columns.forms))
+        cells = CellHashes.of(batch.column("cells"), len(self.columns.forms))
         parts = [batch.column(name).to_numpy() for name in ("key_1", "key_2")]
         rows = folded([*parts, *(cells.numbers[:, at] for at in range(cells.numbers.shape[1]))], len(cells))
         return pa.RecordBatch.from_arrays(

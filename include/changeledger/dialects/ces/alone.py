@@ -19,7 +19,7 @@ from changeledger.dialects.ces.events import (
     as_row,
     image_after,
     image_before,
-    rows_of,
+    layout_of,
 )
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.messages.message_rows import Outcome
@@ -44,7 +44,7 @@ def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
 
 
 def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Event:
-    rows = rows_of(plan.writer_schema)
+    rows = layout_of(plan.writer_schema)
     kind, operation = outside.type, outside.operation
     if kind is None or not is_known(kind):
         raise Problem("unknown_type", named("type", kind))

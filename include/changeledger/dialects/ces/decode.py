@@ -18,7 +18,7 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, named
 from changeledger.kernels import changes, images, lsn
-from changeledger.kernels.arrow import Bools, Rows, valid
+from changeledger.kernels.arrow import Bools, Indices, valid
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -75,7 +75,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 
 
 def _assembled(
-    raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Rows,
+    raw: pa.RecordBatch, canonical: pa.RecordBatch, rows: Indices,
     others: dict[int, Outcome], plan: TablePlan,
 ) -> pa.RecordBatch:  # fmt: skip
     """The changes of these rows of `raw`, and what became of its others."""

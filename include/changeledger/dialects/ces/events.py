@@ -23,7 +23,7 @@ OPERATIONS = (INSERT, UPDATE, DELETE)
 
 
 class Event(msgspec.Struct, gc=False):
-    """What a message says, as texts. Images are rows (`Rows.row`), None for none."""
+    """What a message says, as texts. Images are rows (`ImageLayout.row`), None for none."""
 
     # The number of the message in its batch.
     at: int
@@ -43,7 +43,7 @@ class Event(msgspec.Struct, gc=False):
     unknown: Sequence[str] = ()
 
 
-class Rows(NamedTuple):
+class ImageLayout(NamedTuple):
     """The images of one writer schema."""
 
     # A struct with a text for each column: `f0, f1, ...`; UNSET where it was not sent.
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def rows_of(writer_schema: Contract) -> Rows:
+def layout_of(writer_schema: Contract) -> ImageLayout:
     names = writer_schema.names
     fields = [f"f{at}" for at in range(len(names))]
     row = msgspec.defstruct(
@@ -71,7 +71,7 @@ def rows_of(writer_schema: Contract) -> Rows:
     lower = [name.lower() for name in names]
     spelled = {low: name for low, name in zip(lower, names, strict=True) if lower.count(low) == 1}
     key_fields = [fields[names.index(column.name)] for column in writer_schema.key]
-    return Rows(row, fields, names, spelled, [c.name.lower() for c in writer_schema.key], key_fields)
+    return ImageLayout(row, fields, names, spelled, [c.name.lower() for c in writer_schema.key], key_fields)
 
 
 def _writable(name: str, field: str) -> str:
@@ -82,13 +82,13 @@ def _writable(name: str, field: str) -> str:
     return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
 
 
-def members(row: Any, rows: Rows) -> dict[str, str | None]:
+def members(row: Any, rows: ImageLayout) -> dict[str, str | None]:
     """The members of a row that were sent, by the contract's names."""
     found = {name: getattr(row, field) for name, field in zip(rows.names, rows.fields, strict=True)}
     return {name: text for name, text in found.items() if text is not UNSET}
 
 
-def image_before(operation: str, old: Texts, key: Texts, rows: Rows) -> Texts | None:
+def image_before(operation: str, old: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
     """The members of the image before; None for none."""
     if operation == INSERT or (operation == UPDATE and not old):
         return None
@@ -98,19 +98,19 @@ def image_before(operation: str, old: Texts, key: Texts, rows: Rows) -> Texts | 
     return {**key, **old} if 0 < lacking < len(rows.key) else old
 
 
-def image_after(operation: str, current: Texts, key: Texts, rows: Rows) -> Texts | None:
+def image_after(operation: str, current: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
     if operation == DELETE or not current:
         return None
     return {**key, **current} if _lacking(current, rows) else current
 
 
-def _lacking(image: Texts, rows: Rows) -> int:
+def _lacking(image: Texts, rows: ImageLayout) -> int:
     """How many columns of the key the image does not have."""
     there = {name.lower() for name in image}
     return sum(name not in there for name in rows.key)
 
 
-def as_row(image: Texts | None, rows: Rows) -> tuple[Any, list[str]]:
+def as_row(image: Texts | None, rows: ImageLayout) -> tuple[Any, list[str]]:
     """An image as a row, and its members that are no columns. Names match whatever their case."""
     if image is None:
         return None, []

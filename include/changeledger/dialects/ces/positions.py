@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.ces.events import Event
 from changeledger.kernels import lsn, sql_text
-from changeledger.kernels.arrow import INSTANT, Bools, Rows, fixed_width, numbers, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
 
@@ -122,7 +122,7 @@ def times(events: Sequence[Event]) -> Times:
     return Times(counts.view(INSTANT), ~agree & valid(texts[0]))
 
 
-def _instants(texts: pa.StringArray) -> tuple[Rows, Bools]:
+def _instants(texts: pa.StringArray) -> tuple[Indices, Bools]:
     """Microseconds from 1970, and which texts are times; one without a zone is UTC."""
     usual = pc.match_substring_regex(texts, _USUAL)
     if pc.all(usual).as_py() is not False:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from changeledger.dialects.ces.events import rows_of
+from changeledger.dialects.ces.events import layout_of
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.values import Cell, cell_of
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places
@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _columns(plan: TablePlan) -> Sequence[Column]:
-    fields = rows_of(plan.writer_schema).fields
+    fields = layout_of(plan.writer_schema).fields
     return [
         Column(cell_of(column, plan.source.binary_encoding), attrgetter(field), arrow_type(column.spark_type))
         for column, field in zip(plan.writer_schema.columns, fields, strict=True)
@@ -48,7 +48,7 @@ def _columns(plan: TablePlan) -> Sequence[Column]:
 
 
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
-    """`rows`: as `events.Rows.row`, None where an event does not have the image."""
+    """`rows`: as `events.ImageLayout.row`, None where an event does not have the image."""
     columns, size = _columns(plan), len(rows)
     part = [one for one in rows if one is not None]
     there = np.fromiter((one is not None for one in rows), np.bool_, size)

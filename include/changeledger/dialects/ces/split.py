@@ -23,7 +23,7 @@ from changeledger.dialects.kernel import Joined
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import binary_text, json_text
-from changeledger.kernels.arrow import MESSAGE, Rows, empty
+from changeledger.kernels.arrow import MESSAGE, Indices, empty
 from changeledger.kernels.json_text import NotJson
 from changeledger.model import change
 
@@ -158,9 +158,9 @@ def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(firsts.flatten(), schema=MESSAGE)
 
 
-def _starts(parts: pa.ListArray) -> Rows:
+def _starts(parts: pa.ListArray) -> Indices:
     lengths = parts.value_lengths().to_numpy(zero_copy_only=False)
-    found: Rows = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]
+    found: Indices = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]
     return found
 
 

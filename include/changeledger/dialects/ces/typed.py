@@ -24,8 +24,8 @@ from changeledger.dialects.ces.events import (  # fmt: skip
     as_row,
     image_after,
     image_before,
+    layout_of,
     members,
-    rows_of,
 )
 from changeledger.model.contract import Contract
 
@@ -126,7 +126,7 @@ def _of_rows(rows: Any) -> _OfRows:
 @lru_cache(maxsize=64)
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
     """The reader of one message; None where it is not as usual. Raises one of `UNREADABLE` there, too."""
-    rows = rows_of(writer_schema)
+    rows = layout_of(writer_schema)
     envelopes, data_type = envelope_of(rows.row)
     of_envelope: Decode = msgspec.json.Decoder(envelopes).decode
     of_data: Decode = msgspec.json.Decoder(data_type).decode

@@ -12,12 +12,12 @@ from msgspec import UNSET
 
 from changeledger.dialects.debezium.structs import Typed
 from changeledger.dialects.debezium.values import UNUSUAL, Cell
-from changeledger.kernels.arrow import Bools, Rows, places
+from changeledger.kernels.arrow import Bools, Indices, places
 from changeledger.kernels.cells import NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.images import Image
 
 
-def image(rows: Rows, columns: Sequence[Sequence[Any]], how: Typed, size: int) -> tuple[Image, Bools]:
+def image(rows: Indices, columns: Sequence[Sequence[Any]], how: Typed, size: int) -> tuple[Image, Bools]:
     """One side of `size` events, and which of them have a cell that is not as usual.
 
     `rows`: the events that have the image; `columns`: the cells of those, as msgspec gave them.

@@ -10,9 +10,10 @@ import pyarrow as pa
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.decode import from_avro
 from changeledger.dialects.debezium.discovery import Discovery
-from changeledger.dialects.debezium.single import Problem, control_kind, members_of, payload_of, wraps_nothing
+from changeledger.dialects.debezium.single import control_kind, members_of, payload_of, wraps_nothing
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
 from changeledger.kernels.json_text import Members
 from changeledger.model import change

@@ -14,6 +14,7 @@ from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import FIRST, LAST
 from changeledger.dialects.debezium.values import Cell, cell_of
 from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.json_text import Members, NotJson, Token
@@ -25,14 +26,6 @@ NOT_UTF8 = Outcome(change.QUARANTINED, "not_utf8", _NOT_UTF8)
 _LONG = 2**63 - 1
 _BLANKS = b" \t\r\n"
 Texts = Mapping[str, str | None]
-
-
-class Problem(Exception):
-    """Why a record cannot be read."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(reason)
-        self.outcome = Outcome(change.QUARANTINED, reason, detail[:500])
 
 
 class Side(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Rows, ledger_schema, places
+from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Indices, ledger_schema, places
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
@@ -77,7 +77,7 @@ def unchanged(batch: pa.RecordBatch, found: Sequence[Outcome]) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(columns, schema=UNCHANGED)
 
 
-def spread(columns: Sequence[pa.Array], rows: Rows, size: int) -> list[pa.Array]:
+def spread(columns: Sequence[pa.Array], rows: Indices, size: int) -> list[pa.Array]:
     """Columns that hold values for some rows of a batch, as columns of all of them."""
     if len(rows) == size:
         return list(columns)

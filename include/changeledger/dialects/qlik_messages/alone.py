@@ -17,7 +17,7 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
     UPDATE,
     Event,
     as_row,
-    rows_of,
+    layout_of,
 )
 from changeledger.dialects.qlik_messages.message import Message
 from changeledger.dialects.qlik_messages.plan import TablePlan
@@ -47,7 +47,7 @@ def _event(at: int, found: Message, writer_schema: Contract) -> Event:
         raise Problem("no_after_image", f"{operation} without `data`")
     if operation == DELETE and before is None:
         raise Problem("no_before_image", "a delete without a row")
-    rows = rows_of(writer_schema)
+    rows = layout_of(writer_schema)
     old, unknown = as_row(before, rows)
     new, others = as_row(after, rows)
     said = {} if operation == REFRESH else found.headers

@@ -31,7 +31,7 @@ HEADERS = (
 
 
 class Event(msgspec.Struct, gc=False):
-    """What a message says. Images are rows (`Rows.row`), None for none. A full load has no headers."""
+    """What a message says. Images are rows (`ImageLayout.row`), None for none. A full load has no headers."""
 
     # The number of the message in its batch.
     at: int
@@ -49,7 +49,7 @@ class Event(msgspec.Struct, gc=False):
     unknown: Sequence[str] = ()
 
 
-class Rows(NamedTuple):
+class ImageLayout(NamedTuple):
     """The images of one writer schema."""
 
     # A struct with a cell for each column: `f0, f1, ...`; UNSET where the message has no such member.
@@ -62,7 +62,7 @@ class Rows(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def rows_of(writer_schema: Contract) -> Rows:
+def layout_of(writer_schema: Contract) -> ImageLayout:
     cells = [cell_of(column) for column in writer_schema.columns]
     fields = {name: f"f{at}" for at, name in enumerate(writer_schema.names)}
     row = msgspec.defstruct(
@@ -73,7 +73,9 @@ def rows_of(writer_schema: Contract) -> Rows:
         gc=False,
     )
     keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
-    return Rows(row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns])
+    return ImageLayout(
+        row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns]
+    )
 
 
 def _writable(name: str, field: str) -> str:
@@ -84,7 +86,7 @@ def _writable(name: str, field: str) -> str:
     return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
 
 
-def as_row(image: Members | None, rows: Rows) -> tuple[Any, list[str]]:
+def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:
     """An image as a row, and its members that are no columns."""
     if image is None:
         return None, []
@@ -96,6 +98,6 @@ def as_row(image: Members | None, rows: Rows) -> tuple[Any, list[str]]:
     return rows.row(**known), unknown
 
 
-def is_empty(row: Any, rows: Rows) -> bool:
+def is_empty(row: Any, rows: ImageLayout) -> bool:
     """Has a row no value at all?"""
     return all(is_null(getattr(row, field)) for field in rows.fields.values())

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.qlik_messages import instants
 from changeledger.dialects.qlik_messages.events import DELETE, INSERT, REFRESH, UPDATE, Event
 from changeledger.kernels import lsn, sql_text
-from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Rows, fixed_width, numbers, valid
+from changeledger.kernels.arrow import INSTANT, Bools, Bytes, Indices, fixed_width, numbers, valid
 from changeledger.kernels.lsn import Lsns
 from changeledger.kernels.sql_text import MICROS
 
@@ -77,7 +77,7 @@ def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
     return pa.array([None if one is None else sql_text.count(str(one)) for one in values], pa.int64())
 
 
-def _times(values: Sequence[str | int | None]) -> tuple[Rows, Bools]:
+def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
     """Microseconds from 1970, and which values are times, or say that there is none."""
     try:
         texts = pa.array(values, pa.string())
@@ -94,7 +94,7 @@ def _times(values: Sequence[str | int | None]) -> tuple[Rows, Bools]:
 
 
 def _committed(
-    micros: Rows, is_known: Bools, sequence: pa.StringArray, received: pa.TimestampArray
+    micros: Indices, is_known: Bools, sequence: pa.StringArray, received: pa.TimestampArray
 ) -> pa.TimestampArray:
     """Where the source does not say it, the time in the change sequence, else that of the message."""
     if not is_known.all():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec import UNSET
 
-from changeledger.dialects.qlik_messages.events import rows_of
+from changeledger.dialects.qlik_messages.events import layout_of
 from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.dialects.qlik_messages.values import is_inexact
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, places, valid
@@ -38,8 +38,8 @@ class Side(NamedTuple):
 
 
 def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = None) -> Side:
-    """`images`: as `events.Rows.row`, None where an event does not have it. `filler`: which are deletes."""
-    rows, size = rows_of(writer_schema), len(images)
+    """`images`: as `ImageLayout.row`, None where an event does not have it. `filler`: which are deletes."""
+    rows, size = layout_of(writer_schema), len(images)
     part = [one for one in images if one is not None]
     there = np.fromiter((one is not None for one in images), np.bool_, size)
     at = np.flatnonzero(there)
@@ -74,7 +74,7 @@ def with_gaps(
     found: Side, absent: Bools, writer_schema: Contract, *, is_before: bool, is_delete: Bools
 ) -> Side:
     """`absent`: which columns the masks say are not in the messages."""
-    rows = rows_of(writer_schema)
+    rows = layout_of(writer_schema)
     states = np.where(absent & found.is_null, NOT_CAPTURED, found.states)
     if is_before:
         large = np.array(rows.large, np.bool_)

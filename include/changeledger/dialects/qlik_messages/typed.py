@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from changeledger.dialects.qlik_messages.events import DELETE, REFRESH, UPDATE, Event, is_empty, rows_of
+from changeledger.dialects.qlik_messages.events import DELETE, REFRESH, UPDATE, Event, is_empty, layout_of
 from changeledger.dialects.qlik_messages.message import DATA
 from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.model.contract import Contract
@@ -36,7 +36,7 @@ class Headers(msgspec.Struct, gc=False):
 @lru_cache(maxsize=64)
 def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
     """The decoder of a message, with or without its envelope; names of the table as the metadata has them."""
-    row = rows_of(writer_schema).row
+    row = layout_of(writer_schema).row
     schema, table = writer_schema.table.split(".", 1)
     members: _Members = [
         ("schema", Literal[schema] | None, None),
@@ -57,7 +57,7 @@ def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
 
 def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
-    decode, rows = decoder_of(writer_schema), rows_of(writer_schema)
+    decode, rows = decoder_of(writer_schema), layout_of(writer_schema)
     found: list[Event] = []
     left: list[int] = []
     for at, value in enumerate(values):

@@ -16,7 +16,7 @@ from changeledger.dialects.messages import message_rows
 from changeledger.dialects.tables.outcomes import BEFORE, as_decoded, decoded_schema
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels import changes, images, ledger, masks
-from changeledger.kernels.arrow import Bools, Rows, named_where, valid
+from changeledger.kernels.arrow import Bools, Indices, named_where, valid
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -33,9 +33,9 @@ class _Halves:
 
     batch: pa.RecordBatch
     is_before: Bools
-    position: Rows
-    first_before: Rows
-    first_after: Rows
+    position: Indices
+    first_before: Indices
+    first_after: Indices
     # Which came before already, and whether rows of one kind differ at their position.
     again: Bools
     differs: Bools
@@ -87,23 +87,23 @@ def _halves(batch: pa.RecordBatch) -> _Halves:
     return _Halves(batch, is_before, position, first_before, first_after, again, differs[position])
 
 
-def _by_record(batch: pa.RecordBatch, kind: Rows, rows: Rows) -> Rows:
+def _by_record(batch: pa.RecordBatch, kind: Indices, rows: Indices) -> Indices:
     """The order of those rows: by what they are a half of, then by where they stand."""
     record = batch.column("source_position").take(pa.array(rows))
     table = pa.Table.from_arrays([pa.array(kind[rows]), *record.flatten()], ["kind", "s", "p", "o", "r"])
     keys = [(name, "ascending", "at_start") for name in table.column_names]
-    order: Rows = np.asarray(pc.sort_indices(table, sort_keys=keys), np.int64)
+    order: Indices = np.asarray(pc.sort_indices(table, sort_keys=keys), np.int64)
     return order
 
 
-def _all_but_first(kind: Rows, order: Rows, crowded: Rows) -> Rows:
+def _all_but_first(kind: Indices, order: Indices, crowded: Indices) -> Indices:
     in_order = order[crowded]
     kinds = kind[in_order]
-    found: Rows = in_order[1:][kinds[1:] == kinds[:-1]]
+    found: Indices = in_order[1:][kinds[1:] == kinds[:-1]]
     return found
 
 
-def _differing(batch: pa.RecordBatch, rows: Rows, firsts: Rows) -> Bools:
+def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
     """Which of the rows say something else than the first one of their kind: in images or mask."""
     found = np.zeros(len(rows), np.bool_)
     one, other = (batch.take(pa.array(at)) for at in (rows, firsts))
@@ -145,7 +145,7 @@ def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
     )
 
 
-def _changes(halves: _Halves, rows: Rows, plan: TablePlan) -> pa.RecordBatch:
+def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     """The ledger's columns of the updates that those rows, each after one, have become."""
     batch = halves.batch.take(pa.array(rows))
     partner = halves.first_before[halves.position[rows]]

@@ -76,7 +76,7 @@ class Judging:
             built.HISTORY: Part(of_keys.history, by("key")),
             built.CURRENT: Part(of_keys.current, by("key")),
         }
-        found = bucketed(parts, built.Keys(self.judged.ctx.id), built.OUTPUTS)[built.FOUND]
+        found = bucketed(parts, built.KeyRules(self.judged.ctx.id), built.OUTPUTS)[built.FOUND]
         by_ids = self._by_ids(contract, new, of_keys.published)
         findings = by_rule([found.collected(), by_ids[ids.FOUND].collected()])
         if self.beside.has(contract.table, named=False):
