@@ -75,7 +75,7 @@ def test_a_column_that_is_there_for_a_while() -> None:
 def test_a_table_that_is_there_for_a_while(form: Any) -> None:
     messages = topic([form("u", {"id": 7}), None], form("t", {"id": 1}))
     found = discovered(messages)
-    assert {(one.table, one.alone) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
+    assert {(one.table, one.is_only_table) for one in found.tables} == {("dbo.t", False), ("dbo.u", False)}
     sizes = {
         one.table: records_of(DEBEZIUM, at, messages, found).num_rows for at, one in enumerate(found.tables)
     }

@@ -39,7 +39,7 @@ def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: py
         return [], list(range(len(values)))
 
     monkeypatch.setattr(typed, "read", nothing)
-    monkeypatch.setattr(discovery, "address", lambda value: discovery.alone(value or b""))
+    monkeypatch.setattr(discovery, "address", lambda value: discovery.single_address(value or b""))
     assert rows(case) == by_types
 
 

@@ -8,7 +8,7 @@ Key differences from the other dialects:
   by the settings of the stream group.
 * An event too large for one message comes in several, and waits until all are there (`split`).
 
-A batch is decoded by types first (`typed`); a message that is not as usual is read by itself (`alone`).
+A batch is decoded by types first (`typed`); a message that is not as usual is read by itself (`single`).
 Both give the same `events.Event`, of which `decode` makes the canonical changes.
 
 Source: the page on the JSON message format, and the wire notes on the three generations of the envelope.

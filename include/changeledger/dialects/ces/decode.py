@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.ces import alone, positions, split, typed
+from changeledger.dialects.ces import positions, single, split, typed
 from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.positions import Positions, Times
@@ -52,7 +52,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     found, left = typed.read(raw.column("value").to_pylist(), plan.writer_schema)
     others: dict[int, Outcome] = {}
     for at in left:
-        one = alone.look(at, raw.column("value")[at].as_py(), plan)
+        one = single.read(at, raw.column("value")[at].as_py(), plan)
         if isinstance(one, Event):
             found.append(one)
         else:

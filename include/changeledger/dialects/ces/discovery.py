@@ -161,7 +161,7 @@ def route(value: bytes | None) -> Routed | Outcome | None:
     if found is not None:
         return found
     try:
-        outside = envelope.look(value)
+        outside = envelope.read(value)
         if not outside.is_whole:
             return None
         data = event.read(outside.data)

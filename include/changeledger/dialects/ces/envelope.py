@@ -50,7 +50,7 @@ class Envelope(NamedTuple):
     is_whole: bool
 
 
-def look(value: bytes | None) -> Envelope:
+def read(value: bytes | None) -> Envelope:
     """Raises Tombstone or Problem."""
     if value is None:
         raise Tombstone

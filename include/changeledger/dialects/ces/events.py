@@ -75,7 +75,7 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
 
 
 def _writable(name: str, field: str) -> str:
-    """The name that msgspec knows a column by: one that it must escape is left to `alone`.
+    """The name that msgspec knows a column by: one that it must escape is left to `single`.
 
     Instead a name that is longer than any of SQL Server's.
     """

@@ -48,7 +48,7 @@ class Segment(NamedTuple):
 
 def keyed(segments: pa.RecordBatch) -> pa.RecordBatch:
     """The segments with what their event is known by (`KEYED`)."""
-    events = [repr(_event_of(envelope.look(value))) for value in segments.column("value").to_pylist()]
+    events = [repr(_event_of(envelope.read(value))) for value in segments.column("value").to_pylist()]
     return pa.RecordBatch.from_arrays([*segments.columns, pa.array(events, pa.string())], schema=KEYED)
 
 
@@ -61,7 +61,7 @@ def joined(raw: pa.RecordBatch) -> Joined:
     """The segments of a window, those that waited among them; of an event all must be given at once."""
     groups: dict[tuple[str | None, ...], list[Segment]] = {}
     for message in raw.to_pylist():
-        said = envelope.look(message["value"])
+        said = envelope.read(message["value"])
         place = (message["topic"], message["partition"], message["offset"])
         one = Segment(said.segment or 0, *place, said, message)
         groups.setdefault(_event_of(said), []).append(one)

@@ -1,6 +1,6 @@
-"""Messages decoded by types: those that are as the producer writes them; any other is left to `alone`.
+"""Messages decoded by types: those that are as the producer writes them; any other is left to `single`.
 
-A message taken here must have no problem that `alone` would find, and say the same there.
+A message taken here must have no problem that `single` would find, and say the same there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from changeledger.dialects.ces import avro
-from changeledger.dialects.ces.alone import is_known
 from changeledger.dialects.ces.envelope import BEGINS
 from changeledger.dialects.ces.events import (  # fmt: skip
     DELETE,
@@ -27,6 +26,7 @@ from changeledger.dialects.ces.events import (  # fmt: skip
     layout_of,
     members,
 )
+from changeledger.dialects.ces.single import is_known
 from changeledger.model.contract import Contract
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

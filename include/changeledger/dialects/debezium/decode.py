@@ -34,8 +34,8 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     values, faults = _messages(raw, plan)
     # Unions are unwrapped one by one.
     found, left = (None, range(len(values))) if plan.unions else typed.read(values, plan)
-    looked_at = [(at, faults.get(at) or single.look(values[at], plan)) for at in left]
-    alone = _columns([(at, one) for at, one in looked_at if isinstance(one, Event)], plan)
+    singles = [(at, faults.get(at) or single.read(values[at], plan)) for at in left]
+    alone = _columns([(at, one) for at, one in singles if isinstance(one, Event)], plan)
     read = alone if found is None else events.together([found, alone])
     schema = message_rows.decoded_schema(plan.contract)
     rows = read.column("at").to_numpy()
@@ -46,7 +46,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
-    others = {at: one for at, one in looked_at if isinstance(one, Outcome)}
+    others = {at: one for at, one in singles if isinstance(one, Outcome)}
     outcomes = message_rows.outcomes(raw, list(others), list(others.values()))
     return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
 

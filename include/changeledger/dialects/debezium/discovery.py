@@ -68,15 +68,15 @@ _ROUTED = msgspec.json.Decoder(_Routed)
 class TableRecords:
     """The messages of one table in one topic, which share one writer schema.
 
-    `writer_schema`: None where it is the table's contract itself. `alone`: are all messages of the topic the
-    table's? `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no
-    frame, a tombstone for one, is `unframed`'s.
+    `writer_schema`: None where it is the table's contract itself. `is_only_table`: has the topic no other?
+    `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no frame, a
+    tombstone for one, is `unframed`'s.
     """
 
     topic: str
     table: str
     writer_schema: Contract | None
-    alone: bool
+    is_only_table: bool
     unions: bool = False
     schema_id: str | None = None
     unframed: bool = True

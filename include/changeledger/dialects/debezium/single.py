@@ -68,7 +68,7 @@ def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
     return [(c.name, c.type, cell_of(c, plan.source)) for c in plan.writer_schema.columns]
 
 
-def look(value: bytes | None, plan: TablePlan) -> Event | Outcome:
+def read(value: bytes | None, plan: TablePlan) -> Event | Outcome:
     """What a message (JSON) of the table says."""
     if value is None:
         return Outcome(change.TOMBSTONE)
@@ -81,7 +81,7 @@ def look(value: bytes | None, plan: TablePlan) -> Event | Outcome:
                 return Outcome(change.TOMBSTONE)
             if kind is not None:
                 return Outcome(change.CONTROL, kind)
-        return read(envelope, plan)
+        return event_of(envelope, plan)
     except Problem as problem:
         return problem.outcome
 
@@ -160,7 +160,7 @@ def _as_it_is(text: str | None) -> str | None:
     return text
 
 
-def read(envelope: Envelope, plan: TablePlan) -> Event:
+def event_of(envelope: Envelope, plan: TablePlan) -> Event:
     """What an event says. Raises Problem."""
     op, source = _operation(envelope, plan)
     is_snapshot = op == "r" or (op == "c" and (source.get("snapshot") or "false").lower() != "false")

@@ -11,7 +11,7 @@ Key differences from the other dialects:
 * Rows of the full load (REFRESH) have neither order nor time.
 * The stream position is the source's own; SQL Server's begins with the commit LSN.
 
-A batch is decoded by types first (`typed`); a message that is not as usual is read by itself (`alone`).
+A batch is decoded by types first (`typed`); a message that is not as usual is read by itself (`single`).
 Both give the same `events.Event`, of which `decode` makes the canonical changes.
 
 Source: the page on metadata and data messages, and the wire notes.

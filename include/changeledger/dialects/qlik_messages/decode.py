@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
-from changeledger.dialects.qlik_messages import alone, avro, masks, positions, typed
+from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
 from changeledger.dialects.qlik_messages.masks import Masks
@@ -56,7 +56,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     for at in left:
         if at in broken:
             continue
-        one = alone.look(at, values[at], plan)
+        one = single.read(at, values[at], plan)
         if isinstance(one, Event):
             found.append(one)
         else:

@@ -97,7 +97,7 @@ def address(value: bytes | None) -> Address:
     try:
         message = _DECODE(value)
     except _UNREADABLE:
-        return alone(value)
+        return single_address(value)
     body = message.message or message
     headers = body.headers
     schema_id = None if headers is None else headers.externalSchemaId
@@ -111,7 +111,7 @@ def address(value: bytes | None) -> Address:
     )
 
 
-def alone(value: bytes) -> Address:
+def single_address(value: bytes) -> Address:
     """As `address`, member by member: of a message that is not as usual."""
     try:
         outer = json_text.members(value)

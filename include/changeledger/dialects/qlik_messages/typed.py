@@ -1,6 +1,6 @@
-"""Messages decoded by types: those that are as a task writes them; any other is left to `alone`.
+"""Messages decoded by types: those that are as a task writes them; any other is left to `single`.
 
-A message taken here must have no problem that `alone` would find, and say the same there.
+A message taken here must have no problem that `single` would find, and say the same there.
 """
 
 from __future__ import annotations

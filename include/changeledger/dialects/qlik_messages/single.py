@@ -25,7 +25,7 @@ from changeledger.kernels.json_text import Members, text
 from changeledger.model.contract import Contract
 
 
-def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
     """What the message `at` says."""
     if value is None:
         return message.TOMBSTONE

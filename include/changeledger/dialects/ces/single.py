@@ -34,10 +34,10 @@ def is_known(kind: str) -> bool:
     return _KIND.match(kind.lower()) is not None
 
 
-def look(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
     """What the message `at` says."""
     try:
-        outside = envelope.look(value)
+        outside = envelope.read(value)
         return _event(at, outside, event.read(outside.data), plan)
     except (Problem, Tombstone) as found:
         return found.outcome
