@@ -14,7 +14,7 @@ PACKAGES = {
 
 
 def python_of(name: str, folder: Path) -> str:
-    """The Python of the peer's environment. Raises CalledProcessError where pip cannot make it."""
+    """The Python of the peer's environment. Raises CalledProcessError if pip cannot make it."""
     home = folder / name
     python, made = home / "bin" / "python", home / "made"
     wanted = "\n".join(PACKAGES[name])

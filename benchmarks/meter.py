@@ -61,7 +61,7 @@ def measured(
 ) -> Measured:
     """Run the command to its last mark and its end; one that makes no marks is one span, named `whole`.
 
-    Raises BenchmarkError where it fails.
+    Raises BenchmarkError if it fails.
     """
     found = Measured()
     with (

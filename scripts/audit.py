@@ -62,7 +62,7 @@ def allowed(text: str, today: date) -> tuple[dict[tuple[str, str], str], list[st
 
 
 def python_holes(service: str) -> list[Finding]:
-    """Raises NotAudited where pip-audit gives no answer."""
+    """Raises NotAudited if pip-audit gives no answer."""
     command = [
         str(Path(sys.executable).with_name("pip-audit")), "--requirement", str(PROJECT / "requirements.txt"),
         "--require-hashes", "--disable-pip", "--vulnerability-service", "osv",
@@ -83,7 +83,7 @@ def python_holes(service: str) -> list[Finding]:
 
 
 def jar_holes(jars: Sequence[Component], service: str) -> list[Finding]:
-    """Raises NotAudited where the service does not answer."""
+    """Raises NotAudited if the service does not answer."""
     found = []
     # Advisories are of all machines.
     known = {jar.purl.partition("?")[0]: jar for jar in jars if jar.group}

@@ -155,7 +155,7 @@ class AirflowHome:
         }
 
     def await_ui(self, parts: Sequence[Child]) -> None:
-        """Raises ChildFailed where a part ends, or the UI does not answer in time."""
+        """Raises ChildFailed if a part ends, or the UI does not answer in time."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         while True:
             require_running(parts)

@@ -128,7 +128,7 @@ class _Writer:
     def _segments(self, data: str) -> list[tuple[dict[str, Any], str]]:
         """The parts of `data`, each with the members that place it.
 
-        `preview` counts from 0 and says 0 of 0 where nothing is split; `captured` counts from 1, `2026`
+        `preview` counts from 0 and says 0 of 0 if nothing is split; `captured` counts from 1, `2026`
         from 0, both with a mark on the last one.
         """
         size = self._split_at or len(data)

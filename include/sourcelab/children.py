@@ -92,7 +92,7 @@ class Child:
 
 
 def require_running(parts: Sequence[Child]) -> None:
-    """Raises ChildFailed where one has ended."""
+    """Raises ChildFailed if one has ended."""
     for part in parts:
         if not part.running:
             raise ChildFailed(part.failure)

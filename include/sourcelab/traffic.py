@@ -14,7 +14,7 @@ _ALL = frozenset(table.full_name for table in TABLES)
 _OFTEN = frozenset({"dbo.customers", "sales.orders"})
 # The tables that are left alone, in an hour and in those that follow it; then again.
 _QUIET = (frozenset[str](), _ALL - _OFTEN, _ALL, _OFTEN)
-# So many hours of the past.
+# This many hours of the past.
 PAST_HOURS = len(_QUIET)
 _IN_AN_HOUR = 66
 

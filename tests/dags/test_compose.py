@@ -322,7 +322,7 @@ def test_sql_server_runs_its_agent_and_is_set_up(server: str) -> None:
 
 @pytest.mark.parametrize("name", ["sqlserver-2022-setup", "sqlserver-2025-setup", "ces-setup"])
 def test_the_scripts_variables_are_given(name: str) -> None:
-    """sqlcmd takes $(NAME) from its environment, and stops where it is not there."""
+    """sqlcmd takes $(NAME) from its environment, and stops if it is not there."""
     service = services()[name]
     asked: set[str] = set()
     for script in service["command"][-1].split(","):

@@ -31,7 +31,7 @@ _ARGUMENTS = [
 
 
 def missing() -> str | None:
-    """What to install where there is no browser; None where there is one."""
+    """What to install where there is no browser; None if there is one."""
     found = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     return f"no {', no '.join(found)}: apt-get install chromium chromium-driver" if found else None
 

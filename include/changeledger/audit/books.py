@@ -72,7 +72,7 @@ def of_dispositions(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_read(records: pa.StructArray, received: pa.StringArray) -> pa.RecordBatch:
-    """`ENTRIES` of what was read. `received`: the source whose window has it, NULL where none has."""
+    """`ENTRIES` of what was read. `received`: the source whose window has it, NULL if none has."""
     said = pa.array([READ]).take(pa.array(np.zeros(len(records), np.int32)))
     return _entries(records, said, received)
 

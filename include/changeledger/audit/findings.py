@@ -134,6 +134,6 @@ def repeated(columns: Sequence[pa.Array], rows: int) -> Groups:
 
 
 def cells(keys: pa.StructArray) -> list[pa.Array]:
-    """The columns of keys; NULL where the key is."""
+    """The columns of keys; NULL if the key is."""
     found: list[pa.Array] = keys.flatten()
     return found

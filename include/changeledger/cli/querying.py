@@ -20,7 +20,7 @@ _REMEDY = (
 
 
 def asked(spark: SparkSession, sql: str) -> DataFrame:
-    """What Spark answers to `sql`. Raises ConfigError where it is no query: Spark's own parser decides.
+    """What Spark answers to `sql`. Raises ConfigError if it is no query: Spark's own parser decides.
 
     In parentheses, for nothing but a query can stand in them: no INSERT after a WITH or a FROM, and no
     second statement.

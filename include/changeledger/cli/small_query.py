@@ -56,7 +56,7 @@ class _IsSparksError(Exception):
 
 
 def answer(sql: str) -> Answer | None:
-    """The query's columns and rows; None where Spark must answer, also where it is wrong."""
+    """The query's columns and rows; None if Spark must answer, also where it is wrong."""
     # In Spark's texts a backslash begins an escape.
     if "\\" in sql:
         return None

@@ -184,7 +184,7 @@ def _warnings(feed: Feed) -> dict[str, int]:
 
 
 def _rows(table: str, columns: Iterable[tuple[str, str]], *names: str) -> pa.Table:
-    """Columns of a published table; no rows where it is not there."""
+    """Columns of a published table; no rows if it is not there."""
     schema = table_schema([one for one in columns if one[0] in names])
     return scans.read(table, AlwaysTrue(), schema) if catalog.exists(table) else schema.empty_table()
 

@@ -5,5 +5,5 @@ key at a place, nothing more is read (`prefilter`). What is left is matched by p
 there (`matching`), and judged (`judging`). What does not meet its like is matched again by what it says
 (`rematch`).
 
-What travels is narrow: of each image one 64-bit hash per column, NULL where the feed does not know the cell.
+What travels is narrow: of each image one 64-bit hash per column, NULL if the feed does not know the cell.
 """

@@ -19,7 +19,7 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class CellHashes:
-    """n images. `numbers`: n x columns, 0 where a cell is not `known`; without an image none is."""
+    """n images. `numbers`: n x columns, 0 if a cell is not `known`; without an image none is."""
 
     present: Bools
     numbers: Numbers
@@ -68,7 +68,7 @@ class CellHashes:
 def of_cells(
     cells: Sequence[pa.Array], present: Bools, states: Bytes | None, made: Sequence[Made | None]
 ) -> CellHashes:
-    """`states`: n x columns, not 0 where a cell is a gap. `made`: the form in which each is compared."""
+    """`states`: n x columns, not 0 if a cell is a gap. `made`: the form in which each is compared."""
     rows = len(present)
     numbers = np.zeros((rows, len(cells)), np.int64)
     known = np.ones((rows, len(cells)), np.bool_) if states is None else states == 0

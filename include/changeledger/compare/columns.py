@@ -21,7 +21,7 @@ class Columns:
 
     @classmethod
     def of(cls, reference: Contract, other: Contract) -> Columns:
-        """Raises ContractError where the feeds do not agree on the table's key."""
+        """Raises ContractError if the feeds do not agree on the table's key."""
         computed = reference.computed | other.computed
         theirs = {c.name.lower(): c for c in other.columns if c.name.lower() not in computed}
         both = [(c, theirs[c.name.lower()]) for c in reference.columns if c.name.lower() in theirs]

@@ -34,7 +34,7 @@ FINDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     # Where the feed has it, if that is another place than the reference's.
     ("other_lsn", "binary"),
     ("committed_at", "timestamp"),
-    # As each of the two has it; NULL where it does not.
+    # As each of the two has it; NULL if it does not.
     ("operation", "string"),
     ("other_operation", "string"),
     # The cells that differ, as text: of the reference, and of the feed (`_other`).

@@ -125,7 +125,7 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
 
 
 def _of_side(values: npt.NDArray[Any], rows: Indices) -> npt.NDArray[Any]:
-    """The values of the effects; 0 where a side has none."""
+    """The values of the effects; 0 if a side has none."""
     if not len(values):
         return np.zeros(len(rows), values.dtype)
     found: npt.NDArray[Any] = np.where(rows >= 0, values[rows], values.dtype.type(0))

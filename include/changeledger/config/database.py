@@ -112,7 +112,7 @@ class Database(Strict):
         return self.source(feeds), sorted(chosen, key=lambda feed: feed is not reference)
 
     def source(self, feeds: Mapping[str, Feed]) -> Verify | None:
-        """`verify` with its connection; None where there is none."""
+        """`verify` with its connection; None if there is none."""
         if self.verify is None or self.verify.connection is not None:
             return self.verify
         of_source = (
@@ -134,7 +134,7 @@ class Database(Strict):
         return self.verify is not None and bool(self._chosen(feeds)[1])
 
     def require_feeds(self, feeds: Mapping[str, Feed]) -> None:
-        """Raises ConfigError where it names a feed that does not exist, or whose file cannot be read."""
+        """Raises ConfigError if it names a feed that does not exist, or whose file cannot be read."""
         self._chosen(feeds)
 
     def _chosen(self, feeds: Mapping[str, Feed]) -> tuple[Feed | None, list[Feed]]:
@@ -178,7 +178,7 @@ def _named_in(path: Path) -> str:
 
 
 def named_database(settings: Settings, feeds: Mapping[str, Feed], name: str) -> Database:
-    """Raises ConfigError where no feed captures a database of that name."""
+    """Raises ConfigError if no feed captures a database of that name."""
     known, errors = readable_databases(settings.databases, feeds)
     if name in errors:
         raise errors[name]

@@ -147,7 +147,7 @@ class Feed(Strict):
         return distinct_names(self.namespace, [t.table for t in self.tables])
 
     def only(self, tables: Sequence[str]) -> Feed:
-        """The feed as if it had these tables alone. Raises ConfigError where it lacks one."""
+        """The feed as if it had these tables alone. Raises ConfigError if it lacks one."""
         found = [self.table(name) for name in tables]
         missing = [name for name, config in zip(tables, found, strict=True) if config is None]
         if missing:

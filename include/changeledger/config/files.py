@@ -68,7 +68,7 @@ def readable_feeds(folder: Path) -> tuple[dict[str, Feed], list[ConfigError]]:
 
 
 def named_feed(folder: Path, name: str) -> Feed:
-    """The feed of that name; other files may be broken. Raises ConfigError where there is none."""
+    """The feed of that name; other files may be broken. Raises ConfigError if there is none."""
     feeds, errors = readable_feeds(folder)
     if name in feeds:
         return feeds[name]

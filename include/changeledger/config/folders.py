@@ -10,7 +10,7 @@ _OWNER_ONLY = 0o700
 
 
 def private(folder: Path) -> Path:
-    """The folder; where it is missing it is made, with those above it that are missing, for nobody else."""
+    """The folder; if it is missing it is made, with those above it that are missing, for nobody else."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(_OWNER_ONLY, exist_ok=True)

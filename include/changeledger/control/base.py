@@ -49,7 +49,7 @@ class Store:
 
     @contextmanager
     def _writing(self, feed: str) -> Iterator[Session]:
-        """A transaction that writes for the feed. Raises LeaseLost where another one has taken its lease."""
+        """A transaction that writes for the feed. Raises LeaseLost if another one has taken its lease."""
         with self._transaction() as session:
             token = self._tokens.get(feed)
             if token is not None:

@@ -78,7 +78,7 @@ class Leases(Store):
         )
 
     def renew_lease(self, feed: str, seconds: float) -> None:
-        """Raises LeaseLost where another process has taken it meanwhile."""
+        """Raises LeaseLost if another process has taken it meanwhile."""
         with self._writing(feed) as session:
             until = database_now(session) + timedelta(seconds=seconds)
             # One that was released stays so.

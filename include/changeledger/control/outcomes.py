@@ -18,12 +18,12 @@ SOURCE, TOPIC = "source", "topic"
 
 
 def worst_comparison(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; AGREE where there are none."""
+    """The gravest of the outcomes; AGREE if there are none."""
     return max(outcomes, key=(AGREE, WARN, DIFFER).index, default=AGREE)
 
 
 def worst_proof(outcomes: Iterable[str]) -> str:
-    """The gravest of the outcomes; PROVEN where there are none."""
+    """The gravest of the outcomes; PROVEN if there are none."""
     return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
 
 

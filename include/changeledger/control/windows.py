@@ -80,7 +80,7 @@ class Windows(Store):
             session.execute(delete(StageRow).where(*others))
 
     def stage(self, feed: str, window: Window, stage: str) -> StageRow | None:
-        """What a stage of the window has built; None where it is not done."""
+        """What a stage of the window has built; None if it is not done."""
         with self._transaction() as session:
             return session.get(StageRow, (feed, window.id, stage))
 

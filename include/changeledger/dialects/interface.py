@@ -27,7 +27,7 @@ class MessageDialect:
     # Does the source itself say which columns are computed?
     knows_computed: bool = False
     # A table's columns as text, from the names in messages that have no types (None: there are no names);
-    # None where messages always have them.
+    # None if messages always have them.
     named_columns: Callable[[Sequence[Sample], str], Contract | None] | None = None
 
     @property
@@ -69,14 +69,14 @@ class TableReader(Protocol):
         ...
 
     def check(self, released: TablePositions) -> None:
-        """Raises SourceDataLostError where changes after `released` are gone from the source."""
+        """Raises SourceDataLostError if changes after `released` are gone from the source."""
         ...
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
         """By what the source recognises the positions, by table; without those that it does not know.
 
         A source that was restored from a backup, and has grown since, has others. Raises SourceDataLostError
-        where a position is not in the source any more though older ones are.
+        if a position is not in the source any more though older ones are.
         """
         ...
 
@@ -101,7 +101,7 @@ class TableDialect:
     """A dialect in change tables, read over JDBC."""
 
     kernel: TableKernel
-    # Raises ConfigError and ContractError where the feed's tables cannot be read as configured.
+    # Raises ConfigError and ContractError if the feed's tables cannot be read as configured.
     reader: Callable[[Feed, SourceDatabase], TableReader]
     # The source table of a change table, by the latter's name.
     source_table: Callable[[str], str]

@@ -143,7 +143,7 @@ def valid(array: pa.Array) -> Bools:
 
 
 def bitmap(flags: Bools) -> pa.Buffer | None:
-    """The validity of an Arrow array; None where all is valid."""
+    """The validity of an Arrow array; None if all is valid."""
     return None if flags.all() else pa.array(flags).buffers()[1]
 
 

@@ -73,7 +73,7 @@ class Schema:
         self._fractions = _fractions(self.root)
 
     def record(self, data: bytes, errors: str = "strict") -> dict[str, Any]:
-        """The record after a frame. Raises BrokenRecord, and UnicodeDecodeError where strict."""
+        """The record after a frame. Raises BrokenRecord, and UnicodeDecodeError if strict."""
         source = BytesIO(data)
         try:
             found: Any = fastavro.schemaless_reader(source, self._parsed, None, handle_unicode_errors=errors)

@@ -17,7 +17,7 @@ from changeledger.kernels import sql_text
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, bitmap, numbers, valid
 from changeledger.model.sql_type import SqlType
 
-# Of each cell of an image, why it has no value that could be believed; 0 where it has one.
+# Of each cell of an image, why it has no value that could be believed; 0 if it has one.
 KNOWN, UNAVAILABLE, NOT_CAPTURED = 0, 1, 2
 
 _GUID = r"^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
@@ -87,7 +87,7 @@ def _padded(texts: pa.StringArray, length: int) -> pa.Array | None:
 
 
 def _with_offsets(texts: pa.StringArray, digits: int) -> pa.Array | None:
-    """Texts with as many digits of a second as the type has, or fewer; None where one is otherwise."""
+    """Texts with as many digits of a second as the type has, or fewer; None if one is otherwise."""
     if not digits or not _every(pc.match_substring_regex(texts, _OFFSET_CLOCK % digits)):
         return None
     parts = pc.extract_regex(texts, _OFFSET_CLOCK % digits)

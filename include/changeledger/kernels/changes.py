@@ -47,7 +47,7 @@ class Changes:
     # By the names of flags, in the order in which they are written.
     flags: Mapping[str, Bools]
     source_position: pa.StructArray
-    # Hex digits of the change mask, as the record has it; None where the dialect has none.
+    # Hex digits of the change mask, as the record has it; None if the dialect has none.
     mask: pa.StringArray | None = None
     # Where the row of an update's old values stands, where that is a record of its own.
     paired_source_position: pa.StructArray | None = None
@@ -109,7 +109,7 @@ def _same(text: str, rows: int) -> pa.StringArray:
 
 
 def flags(conditions: Mapping[str, Bools], rows: int) -> pa.ListArray:
-    """array<string> of the flags that are set; NULL where none is."""
+    """array<string> of the flags that are set; NULL if none is."""
     found = np.column_stack([*conditions.values(), np.zeros(rows, np.bool_)])[:, :-1]
     return named_where(found, list(conditions), np.logical_or.reduce(found, axis=1))
 

@@ -34,7 +34,7 @@ class Form(NamedTuple):
     """How the cells of one column are compared.
 
     `value`: equal results are equal values; None: the cells as they are. `text`: the same for what people
-    would see; None where equal values always look alike. Both keep NULL.
+    would see; None if equal values always look alike. Both keep NULL.
     """
 
     value: Made | None = None

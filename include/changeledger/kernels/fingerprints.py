@@ -32,9 +32,9 @@ _SEED = np.uint64(42)
 # What begins each of the two chains.
 _CHAINS = (b"a", b"b")
 _STRIPE, _WORD = 32, 8
-# Spark hashes up to so many bits in half a word.
+# Spark hashes up to this many bits in half a word.
 _INT_BITS = 32
-# Up to so many values are hashed each by itself.
+# Up to this many values are hashed each by itself.
 _FEW = 4
 _DIGITS = np.frombuffer(b"0123456789ABCDEF", np.uint8)
 
@@ -223,7 +223,7 @@ def _of_decimals(h: Hashes, column: pa.Array) -> Hashes:
 
 
 def of_image(h: Hashes, cells: Sequence[pa.Array], names: Sequence[str], number: int) -> Hashes:
-    """`h` with the cells of the image `number`; as it was where there is none, whose cells are NULL."""
+    """`h` with the cells of the image `number`; as it was if there is none, whose cells are NULL."""
     for cell, name in zip(cells, names, strict=True):
         h = of_column(h, cell, f"{number}.{name}".encode())
     return h

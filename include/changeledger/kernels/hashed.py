@@ -20,7 +20,7 @@ Hashes = npt.NDArray[np.uint64]
 # A hash for each row of a batch: equal for rows that belong together.
 Key = Callable[[pa.RecordBatch], Hashes]
 
-# Of a decimal with up to so many digits Spark hashes the unscaled number, of others its bytes.
+# Of a decimal with up to this many digits Spark hashes the unscaled number, of others its bytes.
 _LONG_DIGITS = 18
 
 

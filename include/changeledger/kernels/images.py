@@ -22,7 +22,7 @@ _STATES = pa.array([None, change.UNAVAILABLE, change.NOT_CAPTURED], pa.string())
 
 @dataclass(frozen=True)
 class Image:
-    """One side of n changes. `cells`: a column each, NULL where a row has no image. `states`: n x columns."""
+    """One side of n changes. `cells`: a column each, NULL if a row has no image. `states`: n x columns."""
 
     present: Bools
     cells: Sequence[pa.Array]
@@ -46,7 +46,7 @@ def key(image: Image, contract: Contract) -> list[pa.Array]:
 
 
 def gaps(image: Image, names: Sequence[str]) -> pa.MapArray:
-    """map<column, state> of the cells that are not known; NULL where all are."""
+    """map<column, state> of the cells that are not known; NULL if all are."""
     rows = len(image.present)
     states = None if image.states is None else np.where(image.present[:, None], image.states, KNOWN)
     if states is None or not states.any():
@@ -89,7 +89,7 @@ def differs(one: pa.Array, other: pa.Array) -> Bools:
 
 
 def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
-    """array<string> of the columns that differ, without gaps; NULL where a side is missing."""
+    """array<string> of the columns that differ, without gaps; NULL if a side is missing."""
     both = before.present & after.present
     found = np.zeros((len(both), len(names)), np.bool_)
     for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):

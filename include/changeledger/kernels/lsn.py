@@ -38,7 +38,7 @@ class Lsns(NamedTuple):
 
 
 def parse(text: str) -> bytes | None:
-    """One LSN; None where the text is none."""
+    """One LSN; None if the text is none."""
     if len(text) == _GROUPED and text[8] == ":" == text[17]:
         text = text.replace(":", "")
     elif len(text) == _GROUPED and text[:2].lower() == "0x":

@@ -35,7 +35,7 @@ def width(highest: int) -> int:
 
 
 def from_texts(texts: pa.StringArray) -> pa.BinaryArray:
-    """The bytes of masks written as hex; NULL where a text is not hex.
+    """The bytes of masks written as hex; NULL if a text is not hex.
 
     `0x` before it and an odd number of digits are legal: `B` is the byte 0B. Empty text is an empty mask.
     """
@@ -75,7 +75,7 @@ def bits(masks: pa.BinaryArray, highest: int, order: ByteOrder) -> Bools:
 
 
 def highest_set(masks: pa.BinaryArray, order: ByteOrder) -> Indices:
-    """The highest ordinal whose bit is set, at any width; 0 where none is."""
+    """The highest ordinal whose bit is set, at any width; 0 if none is."""
     sizes = lengths(masks)
     found = np.zeros(len(masks), np.int64)
     most = min(int(sizes.max(initial=0)), _MOST_BYTES)

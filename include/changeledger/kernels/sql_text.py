@@ -1,4 +1,4 @@
-"""Values of SQL Server's types from the texts in which dialects write them; None where a text does not fit.
+"""Values of SQL Server's types from the texts in which dialects write them; None if a text does not fit.
 
 Strict, and into the type's canonical form (docs/types.md), so that one value has one text, and text orders as
 time does. Dates are days and timestamps microseconds from 1970. What a number may look like is what Spark's
@@ -110,7 +110,7 @@ def decimal(text: str, precision: int, scale: int) -> Decimal | None:
 
 
 def scaled(number: Decimal, precision: int, scale: int) -> Decimal | None:
-    """The number with exactly so many places; None where it has more, or too many digits."""
+    """The number with exactly this many places; None if it has more, or too many digits."""
     try:
         fitted = _EXACT.quantize(number, Decimal(1).scaleb(-scale))
     except InvalidOperation:
@@ -147,7 +147,7 @@ def _micros(day: int, clock: str, fraction: str | None) -> int:
 
 
 def clock(text: str, digits: int) -> str | None:
-    """`16:25:00.8830000`: with exactly so many digits of a second."""
+    """`16:25:00.8830000`: with exactly this many digits of a second."""
     match = re.match(_CLOCK + _fraction(digits) + r"\Z", text)
     return _clock(match[1], match[2], digits) if match else None
 

@@ -132,7 +132,7 @@ def _day_and_clock(texts: pa.StringArray, digits: int) -> pa.Array:
 
 
 def _clock(texts: pa.StringArray, start: int, digits: int) -> pa.Array:
-    """`hh:mm:ss`, which begins at `start`, with exactly so many digits of a second."""
+    """`hh:mm:ss`, which begins at `start`, with exactly this many digits of a second."""
     seconds = pc.utf8_slice_codeunits(texts, start, start + 8)
     if not digits:
         return seconds

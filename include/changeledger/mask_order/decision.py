@@ -83,7 +83,7 @@ class MaskDecision(NamedTuple):
 # writes both orders mixes them. Of few records one is forgiven once ten others outweigh it.
 _FORGIVEN_SHARE = 100
 _OUTWEIGH = 10
-# So many records of a window that obey no order outweigh all windows before: the table has changed.
+# This many records of a window that obey no order outweigh all windows before: the table has changed.
 _MANY = 10
 
 

@@ -140,7 +140,7 @@ BREAK_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("previous_change_id", "string"),
     ("previous_sort_key", "binary"),
     ("kind", "string"),
-    # Those that differ; NULL where the row should not have been there, or should have been.
+    # Those that differ; NULL if the row should not have been there, or should have been.
     ("columns", "array<string>"),
     # The row as the change before left it, and as this change found it: column by column as text, a cell
     # that is not known as the word in brackets.
@@ -205,8 +205,8 @@ def current_columns(contract: Contract) -> list[tuple[str, str]]:
 def history_columns(contract: Contract) -> list[tuple[str, str]]:
     """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
 
-    A deleted key has an open interval with `_is_deleted`: it says by whom the row went, and remembers the
-    position, so that a late older change does not bring the row back.
+    A deleted key has an open interval with `_is_deleted`: it says which change deleted the row, and remembers
+    the position, so that a late older change does not bring the row back.
     """
     return [
         *_row_columns(contract),
@@ -215,6 +215,6 @@ def history_columns(contract: Contract) -> list[tuple[str, str]]:
         ("_next_sort_key", "binary"),
         ("_is_deleted", "boolean"),
         ("_previous_key", key_type(contract)),
-        # NULL where the change found the row as the change before had left it.
+        # NULL if the change found the row as the change before had left it.
         ("_break", BREAK_TYPE),
     ]

@@ -66,7 +66,7 @@ class Contract(Strict):
         return alike(self.names)
 
     def checked(self) -> Contract:
-        """The contract, once it can be published. Raises ContractError where it cannot."""
+        """The contract, once it can be published. Raises ContractError if it cannot."""
         if not self.key:
             raise ContractError(
                 f"{self.table} has no key in the records of the feed",

@@ -4,7 +4,7 @@
 class ChangeledgerError(Exception):
     """A run cannot continue. `remedy` says what the person on call does next.
 
-    `retryable` is False where trying again without a change gives the same failure, so that the
+    `retryable` is False if trying again without a change gives the same failure, so that the
     orchestrator fails at once.
     """
 

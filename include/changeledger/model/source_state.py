@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-# Clocks of one installation may differ by so much.
+# Clocks of one installation may differ by this much.
 _SKEW = timedelta(minutes=5)
 
 OPEN_TRANSACTION = "a producer's transaction is open: find the producer, or abort it (kafka-transactions.sh)"
@@ -29,7 +29,7 @@ class SourceState:
     read: str
     end: str
     at: datetime
-    # Offsets between them; None where they cannot be counted.
+    # Offsets between them; None if they cannot be counted.
     behind: int | None = None
     # Since when the oldest record that is not read waits, or nothing was captured; None: nothing waits.
     since: datetime | None = None
@@ -70,7 +70,7 @@ def partition_state(  # noqa: PLR0913 - what a broker says of one
 ) -> SourceState:
     """Of a partition that is read up to `read`, committed up to `stable`, and ends at `end`.
 
-    `first`: the time of the first record that is not read, None where only marks of transactions follow.
+    `first`: the time of the first record that is not read, None if only marks of transactions follow.
     `newest`: the time of the newest record that was read now.
     """
     known = (newest, None if earlier is None else earlier.newest)

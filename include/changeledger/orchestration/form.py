@@ -74,7 +74,7 @@ def _moment(title: str, description: str) -> Param:
 
 
 def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
-    """Raises ConfigError where the answers do not fit together, or name a table that the feed lacks."""
+    """Raises ConfigError if the answers do not fit together, or name a table that the feed lacks."""
     mode = answers.get("mode", "incremental")
     times = [name for name in ("start", "end") if answers.get(name) is not None]
     if mode == "window" and len(times) < 2:

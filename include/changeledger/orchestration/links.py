@@ -36,7 +36,7 @@ class ReportLink(BaseOperatorLink):
 
 
 def data_docs() -> str:
-    """The address of all Data Docs; empty where Airflow does not know its own."""
+    """The address of all Data Docs; empty if Airflow does not know its own."""
     base: str = conf.get("api", "base_url", fallback="")
     return base.rstrip("/") + DATA_DOCS if base else ""
 

@@ -46,7 +46,7 @@ class Effects:
     """n effects on keys, in any order.
 
     Cells are found in a pool of images, by their place; -1 is no image. What is not known of an image is in
-    `states`, n x columns (`kernels.cells`); None where all is known.
+    `states`, n x columns (`kernels.cells`); None if all is known.
     """
 
     # The columns of `_schema`.

@@ -95,7 +95,7 @@ def _differing(found: Images, rows: Indices, contract: Contract) -> Bools:
 
 
 def column_of(found: Images, chain: Chain, places: Indices, contract: Contract) -> pa.StructArray:
-    """`change.BREAK_TYPE` of these places, NULL where there is none; seeds keep what they have."""
+    """`change.BREAK_TYPE` of these places, NULL if there is none; seeds keep what they have."""
     sequence = found.sequence
     rows = sequence.effects.rows
     broken = chain.broken
@@ -109,7 +109,7 @@ def column_of(found: Images, chain: Chain, places: Indices, contract: Contract) 
 
 
 def _columns(chain: Chain, contract: Contract) -> pa.ListArray:
-    """Of each break, the columns that differ; NULL where it is of another kind."""
+    """Of each break, the columns that differ; NULL if it is of another kind."""
     broken = chain.broken
     is_differing = chain.kinds[broken] == _DIFFER
     found = np.zeros((len(broken), len(contract.columns)), np.bool_)

@@ -48,13 +48,13 @@ class OrderedEffects:
         return self.effects.is_deleted[self.at]
 
     def before(self, found: Bools) -> Bools:
-        """`found` of the place before, on the same key; False where there is none."""
+        """`found` of the place before, on the same key; False if there is none."""
         shifted = np.zeros(len(found), np.bool_)
         shifted[1:] = found[:-1]
         return shifted & ~self.is_first
 
     def behind(self, found: Bools) -> Bools:
-        """`found` of the place behind, on the same key; False where there is none."""
+        """`found` of the place behind, on the same key; False if there is none."""
         shifted = np.zeros(len(found), np.bool_)
         shifted[:-1] = found[1:] & ~self.is_first[1:]
         return shifted

@@ -99,7 +99,7 @@ class Pair:
 
     @property
     def positions(self) -> Sequence[str]:
-        """How the changes of the two met, in sentences; nothing where one of the feeds knows no LSN."""
+        """How the changes of the two met, in sentences; nothing if one of the feeds knows no LSN."""
         return sorted({said(row.positions) for row in self.rows if row.positions is not None})
 
     @property

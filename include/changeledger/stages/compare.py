@@ -37,7 +37,7 @@ def run(
 ) -> list[ComparisonRow]:
     """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
 
-    Raises FeedsDisagree where more than the tolerated number of changes have a verdict; what was found is
+    Raises FeedsDisagree if more than the tolerated number of changes have a verdict; what was found is
     saved before.
     """
     settings = Settings()

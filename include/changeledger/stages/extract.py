@@ -21,7 +21,7 @@ from changeledger.stages.normalization import repairing
 def run(ctx: StageContext) -> bool:
     """Whether it has found anything for the other stages.
 
-    Raises SourceDataLostError where records behind the last release are gone, SourceUnavailable, LeaseHeld.
+    Raises SourceDataLostError if records behind the last release are gone, SourceUnavailable, LeaseHeld.
     """
     ctx.control.keep_request(ctx.feed.feed, ctx.window)
     if ctx.window.request.mode == "replay":

@@ -1,4 +1,4 @@
-"""Maintain: small files together, and away with what nobody needs any more; never under a run's feet.
+"""Maintain: compact small files and remove what nobody needs any more, never while a run works.
 
 It holds the feed's lease. A branch that is built and not published stands on main as it is: compaction would
 move main, and the branch could not be published any more, so a feed with such a window is not compacted.
@@ -25,7 +25,7 @@ from changeledger.storage.releases import complete_releases, release_tag
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
-# The clocks of the control store and of Spark may differ by so much.
+# The clocks of the control store and of Spark may differ by this much.
 _SKEW = timedelta(days=1)
 
 

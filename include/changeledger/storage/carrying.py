@@ -21,9 +21,9 @@ from changeledger.kernels.rows import BatchKernel, BucketKernel, as_batch
 
 Batches = Iterator[pa.RecordBatch]
 
-# So many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
+# This many rows a kernel gets at once, about: few enough for a worker's memory, enough to be worth a call.
 BUCKET: Final = 50_000
-# So many rows are dealt out to buckets at once, or so many bytes: what a bucket gets of them is one piece.
+# This many rows are dealt out to buckets at once, or so many bytes: what a bucket gets of them is one piece.
 _DEALT, _MOST_BYTES = 100_000, 128 << 20
 # What travels through Spark: batches of rows in Arrow's own bytes, which bucket they go into and whose they
 # are. Spark would take each row apart, to keep it and again to hand it on.
@@ -116,7 +116,7 @@ def _table_of(batches: Sequence[pa.RecordBatch], part: str, schema: pa.Schema) -
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The batches in tables of about so many rows, or of fewer where these are large."""
+    """The batches in tables of about this many rows, or of fewer where these are large."""
     waiting: list[pa.RecordBatch] = []
     there = size = 0
     for batch in batches:

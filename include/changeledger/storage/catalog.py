@@ -38,7 +38,7 @@ def load(table: str) -> Table:
 
 
 def found(table: str) -> Table | None:
-    """The table, None where it is not there."""
+    """The table, None if it is not there."""
     try:
         return load(table)
     except NoSuchTableError:
@@ -88,7 +88,7 @@ def _opened(uri: str, user: str, password: str, warehouse: str) -> SqlCatalog:
 
 
 def _url(jdbc: str, user: str, password: str) -> URL:
-    """Raises ConfigError where the catalog's JDBC URL is of no database that the lake can have."""
+    """Raises ConfigError if the catalog's JDBC URL is of no database that the lake can have."""
     try:
         url = make_url(jdbc.removeprefix("jdbc:").replace("sqlite:", "sqlite:///", 1))
     except ArgumentError:

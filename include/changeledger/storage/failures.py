@@ -128,7 +128,7 @@ _OF_OTHERS = (
 
 
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
-    """What the error of another system is; None where nobody knows. `connection`: the source's."""
+    """What the error of another system is; None if nobody knows. `connection`: the source's."""
     text = _text(error)
     causes = [*_OF_STORAGE, *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []), *_OF_OTHERS]
     # Not where a stack says which line of code it was.

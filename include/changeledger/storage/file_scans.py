@@ -32,7 +32,7 @@ from pyiceberg.types import StructType
 
 from changeledger.storage.selection import selected
 
-# A batch for the kernels has at most so many rows, and about so many bytes.
+# A batch for the kernels has at most this many rows, and about this many bytes.
 _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
 # Row groups of larger files are read by several tasks.
 _LARGE_FILE = 32 << 20

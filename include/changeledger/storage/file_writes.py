@@ -29,7 +29,7 @@ from changeledger.storage.file_scans import alone
 
 # Files that were written, as Python pickles them.
 FILES: Final = pa.schema([("file", pa.binary())])
-# A row group has at least so many rows, where there are.
+# A row group has at least this many rows, where there are.
 _ROW_GROUP = 100_000
 
 

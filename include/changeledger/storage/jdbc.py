@@ -36,7 +36,7 @@ _TRUST = ("true", "false")
 
 
 def _require_plain(conn_id: str, connection: Connection) -> None:
-    """Raises ConfigError where a field of the connection would add properties to the URL.
+    """Raises ConfigError if a field of the connection would add properties to the URL.
 
     A driver's properties can switch its checks off, or name a class that it loads.
     """

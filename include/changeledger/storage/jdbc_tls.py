@@ -39,7 +39,7 @@ def postgres_properties(conn_id: str, connection: Connection) -> dict[str, str]:
 
 
 def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | None:
-    """The error that a driver's text stands for; None where trying again may help."""
+    """The error that a driver's text stands for; None if trying again may help."""
     if found := _NOT_TRUSTED.search(said):
         postgres = connection.conn_type == "postgres"
         setting = "sslrootcert" if postgres else "trustServerCertificate (of a server that signed its own)"

@@ -79,7 +79,7 @@ class Kafka:
         return self._offsets(topics, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
 
     def at(self, topics: Iterable[str], time: datetime) -> Offsets:
-        """The first offset with that time or a later one; after the last message where there is none."""
+        """The first offset with that time or a later one; after the last message if there is none."""
         topics = list(topics)
         found = self._offsets(topics, _from(time))
         end = self.latest(topics)
@@ -111,7 +111,7 @@ class Kafka:
         return ends
 
     def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
-        """The time of the first message at each offset or after it, committed or not; None where none is."""
+        """The time of the first message at each offset or after it, committed or not; None if none is."""
         return {
             topic: {p: None if one is None else _time(one) for p, one in partitions.items()}
             for topic, partitions in self._first("read_uncommitted", places).items()
@@ -149,7 +149,7 @@ class Kafka:
             raise cause from error
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
-        """Those whose cleanup.policy removes older messages of a key; none where the login may not ask."""
+        """Those whose cleanup.policy removes older messages of a key; none if the login may not ask."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not resources:
             return set()
@@ -165,7 +165,7 @@ class Kafka:
         return found
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Each topic's id, which a topic that is created again does not have; empty where there is none."""
+        """Each topic's id, which a topic that is created again does not have; empty if there is none."""
         names = list(topics)
         if not names:
             return {}
@@ -179,7 +179,7 @@ class Kafka:
         return {topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in found.items()}
 
     def fingerprints(self, behind: Offsets) -> Fingerprints:
-        """A hash of the record before each offset; None where none is there (a mark of a transaction)."""
+        """A hash of the record before each offset; None if none is there (a mark of a transaction)."""
         found = self._first(
             "read_committed", {t: {p: o - 1 for p, o in ps.items() if o > 0} for t, ps in behind.items()}
         )
@@ -261,7 +261,7 @@ def _time(message: Message) -> datetime | None:
 
 
 def _moment(milliseconds: int) -> datetime | None:
-    """None where a message has no time; the last one that there is where it is beyond the calendar."""
+    """None if a message has no time; the last one that there is where it is beyond the calendar."""
     try:
         return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):

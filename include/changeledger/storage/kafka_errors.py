@@ -52,7 +52,7 @@ _CAUSES: Final = (
 
 
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
-    """The error that a client's text stands for; None where trying again may help."""
+    """The error that a client's text stands for; None if trying again may help."""
     for cause in _CAUSES:
         # The last place: what Java throws names its cause after it.
         places = list(cause.said.finditer(said))

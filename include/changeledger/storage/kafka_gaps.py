@@ -7,7 +7,7 @@ from changeledger.storage.kafka import Offsets
 
 
 def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises SourceDataLostError where messages after the last release are gone, naming them."""
+    """Raises SourceDataLostError if messages after the last release are gone, naming them."""
     holes = []
     for topic, partitions in wanted.items():
         if topic not in earliest:
@@ -30,7 +30,7 @@ def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offs
 
 
 def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
-    """Raises SourceDataLostError where a requested window begins before what the topics still keep.
+    """Raises SourceDataLostError if a requested window begins before what the topics still keep.
 
     `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
     first that was there. An empty partition shows nothing.

@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-# By topic and partition; None where the partition ends at the place.
+# By topic and partition; None if the partition ends at the place.
 FirstMessages = dict[str, dict[str, Message | None]]
 
 # What a place holds where it holds no record: the end, or offsets that are gone.
@@ -23,7 +23,7 @@ def first_messages(
     """The first message at each offset or after it.
 
     All partitions are read together: one after the other costs up to a second each. Raises KafkaException
-    where nothing comes for so many seconds.
+    if nothing comes for this many seconds.
     """
     wanted = [TopicPartition(t, int(p), offset) for t, ps in places.items() for p, offset in ps.items()]
     if not wanted:
@@ -57,7 +57,7 @@ def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> F
         error = None if message is None else message.error()
         if message is None or (error is not None and error.code() not in _NO_RECORD):
             fault = error or fault
-            # A fault of the connection is no topic's: the client goes on by itself, meanwhile.
+            # A fault of the connection is no topic's: the client continues by itself, meanwhile.
             if time.monotonic() > deadline or (message is not None and message.topic() is not None):
                 raise KafkaException(fault)
             continue

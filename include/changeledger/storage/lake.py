@@ -42,7 +42,7 @@ def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[
 
 
 def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
-    """Create the table where it is not there."""
+    """Create the table if it is not there."""
     body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     by = ", ".join(quoted(p) for p in partitions)
     properties = ", ".join(f"'{k}'='{v}'" for k, v in _PROPERTIES.items())
@@ -66,7 +66,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
-    another type: a run has added them that was never released. True where there were some."""
+    another type: a run has added them that was never released. True if there were some."""
     there, wanted = spark.table(table).schema, schema_of(tuple(columns))
     other = [path for path, _, is_new in _different(wanted, there) if is_new]
     other += [path for path, _, is_new in _different(there, wanted) if not is_new]

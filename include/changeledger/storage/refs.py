@@ -28,7 +28,7 @@ def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
 
 
 def snapshot_of(table: str, ref: str = MAIN) -> int | None:
-    """The snapshot that a branch or tag of the table names; None where there is no such ref, or table."""
+    """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
     there = catalog.found(table)
     named = None if there is None else there.metadata.refs.get(ref)
     return None if named is None else named.snapshot_id
@@ -84,7 +84,7 @@ def set_tag(table: str, tag: str, snapshot: int) -> None:
 
 
 def forward(table: str, snapshot: int) -> None:
-    """Main, at a snapshot that was built on it. Raises ValueError where it was built on another one."""
+    """Main, at a snapshot that was built on it. Raises ValueError if it was built on another one."""
 
     def moved(there: Table) -> ManageSnapshots | None:
         main = there.metadata.refs.get(MAIN)

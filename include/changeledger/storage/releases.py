@@ -40,7 +40,7 @@ def release_tag(release_id: int) -> str:
 def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *, force: bool = False) -> None:
     """Tag and move every table of a committed release. Each step may have been done already.
 
-    Raises LeaseLost where another run works on the feed; ReleaseStuck where somebody else has written a
+    Raises LeaseLost if another run works on the feed; ReleaseStuck where somebody else has written a
     table's main meanwhile. With `force` that table's main becomes what was audited all the same, and what it
     was stays under the tag `displaced_<id>`.
     """

@@ -43,7 +43,7 @@ class SchemaRegistry:
 
     @classmethod
     def of(cls, conn_id: str, connection: Connection) -> SchemaRegistry | None:
-        """None where the connection names no registry. Raises ConfigError."""
+        """None if the connection names no registry. Raises ConfigError."""
         settings = {
             name.removeprefix(PREFIX): value
             for name, value in connection.extra.items()
@@ -52,9 +52,9 @@ class SchemaRegistry:
         return cls(conn_id, settings) if settings.get("url") else None
 
     def schema(self, schema_id: int) -> str | None:
-        """The schema's text; None where the registry does not know the id.
+        """The schema's text; None if the registry does not know the id.
 
-        Raises SourceUnavailable, and ConfigError where it refuses the login.
+        Raises SourceUnavailable, and ConfigError if it refuses the login.
         """
         try:
             return self._client.get_schema(schema_id).schema_str

@@ -93,7 +93,7 @@ _MOST_AT_ONCE = 10_000
 
 
 def for_rows_of(spark: SparkSession, size: int, most: int) -> None:
-    """Hand rows of that many bytes to Python in batches of at most so many bytes."""
+    """Hand rows of that many bytes to Python in batches of at most this many bytes."""
     at_once = max(1, min(_MOST_AT_ONCE, most // max(size, 1)))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(at_once))
 

@@ -18,7 +18,7 @@ from changeledger.storage import catalog, refs
 class RowCounts(NamedTuple):
     """Of one snapshot. `written`: rows in its data files; `live`: those that are not deleted.
 
-    None where the snapshot does not say it.
+    None if the snapshot does not say it.
     """
 
     written: int | None
@@ -26,7 +26,7 @@ class RowCounts(NamedTuple):
 
 
 class BuiltTable(NamedTuple):
-    """A snapshot that a run has built, beside main. `main` is None where main has none."""
+    """A snapshot that a run has built, beside main. `main` is None if main has none."""
 
     is_new: bool
     main: RowCounts | None

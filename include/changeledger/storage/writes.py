@@ -18,7 +18,7 @@ from changeledger.storage.bounds import FLOATS, between, sql_literal
 from changeledger.storage.file_writes import Writing, in_columns
 from changeledger.storage.spread import Spread, as_frame
 
-# So many keys stand in a statement; more are joined.
+# This many keys stand in a statement; more are joined.
 _MOST_KEYS = 2_000
 # A table and its branch.
 Place = tuple[str, str]

@@ -38,7 +38,7 @@ DRIFT_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("verdict", "string"),
     # The cells that differ, as text.
     ("cells", CELLS),
-    # The last change of the key that the feed has up to the fence, NULL where it has none: the row has been
+    # The last change of the key that the feed has up to the fence, NULL if it has none: the row has been
     # wrong since, at the earliest.
     ("change_id", "string"),
     ("operation", "string"),
@@ -54,7 +54,7 @@ REPAIR_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("operation", "string"),
     ("before", IMAGE),
     ("after", IMAGE),
-    # The place in the order of the change after which it belongs, NULL where there is none; and its time.
+    # The place in the order of the change after which it belongs, NULL if there is none; and its time.
     ("follows", "binary"),
     ("since", "timestamp"),
 )
@@ -215,7 +215,7 @@ KEY_OF_LEDGER: Final = by("change_id")
 
 
 def key_of_explained(rows: pa.RecordBatch) -> Hashes:
-    """By the last change; where there is none, by what is different for each row."""
+    """By the last change; if there is none, by what is different for each row."""
     return hash_of([pc.coalesce(rows.column("last_change_id"), rows.column("key"))])
 
 

@@ -127,7 +127,7 @@ def _any(keys: Numbers, size: int) -> Bools:
 
 
 def _least(numbers: Numbers, keys: Numbers, size: int) -> Numbers:
-    """Of each key the lowest number; 0 where it has none."""
+    """Of each key the lowest number; 0 if it has none."""
     found = np.full(size, np.iinfo(np.int64).max)
     np.minimum.at(found, keys, numbers)
     return np.where(_any(keys, size), found, 0)
@@ -159,7 +159,7 @@ def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, look
 
 
 def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size: int) -> Indices:
-    """Of each key the last live version; -1 where there is none."""
+    """Of each key the last live version; -1 if there is none."""
     at = np.flatnonzero(live)
     sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))
     at = at[order.by([of[at], *order.words(sort_keys)], len(at))]

@@ -56,7 +56,7 @@ def row_count(source: TableClause) -> Select[Any]:
 
 
 def cuts(source: TableClause, contract: Contract, rows: int) -> Select[Any]:
-    """`cut`, values of the key's first column, one for every so many rows, and their `place` in its order.
+    """`cut`, values of the key's first column, one for every this many rows, and their `place` in its order.
 
     No ORDER BY: Spark reads it as a subquery, where SQL Server allows none.
     """

@@ -22,7 +22,7 @@ FEED = Feed.model_validate(
         "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}, {"table": "dbo.u"}],
     }
 )  # fmt: skip
-# So many that neither the first nor the last ones reach the middle.
+# This many that neither the first nor the last ones reach the middle.
 AROUND = 25
 
 

@@ -76,7 +76,7 @@ def test_usual_texts_are_read_at_once(kind: str) -> None:
 GUID = "6F9619FF-8B86-D011-B42D-00C04FC964FF"
 
 # The canonical form of each type that is published as text, by hand from docs/types.md.
-# By type: what is written, and what is published; None where it is no value of the type.
+# By type: what is written, and what is published; None if it is no value of the type.
 GOLDEN: dict[str, list[tuple[str, str | None]]] = {
     "datetimeoffset(7)": [
         ("2026-08-07T16:25:06.863899+01:00", "2026-08-07T16:25:06.8638990+01:00"),

@@ -170,7 +170,7 @@ def _catalog_error(reason: str) -> Exception:
 
 
 def written(command: Any) -> str | None:
-    """What a command writes, in words that are the same in every run; None where it is a query."""
+    """What a command writes, in words that are the same in every run; None if it is a query."""
     kind = command.WhichOneof("command_type")
     if kind == "write_operation_v2":
         write = command.write_operation_v2

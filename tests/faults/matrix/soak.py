@@ -36,7 +36,7 @@ _RETRIES = ("task", "run", "earlier")
 
 
 def run(folder: Path, seed: int, say: Callable[[str], None]) -> Soak:
-    """Raises Defect where there is no way to go on; `effects.json` of the matrix says what a stage does."""
+    """Raises Defect if there is no way to go on; `effects.json` of the matrix says what a stage does."""
     begin = time.monotonic()
     log = simulate(5, _TRANSACTIONS)
     spans = windows(log)

@@ -49,7 +49,7 @@ def erase(
 
 
 def _confirm(question: str, answer: str) -> None:
-    """Raises ConfigError where nobody has typed the answer."""
+    """Raises ConfigError if nobody has typed the answer."""
     try:
         typed = input(question)
     except EOFError:

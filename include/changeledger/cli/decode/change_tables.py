@@ -38,7 +38,7 @@ class ChangeTable(NamedTuple):
     names: Mapping[str, str]
     # Those of the dialect's own.
     header: frozenset[str]
-    # What is stated of the table; None where nothing is.
+    # What is stated of the table; None if nothing is.
     contract: Contract | None
     config: TableConfig
 

@@ -171,7 +171,7 @@ def _times(timestamps: Sequence[str | None]) -> pa.TimestampArray:
 
 
 def _micros(timestamp: str) -> int | None:
-    """A time as text, or in milliseconds from 1970, as Kafka has it; None where it is neither."""
+    """A time as text, or in milliseconds from 1970, as Kafka has it; None if it is neither."""
     found = instants.of_text(timestamp, in_zone=True)
     return int(timestamp) * 1000 if found is None and _MILLIS.match(timestamp) else found
 

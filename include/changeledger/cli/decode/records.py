@@ -21,7 +21,7 @@ NO_TABLE = "table"
 
 
 class Message(NamedTuple):
-    """A Kafka message: the columns of a raw table of messages, without `timestamp` where there is none."""
+    """A Kafka message: the columns of a raw table of messages, without `timestamp` if there is none."""
 
     topic: str
     partition: int
@@ -95,7 +95,7 @@ def _message(fields: Mapping[str, Any]) -> Message:
 
 
 def _name(value: Any) -> str:
-    """A name as text. Raises ValueError where it has half of a surrogate pair, which is no character."""
+    """A name as text. Raises ValueError if it has half of a surrogate pair, which is no character."""
     str(value).encode("utf-8")
     return str(value)
 

@@ -37,7 +37,7 @@ class ComparisonRow(ControlTable):
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
     # Of equal spans of the time: [agreeing effects, all effects].
     spans: Mapped[list[Any]] = mapped_column(JSON)
-    # kernels.compare.positions.Positions.as_json; NULL where one of the feeds knows no LSN.
+    # compare.positions.Positions.as_json; NULL if one of the feeds knows no LSN.
     positions: Mapped[dict[str, Any] | None] = mapped_column(JSON)
     at: Mapped[datetime]
 
@@ -52,7 +52,7 @@ class SnapshotRow(ControlTable):
     # By the source's own clock, before the first table was read and after the last.
     since: Mapped[datetime]
     until: Mapped[datetime]
-    # The highest LSN that the source had captured then, 20 hex digits; NULL where it has none.
+    # The highest LSN that the source had captured then, 20 hex digits; NULL if it has none.
     since_lsn: Mapped[str | None]
     until_lsn: Mapped[str | None]
     # By table: {"name": the lake's table, "snapshot": its snapshot, "contract": Contract}.

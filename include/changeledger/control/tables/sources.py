@@ -25,7 +25,7 @@ class ReadRow(ControlTable):
     received: Mapped[int] = mapped_column(BigInteger)
     # Offsets that were removed before the feed has first read the partition.
     before: Mapped[int] = mapped_column(BigInteger)
-    # Why raw is not what was asked for; None where it is.
+    # Why raw is not what was asked for; None if it is.
     problem: Mapped[str | None]
 
 
@@ -36,9 +36,9 @@ class SourceMarkRow(ControlTable):
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     source: Mapped[str] = mapped_column(primary_key=True)
-    # The topic's id; empty where the broker has none.
+    # The topic's id; empty if the broker has none.
     identity: Mapped[str]
-    # The offset after the record, and a hash of it; None where none stands there (a transaction's mark).
+    # The offset after the record, and a hash of it; None if none stands there (a transaction's mark).
     place: Mapped[int] = mapped_column(BigInteger)
     fingerprint: Mapped[str | None]
 

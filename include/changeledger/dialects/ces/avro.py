@@ -63,7 +63,7 @@ def is_avro(value: bytes) -> bool:
 
 
 def members(value: bytes) -> Mapping[str, Any] | None:
-    """The members of an envelope; None where it is none. An event in `data` is JSON text."""
+    """The members of an envelope; None if it is none. An event in `data` is JSON text."""
     try:
         found = _ENVELOPE.record(value, "replace")
     except BrokenRecord:

@@ -37,7 +37,7 @@ class WriterSchema(NamedTuple):
 
     @property
     def missing(self) -> str | None:
-        """Why no record of it can be published; None where nothing is missing."""
+        """Why no record of it can be published; None if nothing is missing."""
         if not self.contract.columns:
             return "no_columns"
         if self.contract.names_alike:

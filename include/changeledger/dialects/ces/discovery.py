@@ -179,7 +179,7 @@ def _decoders() -> tuple[typed.Decode, typed.Decode]:
 
 
 def _usual(value: bytes | None) -> Routed | None:
-    """As `route`; None where the message is not as usual."""
+    """As `route`; None if the message is not as usual."""
     if value is None:
         return None
     of_envelope, of_data = _decoders()

@@ -34,7 +34,7 @@ class Tombstone(Exception):
 
 
 class Envelope(NamedTuple):
-    """`total`, `is_final`: None where the generation does not write them."""
+    """`total`, `is_final`: None if the generation does not write them."""
 
     type: str | None
     source: str | None
@@ -114,7 +114,7 @@ def texts_of(members: Mapping[str, Token]) -> dict[str, str | None]:
 
 
 def _place(members: Texts) -> tuple[int | None, int | None, bool | None]:
-    """Segment, total and whether it is the last. Raises Problem where some of it is missing or no number."""
+    """Segment, total and whether it is the last. Raises Problem if some of it is missing or no number."""
     index, total, final = (members.get(name) for name in ("segmentindex", "splittotalcnt", "finalsegment"))
     index = members.get("splitindex") if index is None else index
     segment, is_final = _number(index), None if final is None else _FLAGS.get(final.lower())

@@ -21,10 +21,10 @@ _LIST = msgspec.json.Decoder(list[dict[str, msgspec.Raw]])
 
 
 class EventData(NamedTuple):
-    """What `data` says; images as the texts of their objects, None where there is none."""
+    """What `data` says; images as the texts of their objects, None if there is none."""
 
     table: str
-    # As JSON; None where the message does not say them.
+    # As JSON; None if the message does not say them.
     cols: str | None
     # Of the key each column's name and the text of its value.
     key: list[tuple[str, str | None]]

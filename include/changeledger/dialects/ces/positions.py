@@ -50,7 +50,7 @@ class Positions(NamedTuple):
 
 
 class Times(NamedTuple):
-    """`committed_at`: NULL where neither time is one."""
+    """`committed_at`: NULL if neither time is one."""
 
     committed_at: pa.TimestampArray
     is_suspect: Bools
@@ -73,7 +73,7 @@ def positions(events: Sequence[Event]) -> Positions:
 
 
 def _texts(field: pa.StringArray, parts: pa.StructArray) -> pa.StringArray:
-    """A part of the texts; NULL where the pattern did not match, or the text is NULL."""
+    """A part of the texts; NULL if the pattern did not match, or the text is NULL."""
     return (
         field if not parts.null_count else pc.if_else(parts.is_valid(), field, pa.scalar(None, pa.string()))
     )

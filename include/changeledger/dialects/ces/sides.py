@@ -48,7 +48,7 @@ def _columns(plan: TablePlan) -> Sequence[Column]:
 
 
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
-    """`rows`: as `events.ImageLayout.row`, None where an event does not have the image."""
+    """`rows`: as `events.ImageLayout.row`, None if an event does not have the image."""
     columns, size = _columns(plan), len(rows)
     part = [one for one in rows if one is not None]
     there = np.fromiter((one is not None for one in rows), np.bool_, size)
@@ -73,7 +73,7 @@ def side(rows: Sequence[Any], plan: TablePlan) -> Side:
 
 
 def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:
-    """The texts of a column, and which were not sent; None where all were."""
+    """The texts of a column, and which were not sent; None if all were."""
     try:
         return pa.array(values, pa.string()), None
     except (pa.ArrowException, TypeError):

@@ -92,7 +92,7 @@ def is_alone(envelope: Any) -> bool:
 class _OfRows(NamedTuple):
     """Functions on one side of an event, made for the columns of one table."""
 
-    # The row of a side; None where there is none.
+    # The row of a side; None if there is none.
     row_of: Callable[[Any], Any]
     lacks_key: Callable[[Any], bool]
     # The row with the key that stands beside it, and the names of columns that stay unknown.
@@ -125,7 +125,7 @@ def _of_rows(rows: Any) -> _OfRows:
 
 @lru_cache(maxsize=64)
 def reader_of(writer_schema: Contract) -> Callable[[int, bytes], Event | None]:
-    """The reader of one message; None where it is not as usual. Raises one of `UNREADABLE` there, too."""
+    """The reader of one message; None if it is not as usual. Raises one of `UNREADABLE` there, too."""
     rows = layout_of(writer_schema)
     envelopes, data_type = envelope_of(rows.row)
     of_envelope: Decode = msgspec.json.Decoder(envelopes).decode

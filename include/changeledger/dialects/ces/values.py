@@ -37,7 +37,7 @@ class Cell(NamedTuple):
 
     # A column of texts.
     convert: FromTexts
-    # Which of its texts the producer has cut; None where values are never so large.
+    # Which of its texts the producer has cut; None if values are never so large.
     cuts: Callable[[pa.StringArray], Bools | None] | None
 
 
@@ -71,7 +71,7 @@ def binary(text: str, encoding: str) -> bytes | None:
 
 
 def _cuts(texts: pa.StringArray, sql: SqlType, encoding: str) -> Bools | None:
-    """Which texts are those of values that the producer has cut; None where none is."""
+    """Which texts are those of values that the producer has cut; None if none is."""
     sizes = pc.fill_null(pc.binary_length(texts), 0).to_numpy(zero_copy_only=False)
     rows = np.flatnonzero(sizes >= _FEWEST)
     if not len(rows):

@@ -49,7 +49,7 @@ def _spread(states: Any, rows: Any, size: int) -> Any:
 
 
 def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
-    """The cells of a column, and their states; None where all are known."""
+    """The cells of a column, and their states; None if all are known."""
     try:
         return _converted(values, cell)
     except UNUSUAL:

@@ -68,7 +68,7 @@ _ROUTED = msgspec.json.Decoder(_Routed)
 class TableRecords:
     """The messages of one table in one topic, which share one writer schema.
 
-    `writer_schema`: None where it is the table's contract itself. `is_only_table`: has the topic no other?
+    `writer_schema`: None if it is the table's contract itself. `is_only_table`: has the topic no other?
     `unions`: is it Avro's own JSON? `schema_id`: the Avro schema that its frames name; what has no frame, a
     tombstone for one, is `unframed`'s.
     """
@@ -136,14 +136,14 @@ def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
 
 
 def _named(value: bytes) -> bytes | str | None:
-    """What messages of one table share: the words that name it, else its name; None where it has none."""
+    """What messages of one table share: the words that name it, else its name; None if it has none."""
     at = value.rfind(b'"schema"')
     words = _NAMED.match(value, at) if at >= 0 else None
     return table_in(value) if words is None else words[0]
 
 
 def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
-    """A name for what precedes the payload; empty where there is none. `known`: those seen before."""
+    """A name for what precedes the payload; empty if there is none. `known`: those seen before."""
     for block, name in known:
         if value.startswith(block):
             return name
@@ -156,7 +156,7 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
 
 
 def table_in(value: bytes | None) -> str | None:
-    """`schema.table` in lower case, as `source` has it; None where it does not."""
+    """`schema.table` in lower case, as `source` has it; None if it does not."""
     if value is None:
         return None
     try:

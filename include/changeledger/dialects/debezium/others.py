@@ -58,7 +58,7 @@ def _of_json(topic: str, value: bytes, feed: Feed, shown: str) -> Outcome:
 
 
 def _of_event(payload: Members, feed: Feed, shown: str) -> Outcome | None:
-    """What becomes of a change event whose topic has no table; None where it is none."""
+    """What becomes of a change event whose topic has no table; None if it is none."""
     source = payload.get("source")
     if source is None or json_text.text(payload.get("op")) is None or not json_text.is_object(source):
         return None

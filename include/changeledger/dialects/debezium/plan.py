@@ -20,7 +20,7 @@ class TablePlan:
     writer_schema: Contract
     # The table's contract in the lake; it has all columns of the writer schema, in the same or wider types.
     contract: Contract
-    # The database that all messages are of; None where none says which.
+    # The database that all messages are of; None if none says which.
     database: str | None
     window_id: str
     # Are the messages Avro's own JSON, whose values are wrapped in the names of their types?

@@ -92,7 +92,7 @@ def _committed(events: pa.RecordBatch, received: pa.TimestampArray) -> tuple[pa.
 def _place(
     commit: Lsns, change: Lsns, ordinal: pa.Int64Array, snapshot: Bools, raw: pa.RecordBatch
 ) -> tuple[Any, ...]:
-    """28 bytes a row, in three parts: the position, or the order of delivery where there is none.
+    """28 bytes a row, in three parts: the position, or the order of delivery if there is none.
 
     What a snapshot row does not say of its position lies after all that is there. Without a position it is
     older than every change.

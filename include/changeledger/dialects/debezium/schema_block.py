@@ -71,7 +71,7 @@ class TableFacts(NamedTuple):
     def read_by(self, contract: Contract | None) -> Contract | None:
         """The columns, with what only the table's `contract` says: its key, or all of its columns.
 
-        The names are as the messages write them: a name is the same in another case. None where that
+        The names are as the messages write them: a name is the same in another case. None if that
         is the contract itself.
         """
         known = _keyed_as(self.columns, contract) if self.columns and contract else self.columns or contract
@@ -122,7 +122,7 @@ def union_topics(samples: Sequence[Sample]) -> set[str]:
 
 
 def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
-    """The feed's table of a change event; None where it is none, or of another table."""
+    """The feed's table of a change event; None if it is none, or of another table."""
     source = payload.get("source")
     if not isinstance(source, dict) or "op" not in payload:
         return None
@@ -212,7 +212,7 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
 
 
 def _block_columns(message: Mapping[str, Any]) -> list[Column]:
-    """The columns in the schema block; none where it is broken, or names a column twice."""
+    """The columns in the schema block; none if it is broken, or names a column twice."""
     try:
         columns = [
             Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
@@ -286,7 +286,7 @@ def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def json_object(raw: bytes | None) -> Mapping[str, Any]:
-    """The JSON object in `raw`, empty where there is none: a broken sample is ignored."""
+    """The JSON object in `raw`, empty if there is none: a broken sample is ignored."""
     try:
         value = json.loads(raw or b"{}")
     except (ValueError, RecursionError):

@@ -23,7 +23,7 @@ from changeledger.kernels import lsn, sql_text
 from changeledger.kernels.arrow import Bools, empty, valid
 from changeledger.kernels.lsn import Lsns
 
-# So many messages are taken apart while they are in the processor's cache.
+# This many messages are taken apart while they are in the processor's cache.
 _AT_ONCE = 500
 _BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OF_MESSAGE = ("op", "sent_ms", "transaction")

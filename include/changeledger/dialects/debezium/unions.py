@@ -20,7 +20,7 @@ _BRANCHES = frozenset({"string", "bytes", "int", "long", "float", "double", "boo
 
 
 def row_of(image: Any) -> Mapping[str, Any] | None:
-    """The members inside a wrapped row; None where it is not wrapped."""
+    """The members inside a wrapped row; None if it is not wrapped."""
     if not isinstance(image, dict) or len(image) != 1:
         return None
     ((name, row),) = image.items()

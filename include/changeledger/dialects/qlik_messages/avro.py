@@ -52,7 +52,7 @@ Schemas = Mapping[str, str]
 
 
 class Said(NamedTuple):
-    """A message as JSON; None where it cannot be read. `problem`: why what is inside it cannot."""
+    """A message as JSON; None if it cannot be read. `problem`: why what is inside it cannot."""
 
     json: bytes | None
     problem: Problem | None = None

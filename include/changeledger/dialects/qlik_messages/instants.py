@@ -25,7 +25,7 @@ _DATE_OF_1970 = re.compile(r"1970-\d{2}-\d{2}\Z", re.ASCII)
 
 
 def instant(text: str) -> int | None:
-    """None where the text is no time, nor says that there is none."""
+    """None if the text is no time, nor says that there is none."""
     text = text.strip() if text.strip() else text
     found = _iso(text)
     if found is None:

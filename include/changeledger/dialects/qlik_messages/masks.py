@@ -30,7 +30,7 @@ class Masks(NamedTuple):
 
 
 def parse(text: str) -> bytes | None:
-    """The bytes of a mask; None where it is not hex.
+    """The bytes of a mask; None if it is not hex.
 
     `0x` before it and an odd number of digits are legal: `B` is the byte 0B. Empty text is an empty mask.
     """

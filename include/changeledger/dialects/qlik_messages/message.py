@@ -42,7 +42,7 @@ class Message(NamedTuple):
 
 
 def read(value: bytes) -> Message:
-    """The message, whatever it says. Raises Problem where it is no JSON of such a form."""
+    """The message, whatever it says. Raises Problem if it is no JSON of such a form."""
     if not value.strip(_BLANKS).startswith(b"{"):
         raise Problem("not_json", f"begins with 0x{value[:8].hex().upper()}")
     try:
@@ -100,7 +100,7 @@ def _message(outer: Members, inner: Members | None, objects: Mapping[str, Member
 
 
 def check(message: Message) -> None:
-    """Raises Problem where an envelope is not Qlik's, or data has no operation."""
+    """Raises Problem if an envelope is not Qlik's, or data has no operation."""
     if message.is_enveloped:
         if message.magic not in {None, MAGIC}:
             raise Problem("wrong_magic", named("magic", message.magic))

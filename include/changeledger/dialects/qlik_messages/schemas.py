@@ -117,7 +117,7 @@ class WriterSchemas:
     def _table(self, label: Label) -> str | None:
         """`schema.table` as the message names it; else the feed's table that the topic is named after.
 
-        A feed that lists no tables has all that are known. None where neither says one table.
+        A feed that lists no tables has all that are known. None if neither says one table.
         """
         tables = [config.table for config in self._feed.tables] or self._known_tables()
         if label.table is not None and label.schema is not None:

@@ -38,7 +38,7 @@ class Side(NamedTuple):
 
 
 def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = None) -> Side:
-    """`images`: as `ImageLayout.row`, None where an event does not have it. `filler`: which are deletes."""
+    """`images`: as `ImageLayout.row`, None if an event does not have it. `filler`: which are deletes."""
     rows, size = layout_of(writer_schema), len(images)
     part = [one for one in images if one is not None]
     there = np.fromiter((one is not None for one in images), np.bool_, size)

@@ -44,7 +44,7 @@ _RANKS = np.frombuffer(b"0012340", np.uint8)
 
 @dataclass(frozen=True)
 class _Masks:
-    """What the masks of n rows say: nothing where their byte order, or no column of the source, is known."""
+    """What the masks of n rows say: nothing if their byte order, or no column of the source, is known."""
 
     data: pa.BinaryArray
     # n x columns of the change table: the flags of each. All are clear where a mask is not `known`.

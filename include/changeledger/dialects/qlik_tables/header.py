@@ -71,7 +71,7 @@ class Header:
         return f"none of the columns {', '.join(names)} is there: correct `header_prefix`"
 
     def text(self, header: str) -> pa.StringArray:
-        """Without the blanks around it, and NULL where nothing is left."""
+        """Without the blanks around it, and NULL if nothing is left."""
         return trimmed(self.rows.text(self.name(header)))
 
     @cached_property
@@ -88,14 +88,14 @@ class Header:
 
     @cached_property
     def _spoken(self) -> pa.StringArray:
-        """The letter of the word in `operation`; NULL where it is another word."""
+        """The letter of the word in `operation`; NULL if it is another word."""
         return _LETTERS.take(pc.index_in(self._word, value_set=_WORDS, skip_nulls=True))
 
     @cached_property
     def letter(self) -> pa.StringArray:
         """I, U, D, B or T; empty for a row of the full load, which has no header values; others as they are.
 
-        NULL where there is none. The letter T is not documented: the word TRUNCATE must say it.
+        NULL if there is none. The letter T is not documented: the word TRUNCATE must say it.
         """
         is_load = pc.and_(pc.is_null(self.seq), pc.and_(pc.is_null(self._oper), pc.is_null(self._word)))
         said = pc.coalesce(self._oper, self._spoken, pc.if_else(is_load, pa.scalar(""), _NO_TEXT))
@@ -108,7 +108,7 @@ class Header:
         return pc.and_(pc.is_valid(self._word), pc.fill_null(differ, fill_value=False))
 
     def mask(self) -> pa.BinaryArray:
-        """The mask's bytes; NULL where there is none or where it is not hex.
+        """The mask's bytes; NULL if there is none or where it is not hex.
 
         An empty text sets no bit, where it does not stand for NULL.
         """
@@ -130,7 +130,7 @@ class Header:
         return lsn.parse_all(pc.if_else(begins, first, _NO_TEXT))
 
     def stamp(self) -> pa.TimestampArray:
-        """The timestamps, in UTC; NULL where there is none or where it is no point in time."""
+        """The timestamps, in UTC; NULL if there is none or where it is no point in time."""
 
         def read(one: Read) -> pa.TimestampArray:
             if one.kind not in {"timestamp", "timestamp_ntz", "date"}:

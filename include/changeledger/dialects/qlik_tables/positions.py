@@ -40,7 +40,7 @@ class Sequences(NamedTuple):
         return cls(digits, known)
 
     def ordinal(self) -> pa.Int64Array:
-        """The number; NULL where it is none, or has more than 63 bits."""
+        """The number; NULL if it is none, or has more than 63 bits."""
         found = _number(self.digits[:, _TIME_DIGITS:])
         fits = self.known & (found <= _LONG)
         return pa.array(np.where(fits, found, 0).astype(np.int64), mask=~fits)

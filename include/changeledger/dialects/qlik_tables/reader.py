@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 class ChangeTables:
-    """A `base.TableReader`. Raises ConfigError where a table of the feed has no change table."""
+    """A `base.TableReader`. Raises ConfigError if a table of the feed has no change table."""
 
     def __init__(self, feed: Feed, database: SourceDatabase) -> None:
         source = feed.source

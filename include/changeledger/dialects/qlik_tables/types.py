@@ -31,7 +31,7 @@ _CLOCKS = {"datetime2", "datetimeoffset", "time"}
 
 
 def type_text(row: Mapping[str, Any]) -> str | None:
-    """The type with its sizes, as T-SQL writes it; None where SQL Server has none like it.
+    """The type with its sizes, as T-SQL writes it; None if SQL Server has none like it.
 
     `row` is one of information_schema.columns. A numeric without a precision may hold any number: only
     the feed can say which it does hold.

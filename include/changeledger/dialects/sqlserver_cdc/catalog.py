@@ -170,7 +170,7 @@ class CdcCatalog:
         return f"{self._schema}.lsn_time_mapping"
 
     def newest_transaction(self) -> Select[Any]:
-        """The last LSN captured, with its time (in the server's zone); no row where there is none."""
+        """The last LSN captured, with its time (in the server's zone); no row if there is none."""
         mapping = self._mapping.c
         last = select(func.max(mapping.start_lsn)).scalar_subquery()
         return select(mapping.start_lsn.label("lsn"), mapping.tran_end_time.label("time")).where(

@@ -33,7 +33,7 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?(?::?([
 
 
 def known(micros: Micros, there: Bools) -> pa.TimestampArray:
-    """The instants; NULL where there is none, or outside the calendar."""
+    """The instants; NULL if there is none, or outside the calendar."""
     fits = there & (micros >= MICROS[0]) & (micros <= MICROS[1])
     return pa.array(np.where(fits, micros, 0), pa.int64(), mask=~fits).view(INSTANT)
 
@@ -61,7 +61,7 @@ def read(found: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
 
 
 def of_text(text: str, *, in_zone: bool) -> int | None:
-    """One time; None where the text is none. A time of day alone is none."""
+    """One time; None if the text is none. A time of day alone is none."""
     match = _TEXT.match(text.strip())
     if match is None:
         return None

@@ -38,7 +38,7 @@ def rows(columns: Mapping[str, pa.Array], size: int) -> pa.StringArray:
 
 
 def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - a form for each type
-    """`start`, the name, and the value of each row; NULL where the cell is."""
+    """`start`, the name, and the value of each row; NULL if the cell is."""
     kind = values.type
     if pa.types.is_string(kind):
         if pc.any(pc.match_substring_regex(values, _ESCAPED)).as_py():

@@ -102,7 +102,7 @@ class RawRows:
         return self.first(name, shown, pa.string())
 
     def shown(self, name: str, otherwise: str = "NULL") -> Callable[[int], str]:
-        """How the value of one row is shown; `otherwise` where there is none."""
+        """How the value of one row is shown; `otherwise` if there is none."""
 
         def of_row(row: int) -> str:
             texts = (shown(Read(kind, values.slice(row, 1)))[0].as_py() for kind, values in self.read(name))
@@ -130,12 +130,12 @@ def shown(read: Read) -> pa.StringArray:
 
 
 def _wholes(texts: pa.StringArray) -> pa.Int64Array:
-    """The 32-bit numbers of texts; NULL where a text is none."""
+    """The 32-bit numbers of texts; NULL if a text is none."""
     found = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
     return pa.array(found, pa.int64())
 
 
 def trimmed(texts: pa.StringArray) -> pa.StringArray:
-    """Without the blanks around them, and NULL where nothing is left."""
+    """Without the blanks around them, and NULL if nothing is left."""
     found = pc.utf8_trim(texts, " ")
     return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)

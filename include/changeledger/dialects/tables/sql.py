@@ -29,7 +29,7 @@ def literal_time(at: datetime) -> ColumnElement[Any]:
 def key_positions(config: TableConfig, names: Sequence[str]) -> Mapping[str, int]:
     """1-based place in the key by lower-case name, as the feed states it.
 
-    Raises ContractError where it states a column that the change table does not have.
+    Raises ContractError if it states a column that the change table does not have.
     """
     there = {name.lower() for name in names}
     missing = [name for name in config.key if name.lower() not in there]

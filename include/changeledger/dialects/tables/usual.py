@@ -1,6 +1,6 @@
 """Texts in the form that sources nearly always write, converted a whole column at a time.
 
-None where one text of the column is otherwise, or is no value: then each has to be looked at. What is taken
+None if one text of the column is otherwise, or is no value: then each has to be looked at. What is taken
 here must be what `sql_text` makes of it.
 """
 
@@ -84,12 +84,12 @@ def _days(texts: pa.StringArray, _: SqlType) -> pa.Array | None:
 
 
 def _of_days(texts: pa.StringArray) -> pa.Array | None:
-    """Raises ArrowInvalid where there is no such day."""
+    """Raises ArrowInvalid if there is no such day."""
     return None if pc.any(pc.match_substring_regex(texts, _YEAR_0)).as_py() else pc.cast(texts, pa.date32())
 
 
 def _have_days(texts: pa.StringArray) -> bool:
-    """Do the texts begin with days? Raises ArrowInvalid where one does not."""
+    """Do the texts begin with days? Raises ArrowInvalid if one does not."""
     return _of_days(pc.utf8_slice_codeunits(texts, 0, 10)) is not None
 
 

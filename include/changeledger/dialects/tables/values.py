@@ -35,7 +35,7 @@ _MIDNIGHT = re.compile(r"(.{10})[T ]00:00(:00([.]0*)?)?Z?\Z")
 
 
 def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cells:
-    """The column's cells; NULL where there is no such column. `unfit`: whose value is not one of the type."""
+    """The column's cells; NULL if there is no such column. `unfit`: whose value is not one of the type."""
     kind, parts = arrow_type(column.spark_type), rows.read(column.name)
     if not parts:
         return cells.Cells(pa.nulls(rows.size, kind))
@@ -55,7 +55,7 @@ def typed_schema(contract: Contract) -> pa.Schema:
 
 
 def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
-    """`typed_schema` of rows of a source's table itself; NULL where a value is not one of the type.
+    """`typed_schema` of rows of a source's table itself; NULL if a value is not one of the type.
 
     A column may have any name here, that of a raw table's own column as well.
     """
@@ -89,7 +89,7 @@ def _checked(raw: pa.Array, values: pa.Array) -> cells.Cells:
 
 
 def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
-    """The values of texts in the lake's type; NULL where a text does not fit."""
+    """The values of texts in the lake's type; NULL if a text does not fit."""
     if sql.spark == "string" and sql.base not in _IN_FORM:
         return texts
     found = usual.converted(texts, sql)
@@ -121,7 +121,7 @@ def _date_and_clock(text: str) -> str:
 
 
 def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
-    """NULL where SQL Server's type has no such value: a tinyint ends at 255, a float is finite."""
+    """NULL if SQL Server's type has no such value: a tinyint ends at 255, a float is finite."""
     if sql.base == "tinyint":
         fits = pc.and_(pc.greater_equal(values, 0), pc.less_equal(values, 255))
     elif pa.types.is_floating(values.type):
@@ -132,7 +132,7 @@ def _in_range(values: pa.Array, sql: SqlType) -> pa.Array:
 
 
 def _of_number(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A number as one of another type; NULL where it is too large."""
+    """A number as one of another type; NULL if it is too large."""
     try:
         is_inexact = pa.types.is_floating(values.type) or pa.types.is_decimal(values.type)
         if is_inexact and not pa.types.is_floating(kind) and values.type != kind:

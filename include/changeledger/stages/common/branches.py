@@ -19,7 +19,7 @@ from changeledger.storage import lake, refs
 def begin(ctx: StageContext, table: str, contract: Contract, published: int | None) -> int | None:
     """A fresh branch of the ledger, the history or the current rows of the contract's table.
 
-    `published`: the snapshot that main is at; None where nothing is published.
+    `published`: the snapshot that main is at; None if nothing is published.
 
     Returns the snapshot of the rows that are published, as the branch has them.
     """

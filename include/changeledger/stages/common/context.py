@@ -35,7 +35,7 @@ from changeledger.storage.releases import complete_releases
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
 
-# So many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
+# This many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
 # more than the work (ADR 0018).
 MOST_ROWS = 20_000
 
@@ -203,7 +203,7 @@ class StageContext:
         return self.built(self.names[table].changes).where(F.col("window_id") == self.id)
 
     def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
-        """Raises ConfigError where a run over some tables would read what no release has: it would be theirs
+        """Raises ConfigError if a run over some tables would read what no release has: it would be theirs
         alone, and the records of the other tables would have no run."""
         if furthest(released, end) != released:
             raise ConfigError(

@@ -33,7 +33,7 @@ def _rows(ctx: StageContext, table: str) -> DataFrame:
 
 
 def asked_again(ctx: StageContext, table: str) -> DataFrame | None:
-    """The raw records that are asked for again, except those of the window; None where none are."""
+    """The raw records that are asked for again, except those of the window; None if none are."""
     asked = replayed(ctx)
     if asked is None:
         return None
@@ -60,7 +60,7 @@ def _again(rows: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def waiting(ctx: StageContext) -> DataFrame | None:
-    """Messages that earlier windows have left to wait, with `source_position`; None where there are none.
+    """Messages that earlier windows have left to wait, with `source_position`; None if there are none.
 
     They may be of any table, so a run over some leaves them alone.
     """
@@ -71,7 +71,7 @@ def waiting(ctx: StageContext) -> DataFrame | None:
 
 
 def replayed(ctx: StageContext) -> DataFrame | None:
-    """The records asked for again; None where there are none."""
+    """The records asked for again; None if there are none."""
     if ctx.window.request.partial:
         return None
     listed = ctx.opened("extract").replay_snapshot
@@ -81,7 +81,7 @@ def replayed(ctx: StageContext) -> DataFrame | None:
 
 
 def planned(ctx: StageContext) -> DataFrame | None:
-    """The repairs that the run applies; None where it is a run of another kind."""
+    """The repairs that the run applies; None if it is a run of another kind."""
     if ctx.window.request.mode != "repair":
         return None
     return lake.read(ctx.spark, ctx.lake.applied_repairs).where(F.col("window_id") == ctx.id)

@@ -28,7 +28,7 @@ def nothing(contract: Contract) -> Rows:
 
 
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
-    """The published ledger rows that can be at the positions of the changes; None where there are none."""
+    """The published ledger rows that can be at the positions of the changes; None if there are none."""
     if isinstance(changes, Here):
         return _here(ctx, contract, changes.table)
     table = ctx.names[contract.table].changes
@@ -60,7 +60,7 @@ def _here(ctx: StageContext, contract: Contract, changes: pa.Table) -> Rows | No
 
 
 def between(changes: Rows) -> BooleanExpression | None:
-    """A condition that files of the ledger can be passed over by; None where there are no changes."""
+    """A condition that files of the ledger can be passed over by; None if there are no changes."""
     found = changes.through(_ends, _ENDS).collected().combine_chunks()
     if not len(found):
         return None

@@ -17,7 +17,7 @@ from changeledger.model.table_names import FINDINGS, NAMESPACE
 from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
 
-# So many findings of a table wait for those of others, to be written together.
+# This many findings of a table wait for those of others, to be written together.
 _FEW = 20_000
 
 

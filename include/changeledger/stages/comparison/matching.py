@@ -35,7 +35,7 @@ class Method:
     """How the changes of two feeds meet: the part of the log, and what their positions are."""
 
     reach: Reach
-    # None where one of the feeds has no LSNs.
+    # None if one of the feeds has no LSNs.
     positions: Positions | None = None
     # Of the feed whose positions are change LSNs.
     translation: Translation | None = None
@@ -119,7 +119,7 @@ class Matching:
 
     @classmethod
     def of(cls, one: Side, other: Side, method: Method, name: str) -> Matching:
-        """Raises ContractError where the feeds do not agree on the table's key."""
+        """Raises ContractError if the feeds do not agree on the table's key."""
         columns = Columns.of(one.contract, other.contract)
         times = [one.times(), other.times()]
         sides = [side.read_here(found.rows) for side, found in zip((one, other), times, strict=True)]

@@ -63,7 +63,7 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Stored]) -> FeedRange:
     each = [log_of(ledger, uncached).through(log.extent, EXTENT) for ledger in ledgers.values()]
     extent = log.whole(together(each).collected())
     first = extent.first
-    # A first snapshot shows all up to its own position; the log goes on after it.
+    # A first snapshot shows all up to its own position; the log continues after it.
     if extent.loaded is not None and (first is None or extent.loaded < first):
         first = _behind(extent.loaded)
     return FeedRange(

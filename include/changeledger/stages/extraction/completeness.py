@@ -23,7 +23,7 @@ def partition(topic: str, number: str) -> str:
 
 
 def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Offsets) -> None:
-    """Raises SourceDataLostError where a topic is not the one that the feed has read before.
+    """Raises SourceDataLostError if a topic is not the one that the feed has read before.
 
     A topic that was deleted and created again may have grown beyond what was read. Its id is another one;
     where the broker has no ids, the last record that was read is no longer there.
@@ -54,7 +54,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
 
 
 def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: TablePositions) -> None:
-    """Raises SourceDataLostError where a released position has another landmark than when it was read.
+    """Raises SourceDataLostError if a released position has another landmark than when it was read.
 
     `found`: the landmarks of the `released` positions now, by table.
     """

@@ -30,7 +30,7 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
 def ask_for_all(ctx: StageContext) -> None:
     """Everything that is quarantined, or what is of the request's tables.
 
-    Raises ConfigError where nothing was published yet.
+    Raises ConfigError if nothing was published yet.
     """
     if ctx.control.position(ctx.feed.feed) is None or not catalog.exists(ctx.lake.quarantine):
         raise ConfigError(

@@ -53,7 +53,7 @@ class Erasing:
 
     @classmethod
     def of(cls, spark: SparkSession, feed: Feed, table: str, values: Mapping[str, str]) -> Erasing:
-        """Raises ConfigError where the feed has no such table, or the table no such key."""
+        """Raises ConfigError if the feed has no such table, or the table no such key."""
         control = control_store(Settings())
         (config,) = feed.only([table]).tables
         contract = control.contract(feed.feed, config.table)

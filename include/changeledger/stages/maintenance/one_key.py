@@ -19,7 +19,7 @@ class OneKey:
 
     @classmethod
     def of(cls, contract: Contract, cells: Mapping[str, str]) -> OneKey:
-        """Raises ConfigError where not each column of the key is named."""
+        """Raises ConfigError if not each column of the key is named."""
         names = {c.name.lower(): c.name for c in contract.key}
         values = {names.get(name.lower(), name): value for name, value in cells.items()}
         if not names or set(values) != set(names.values()):

@@ -27,7 +27,7 @@ def take(ctx: StageContext) -> None:
     """What the last proofs against the source have planned, for the request's tables.
 
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
-    Raises ConfigError where none of them has found drift.
+    Raises ConfigError if none of them has found drift.
     """
     lake.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
     taken = input_records.planned(ctx)

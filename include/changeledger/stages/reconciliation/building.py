@@ -28,7 +28,7 @@ from changeledger.storage.caching import Cache
 
 @dataclass(frozen=True)
 class Building:
-    """`published`: the snapshot of the history that is published; None where none is."""
+    """`published`: the snapshot of the history that is published; None if none is."""
 
     ctx: StageContext
     contract: Contract

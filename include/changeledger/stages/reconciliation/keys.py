@@ -29,7 +29,7 @@ _TOUCHED = "touched"
 
 @dataclass(frozen=True)
 class Keys:
-    """`published`: the snapshot of the history, None where there is none; `came`: the run's truncates."""
+    """`published`: the snapshot of the history, None if there is none; `came`: the run's truncates."""
 
     ctx: StageContext
     contract: Contract
@@ -70,7 +70,7 @@ class Keys:
 
     @cached_property
     def _spans(self) -> Column | None:
-        """Was a row alive when the table was emptied? None where the run has not emptied it."""
+        """Was a row alive when the table was emptied? None if the run has not emptied it."""
         each = [
             (F.col("_sort_key") < F.lit(at))
             & (F.col("_next_sort_key").isNull() | (F.col("_next_sort_key") > F.lit(at)))

@@ -18,7 +18,7 @@ from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
 from changeledger.verify import drift, judging
 
-# So many wrong rows of a table wait for those of others, to be written together.
+# This many wrong rows of a table wait for those of others, to be written together.
 _FEW: Final = 20_000
 
 COUNTED: Final = (

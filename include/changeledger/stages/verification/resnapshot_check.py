@@ -43,7 +43,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
 
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
-    """The releases since the last such proof; none where they brought no rows of a snapshot."""
+    """The releases since the last such proof; none if they brought no rows of a snapshot."""
     rows = [r for r in control.proofs(feed.database) if (r.feed, r.against) == (feed.feed, TOPIC)]
     releases = control.releases_after(feed.feed, max((row.release for row in rows), default=0))
     tables = [t.table for t in feed.tables]

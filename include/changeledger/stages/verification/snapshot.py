@@ -1,4 +1,4 @@
-"""A snapshot of a source: its tables, read while it goes on, with the moments between which that was done."""
+"""A snapshot of a source: its tables, read while it keeps changing, and between which moments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Moment(NamedTuple):
 def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str, Contract]) -> SnapshotRow:
     """Read the tables into the lake, in the columns of the contracts that the source has.
 
-    Raises SourceUnavailable, and ConfigError where a table there has not the key.
+    Raises SourceUnavailable, and ConfigError if a table there has not the key.
     """
     assert source.connection is not None, "Database.source has found it"
     jdbc = JdbcDatabase(source.connection, Connection.named(source.connection))

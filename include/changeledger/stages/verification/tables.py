@@ -18,7 +18,7 @@ from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
 from changeledger.verify.versions import CURRENT, HISTORY, SOURCE, Read
 
-# So many keys are looked up by their hashes; more by reading all rows.
+# This many keys are looked up by their hashes; more by reading all rows.
 _FEW = 20_000
 
 _IDS = pa.schema([("id", pa.string())])
