@@ -216,7 +216,7 @@ def _parser(stage: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--end", required=True, type=_moment, help="end of the window, not included")
     parser.add_argument(
-        "--request", default="{}", metavar="JSON", help="what else is asked of the run: window.Request"
+        "--request", default="{}", metavar="JSON", help="what the run is asked for: window.Request"
     )
     parser.add_argument(
         "--no-spark", action="store_true", help=f"end with {exit_codes.NEEDS_SPARK} instead of starting Spark"

@@ -114,7 +114,7 @@ def test_a_changed_type_names_column_old_and_new() -> None:
 
 
 def test_a_new_name_that_is_an_old_one_to_spark_is_refused() -> None:
-    with pytest.raises(ContractError, match="differ in no more than their case"):
+    with pytest.raises(ContractError, match="differ in case only"):
         contract(("id", "int")).evolved_to(contract(("id", "int"), ("\u0130d", "int")))
 
 

@@ -97,7 +97,7 @@ def test_a_capture_that_never_ran_is_said() -> None:
 def test_a_clock_that_is_ahead_is_said() -> None:
     state = capture_state("cdc.lsn_time_mapping", "0A", "0B", NOON + 2 * HOUR, NOON)
     assert state.is_odd
-    assert "has the time 2026-08-07 14:00:00 UTC, which had not come" in state.text()
+    assert "has the time 2026-08-07 14:00:00 UTC, which is in the future" in state.text()
 
 
 def test_a_look_in_words() -> None:

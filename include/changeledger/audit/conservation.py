@@ -97,7 +97,7 @@ def source_rules(
         Rule(
             "source_complete",
             "source_position",
-            f"Raw has what the source had. Offsets without a record are marks of transactions. {sources}.",
+            f"Raw has what the source had. Offsets without a record are transaction markers. {sources}.",
             _of(list(_incomplete(reads, came))),
             severity="critical",
         ),

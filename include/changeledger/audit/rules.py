@@ -59,15 +59,15 @@ _TABLE: Final[Mapping[str, _Of]] = {
         "No two changes have the same id, within the run and against everything published.",
         "critical",
     ),
-    "order_strict": _Of("sort_key", "No two changes of one key stand at the same place of the order."),
+    "order_strict": _Of("sort_key", "No two changes of one key have the same position in the order."),
     "ledger_keeps_everything": _Of(
         "change_id",
-        "A run adds to the ledger and takes nothing from what it had, but for halves that it joins.",
+        "A run never removes rows from the ledger, except when it joins the two halves of a key update.",
         "critical",
     ),
     "duplicates_leave_one": _Of(
         "source_position",
-        "Of records that repeat one another one is a change: of this run, or published before.",
+        "Of records that repeat each other exactly one is a change, of this run or published before.",
         "critical",
     ),
     "interval_forward": _Of(
@@ -82,7 +82,7 @@ _TABLE: Final[Mapping[str, _Of]] = {
     "current_key_not_null": _Of("", "No current row has a key column that is NULL."),
     "image_chain": _Of(
         "before",
-        "A change finds its row as the change before it has left it, as far as both images are known.",
+        "A change's before image equals what the change before it left, where both are known.",
     ),
 }
 

@@ -64,7 +64,7 @@ def lost(feed: str, held: LeaseRow | None) -> LeaseLost:
     taker = held.holder if held is not None else "another run"
     return LeaseLost(
         f"this run has lost its lease on the feed {feed!r} to {taker}; nothing that it does counts any more",
-        "nothing: the run that has the lease goes on; where it is this run's own next try, its log says how",
+        "nothing: the run that has the lease continues; if it is this run's own retry, its log says how",
     )
 
 

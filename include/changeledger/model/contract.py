@@ -104,7 +104,7 @@ class Contract(Strict):
             raise ContractError(
                 f"{self.table} changed its key from {[c.name for c in self.key]} "
                 f"to {[c.name for c in newer.key]}",
-                "publish the new shape as a new feed, or state `key:` in the feed's YAML",
+                "publish the new columns as a new feed, or state `key:` in the feed's YAML",
             )
         kept = [self._grown(c, fresh[c.name.lower()]) if c.name.lower() in fresh else c for c in self.columns]
         added = [
@@ -113,7 +113,7 @@ class Contract(Strict):
         evolved = self.model_copy(update={"columns": (*kept, *added)})
         if evolved.names_alike:
             raise ContractError(
-                f"{self.table} has columns whose names differ in no more than their case: {evolved.names}",
+                f"{self.table} has columns whose names differ in case only: {evolved.names}",
                 "rename one in the feed's `columns:`, or leave it out of the capture",
             )
         return evolved
@@ -126,7 +126,7 @@ class Contract(Strict):
             return new.model_copy(update={"name": old.name, "type": old.type})
         raise ContractError(
             f"{self.table}.{old.name} changed its type from {old.type} to {new.type}",
-            "publish the new shape as a new feed, or state the old type in the feed's `columns:`",
+            "publish the new columns as a new feed, or state the old type in the feed's `columns:`",
         )
 
 

@@ -14,10 +14,10 @@ _SKEW = timedelta(minutes=5)
 
 OPEN_TRANSACTION = "a producer's transaction is open: find the producer, or abort it (kafka-transactions.sh)"
 NOT_CAPTURED = (
-    "nothing has been captured since, not even the marks of an idle log: look whether the capture job runs "
+    "nothing has been captured since, not even the marks of an idle log: check whether the capture job runs "
     "(sys.sp_cdc_help_jobs, sys.dm_cdc_errors)"
 )
-NEVER_CAPTURED = "nothing has been captured yet: look whether the capture job runs (sys.sp_cdc_help_jobs)"
+NEVER_CAPTURED = "nothing has been captured yet: check whether the capture job runs (sys.sp_cdc_help_jobs)"
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,6 @@ def _ahead(newest: datetime | None, at: datetime) -> str | None:
     if newest is None or newest <= at + _SKEW:
         return None
     return (
-        f"a record has the time {newest:%Y-%m-%d %H:%M:%S} UTC, which had not come: the clock of who "
+        f"a record has the time {newest:%Y-%m-%d %H:%M:%S} UTC, which is in the future: the clock of who "
         "wrote it is ahead, or the feed's `time_zone` is another"
     )

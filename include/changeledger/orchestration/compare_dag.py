@@ -19,11 +19,11 @@ them have seen, from where the last comparison ended. It runs daily, and when a 
 **[The report]({report})** says how the last comparison ended; every finding is a row of the lake's table
 `lake.changeledger.findings`.
 
-**When it fails** with `FeedsDisagree`, nothing that is published is touched. The last lines of
-the log say which feed, which table and how much; the report says where and since when. Find out
-which of the two tools is wrong, let its feed read again what it missed (trigger its DAG with
-`start` and `end`), and trigger this DAG with `again`, which compares everything from the beginning.
-What may differ is said by `compare:` in the database's YAML.
+**When it fails** with `FeedsDisagree`, the published tables stay as they are. The last lines of the log
+name feed, table and number of changes; the report shows where and since when. Find out which of the two
+tools is wrong, let its feed read again what it missed (trigger its DAG with `start` and `end`), and trigger
+this DAG with `full`, which compares everything from the beginning. `compare:` in the database's YAML says
+what may differ.
 """
 
 

@@ -13,17 +13,17 @@ Nothing is published before the audit has passed, and then all tables or none. *
 see the last release, whole.** No record is lost by waiting: the next run begins where the last release ended.
 
 #### A task is red
-The last lines of its log say what is wrong and the remedy. A task that was retried met something that passes
-(a source that is away); one that was not needs a person.
+The last lines of its log say what is wrong and the remedy. A retried task met something that passes
+(a source that is away); one that was not retried needs a person.
 
 | task | what it does | when it fails |
 |---|---|---|
 | extract | reads the window's records as they are | the source is away (retried), or no longer has \
-the next position: the log names the hole |
+the next position: the log names it |
 | normalize | every record becomes a change or gets another disposition | the contract of a table \
 changed in a way that the lake cannot follow |
 | reconcile | orders changes, builds current and history rows on the window's branch | see the log |
-| audit | proves the branch | a rule failed: the log and the task's link **Data Docs** name rule, count \
+| audit | checks the branch | a rule failed: the log and the task's link **Data Docs** name rule, count \
 and rows; the branch is kept |
 | publish | release row, then all tables | clear the task: it completes what was begun |
 
@@ -33,8 +33,8 @@ records. If the log asks for it, clear from normalize.
 3. The runs after it wait, or have failed for the same reason: clear those, too, in any order.
 
 #### Nothing is red, but
-- *up for reschedule*: another run of the feed is running (its lease); the log says which. It comes by \
-itself.
+- *up for reschedule*: another run of the feed is running (its lease); the log says which. It retries \
+automatically.
 - *all but extract skipped*: the window had nothing new, or is released already.
 - *scheduled and never queued*: the pool `changeledger` is missing or full: \
 `airflow pools set changeledger 2 "Spark jobs at once"`.

@@ -81,7 +81,7 @@ def request(answers: Mapping[str, Any], feed: Feed, run_id: str) -> Request:
         raise ConfigError("the mode `window` needs both `start` and `end`", "trigger the DAG with both")
     if mode != "window" and times:
         raise ConfigError(
-            f"`{times[0]}` was given with the mode `{mode}`, which has no use for it",
+            f"`{times[0]}` was given with the mode `{mode}`, which does not accept it",
             "choose the mode `window`, or leave start and end empty",
         )
     try:

@@ -13,11 +13,11 @@ from changeledger.orchestration.feed_dag import POOL, RETRYING
 from changeledger.orchestration.job_operator import JobOperator
 
 _DOC = """\
-### maintain: small files together, old snapshots away
+### maintain: compact small files, remove old snapshots
 
 For every feed, once a week: data files are compacted; release tags and snapshots that are older than the
-feed's `retention` are dropped, but for the newest release; branches that nobody goes on with, files that no
-snapshot has, and raw rows, Data Docs and verdicts beyond `raw_retention` and `docs_retention` are removed.
+feed's `retention` are dropped, except the newest release; branches that nobody continues, files of no
+snapshot, and raw rows, Data Docs and verdicts beyond `raw_retention` and `docs_retention` are removed.
 
 It holds the feed's lease, and waits for a run that has it. While a window is built and not released (an
 audit that waits for a person), its feed is not compacted: its branch could not be published any more.

@@ -12,29 +12,29 @@ from changeledger.orchestration import links
 from changeledger.orchestration.database_dag import Work, database_dag
 
 _DOC = """\
-### verify_{database}: is what is published what `{database}` holds?
+### verify_{database}: does the published data match `{database}`?
 
-Once a day the tables of {feeds} are read from the source, while it goes on, and compared with what each
-feed has published: hashes of many rows first, single rows where these differ. Changes that were made
-meanwhile are no faults. Connection: {connection}. Rows that a feed's topic delivers again, by another
-snapshot, are compared with what it had published before.
+Once a day the tables of {feeds} are read from the source and compared with what each feed has published:
+hashes of many rows first, single rows where these differ. Changes made meanwhile are no faults. Connection:
+{connection}. Rows that a feed's topic delivers again, by another snapshot, are compared with what it had
+published before.
 **[The page]({page})** has the last proof of each table.
 
-A difference is believed once a feed's windows have ended {grace_period} after the reading. Until then
-the outcome is `waiting`, and the run is green: when a feed has published, it goes on with what was read.
+A difference counts once a feed's windows have ended {grace_period} after the reading. Until then the outcome
+is `waiting`, and the run is green: after a feed has published, it continues with what was read.
 
-**When it fails** with `PublishedDrifts`, nothing that is published is touched. The last lines of the log
-say which feed, which table and how many rows; the page says what each row is, what it should be, since
-which change, and which changes would correct it. Ask first whether the other feeds have the same rows wrong:
+**When it fails** with `PublishedDrifts`, the published tables stay as they are. The last lines of the log
+name feed, table and number of rows; the page shows what each row is, what it should be, since which change,
+and which changes would correct it. First check whether the other feeds have the same rows wrong:
 
 | | |
 |---|---|
-| one feed has | its tool lost or changed something: `compare_{database}` says where; look into the feed's \
-quarantine; let it read the time again |
-| all have | somebody changed the rows where no capture sees it: a restore, a switched partition, a table \
+| one feed has | its tool lost or changed something: `compare_{database}` shows where; look into the feed's \
+quarantine; let it read that time again |
+| all have | the rows were changed where no capture sees it: a restore, a switched partition, a table \
 whose capture was off |
 | rows are `missing` that nobody has changed for long | the feed began without a snapshot |
-| a capture tool is further behind than `grace_period:` allows | raise it in the database's YAML |
+| a capture tool lags more than `grace_period:` allows | raise it in the database's YAML |
 
 Then trigger this DAG with *snapshot: fresh*, which reads the source again.
 """
@@ -42,9 +42,9 @@ Then trigger this DAG with *snapshot: fresh*, which reads the source again.
 _NO_SOURCE = "none, so the source is not read; name one under `verify:` in the database's YAML"
 
 _SNAPSHOTS = {
-    AUTO: "auto: where nothing waits any more to be proved",
+    AUTO: "auto: if nothing waits to be proved",
     FRESH: "fresh: now, whatever waits",
-    REUSE: "reuse: not at all, only go on with what was read",
+    REUSE: "reuse: not at all, only continue with what was read",
 }
 
 

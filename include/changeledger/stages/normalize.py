@@ -193,7 +193,7 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
     left = _left(made[ledger_kernels.LEFT])
     others = ", ".join(f"{count:,} {what}" for what, count in sorted(left.counts.items()))
-    log.info("%s: %s: changes are written; beside them %s", ctx.feed.feed, one.table, others or "nothing")
+    log.info("%s: %s: changes are written; other records: %s", ctx.feed.feed, one.table, others or "nothing")
     return left
 
 

@@ -66,7 +66,7 @@ _OF_STORAGE = (
         r"CommitFailedException|CommitStateUnknownException|ValidationException",
         SourceUnavailable,
         "a commit to the lake did not succeed",
-        "nothing, if the next try succeeds; if not, look who else writes the tables, and whether the "
+        "nothing, if the next try succeeds; if not, check who else writes the tables, and whether the "
         "catalog's database answers",
     ),
 )

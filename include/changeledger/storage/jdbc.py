@@ -164,5 +164,5 @@ class JdbcDatabase:
             reason = error.java_exception.toString().splitlines()[0][:300]
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {reason}",
-                "check that it runs, that the login may read the cdc schema, and the connection's members",
+                "check that it runs, that the login may read the cdc schema, and the connection's fields",
             ) from error

@@ -91,7 +91,7 @@ class Kafka:
     def until(self, topics: Iterable[str], time: datetime) -> Offsets:
         """Behind the last message of that time, for a window's end.
 
-        A message whose own time has not come says nothing of where a time ends, and must not keep what
+        A message with a time in the future says nothing of where a time ends, and must not keep what
         follows it from being read: there it is behind the last message of all.
         """
         topics, now = list(topics), datetime.now(UTC)
@@ -103,7 +103,7 @@ class Kafka:
             topic, partition = place.topic, str(place.partition)
             if found.offset >= 0 and stamp is not None and stamp > now:
                 log.warning(
-                    "%s[%s]: the message at offset %d has the time %s, which has not come: its producer's "
+                    "%s[%s]: the message at offset %d has the time %s, in the future: its producer's "
                     "clock is ahead; all that follows it is read, too",
                     topic, partition, found.offset, stamp.isoformat(),
                 )  # fmt: skip

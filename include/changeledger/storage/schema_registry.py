@@ -77,5 +77,5 @@ class SchemaRegistry:
     def _wrong(self, what: str) -> ConfigError:
         return ConfigError(
             f"the schema registry at {self._address} {what}",
-            f"correct the members {PREFIX}* of the connection {self._conn_id!r} (docs/feeds.md, 'Avro')",
+            f"correct the fields {PREFIX}* of the connection {self._conn_id!r} (docs/feeds.md, 'Avro')",
         )

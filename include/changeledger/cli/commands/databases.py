@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _OneFeed = Annotated[str, typer.Option("--feed", help="Only this one, instead of all of the database.")]
 _Snapshot = Annotated[
     Snapshot,
-    typer.Option(help="Read the source where no snapshot waits for its proof, always, or not at all."),
+    typer.Option(help="Read the source: if no snapshot waits for its proof, always, or never."),
 ]
 
 
@@ -44,7 +44,9 @@ def _work(
 
 def compare(
     name: arguments.Database,
-    full: Annotated[bool, typer.Option("--full", help="All there is, not only what is new since.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Compare everything, not only what is new since the last time.")
+    ] = False,
 ) -> None:
     """Compare the feeds of one database, change by change, and write the report."""
     from changeledger.cli.compare import compare_and_report, drawn_comparison  # noqa: PLC0415 - as in `opened`

@@ -40,7 +40,7 @@ def erase(
         for name, count in counts.items():
             say(f"{count:>10,}  {name}")
         for key in erasing.linked():
-            say(f"the row has also had the key {key}: erase that, too, where it is the same person's")
+            say(f"the row has also had the key {key}: erase that, too, if it is the same person's")
         if not yes:
             question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
             _confirm(question, table)

@@ -78,7 +78,7 @@ def show(
 
 @app.command()
 def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, run: _Window = None) -> None:
-    """Let the feed's next run read them again, after a fix."""
+    """Let the feed's next run read the records again, after a fix."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
     named, chosen = _asked(feed, table, reason, run)

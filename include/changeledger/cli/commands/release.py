@@ -13,7 +13,7 @@ from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 
 app = typer.Typer(
-    name="release", help="Go on with a release that was committed and not completed.", no_args_is_help=True
+    name="release", help="Complete a release that was committed and not finished.", no_args_is_help=True
 )
 
 
@@ -29,8 +29,8 @@ def complete(
         bool,
         typer.Option(
             "--force",
-            help="Also where somebody else has written a published table: main becomes what was audited, "
-            "and what it was stays readable by the tag displaced_<release>.",
+            help="Even if somebody else has written a published table: main becomes what was audited, and "
+            "what it was stays readable by the tag displaced_<release>.",
         ),
     ] = False,
 ) -> None:

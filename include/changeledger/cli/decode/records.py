@@ -141,7 +141,7 @@ def _row(fields: Mapping[str, Any]) -> Row:
     names = [name.lower() for name in cells]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"two columns are {twice[0]!r}, but for their case")
+        raise ValueError(f"two columns differ from {twice[0]!r} in case only")
     return Row(_name(fields.get("table") or NO_TABLE), {_name(n): _cell(v) for n, v in cells.items()})
 
 

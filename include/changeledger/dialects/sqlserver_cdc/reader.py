@@ -62,7 +62,7 @@ class CaptureTables:
         ]
         if lost:
             raise SourceDataLostError(
-                f"{self._feed.feed}: changes behind the last ones published were cleaned up: "
+                f"{self._feed.feed}: changes after the last ones published were cleaned up: "
                 f"{'; '.join(lost)}",
                 "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
                 "(docs/when-a-run-stops.md, 'A gap')",

@@ -47,7 +47,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     if others:
         raise SourceDataLostError(
             f"{ctx.feed.feed}: the topic {', '.join(sorted(set(others)))} was deleted and created again "
-            "since it was read: what was in it behind the last release is lost",
+            "since it was read: what was in it after the last release is lost",
             "take a new snapshot into the topics and read them with a new feed "
             "(docs/when-a-run-stops.md, 'A gap')",
         )

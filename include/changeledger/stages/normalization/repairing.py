@@ -42,7 +42,7 @@ def take(ctx: StageContext) -> None:
     if not proofs:
         raise ConfigError(
             f"there is nothing to repair: no last proof of {feed.feed!r} against its source has found drift",
-            f"`changeledger verify {feed.database} --snapshot fresh` looks, and plans what would correct it",
+            f"run `changeledger verify {feed.database} --snapshot fresh`: it plans what would correct drift",
         )
     record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
     plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))

@@ -112,7 +112,7 @@ def _present(contract: Contract, there: list[str]) -> Contract:
     lost = [c.name for c in contract.key if c.name in missing]
     if lost:
         raise ConfigError(
-            f"{contract.table} has no column {lost[0]} in the source, which is of its key",
+            f"{contract.table} lacks the key column {lost[0]} in the source",
             "name the connection to the right database under `verify:` in the database's YAML",
         )
     if missing:
