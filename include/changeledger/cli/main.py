@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from changeledger.cli.commands import databases, decode, erase, quarantine, query, release, status
+from changeledger.cli.commands import databases, decode, erase, migrate, quarantine, query, release, status
 from changeledger.cli.lake import fail
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
@@ -39,6 +39,7 @@ app.command("verify", epilog=_CODES)(databases.verify)
 app.add_typer(quarantine.app, epilog=_CODES)
 app.add_typer(release.app, epilog=_CODES)
 app.command("erase", epilog=_CODES)(erase.erase)
+app.command("migrate", epilog=_CODES)(migrate.migrate)
 
 
 def _print_version(asked: bool) -> None:

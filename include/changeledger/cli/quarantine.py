@@ -42,8 +42,9 @@ SUMMARY: Final = ("table", "reason", "records", "first run", "last run", "for ex
 def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any]]:
     """The published rows of `change.QUARANTINE_COLUMNS` that are meant, some columns or all.
 
-    Raises ConfigError without a lake.
+    Raises ConfigError without a lake, and for one of an earlier version.
     """
+    ControlStore(Settings().control_url)
     table = feed.lake.quarantine
     if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from changeledger.control.base import Store, parts
+from changeledger.control.lake_version import LAKE_VERSION, set_version, stored_version
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
 from changeledger.control.tables.sources import ReadRow
 from changeledger.control.tables.windows import StageRow, WindowRow
@@ -15,6 +16,20 @@ from changeledger.control.tables.windows import StageRow, WindowRow
 
 class Upkeep(Store):
     """Upkeep of a control store."""
+
+    def feeds(self) -> list[str]:
+        """Those that have ever opened a window, by name."""
+        with self._transaction() as session:
+            return sorted(session.scalars(select(WindowRow.feed).distinct()))
+
+    def has_current_lake(self) -> bool:
+        """Has the lake the names of this version?"""
+        with self._transaction() as session:
+            return stored_version(session) == LAKE_VERSION
+
+    def lake_is_migrated(self) -> None:
+        with self._transaction() as session:
+            set_version(session)
 
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
         """Opened before that moment, whatever became of them; the oldest first."""

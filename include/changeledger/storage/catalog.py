@@ -55,6 +55,11 @@ def create_namespace(namespace: str) -> None:
         _catalog().create_namespace_if_not_exists(namespace)
 
 
+def rename(table: str, to: str) -> None:
+    """The table's files stay where they are."""
+    _catalog().rename_table(_own(table), _own(to))
+
+
 def tables(namespace: str) -> list[str]:
     """Of a namespace that may not be there, by name."""
     try:
