@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow, lease_heartbeat
 from changeledger.dialects.tables.rows import kind_of
 from changeledger.model.change import literal, quoted
+from changeledger.model.table_names import NAMESPACE, FeedTables
 from changeledger.model.window import Window, branch_of
-from changeledger.stages.common.context import NAMESPACE
 from changeledger.stages.migration import names
 from changeledger.stages.migration.names import Names
 from changeledger.storage import catalog, lake, refs, renames
@@ -87,7 +87,7 @@ class _Feed:
             refs.set_tag(table, release_tag(newest.id), snapshot)
         self.control.move_release(newest.id, {**newest.tables, **moved})
         row = self.control.window_row(self.feed, newest.window_id)
-        listed = f"lake.{self.feed}.{names.TABLES['replay']}"
+        listed = FeedTables.of(self.feed).replay_requests
         if not newest.completed and row is not None and row.replay_snapshot is not None:
             snapshot = renames.continued(listed, _BRANCH, row.replay_snapshot)
             window = Window(start=row.start, end=row.end, request=row.request)
