@@ -125,9 +125,11 @@ def carried(
     parts: int, home: Path, kafka: KafkaBroker, postgres: Postgres
 ) -> dict[str, dict[str, list[str]]]:
     """What the feeds have published then; see `carry`."""
-    out = home.with_suffix(".json")
+    out = home / "published.json"
     line = [sys.executable, "-m", "tests.upgrade.carry", str(parts), str(out)]
-    environment = {**os.environ, "CHANGELEDGER_HOME": str(home)}
+    home.mkdir(exist_ok=True)
+    # As when the lake was made: no feed learns of computed columns from the file of another one.
+    environment = {**os.environ, "CHANGELEDGER_HOME": str(home), "CHANGELEDGER_FEEDS": str(home)}
     with subprocess.Popen(
         line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT, env=environment
     ) as process:
