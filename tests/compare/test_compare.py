@@ -123,7 +123,7 @@ def test_what_tools_tell_in_their_own_way_is_legitimate() -> None:
     assert counts == Counter(equal=everything)
     counts, found = verdicts(log, log, table, Manner(key_only_deletes=True, unsent=frozenset({"weight"})))
     assert found == []
-    assert counts == Counter(not_sent=everything)
+    assert counts == Counter(not_captured=everything)
 
 
 def test_without_lsns_keys_and_their_order_match() -> None:

@@ -35,7 +35,8 @@ ROWS: tuple[tuple[str, dict[str, str | int]], ...] = (
         "comparisons",
         {
             "id": "c", "database": "shop", "table": "t", "reference": "a", "feed": "b", "outcome": "warn",
-            "counts": '{"legitimate": 3, "extra": 1}', "columns": "{}", "spans": "[]", "at": AT,
+            "counts": '{"legitimate": 3, "extra": 1, "not_sent": 3}',
+            "columns": '{"not_sent": {"not_sent": 3}}', "spans": "[]", "at": AT,
         },
     ),
     (
@@ -88,7 +89,9 @@ def test_a_store_of_an_earlier_version(url: str) -> None:
     assert release.tables == {
         "lake.shop.image_chain_breaks": 7, "lake.shop.dbo_breaks": 8, "lake.shop.quarantine": 9
     }  # fmt: skip
-    assert [row.counts for row in store.comparisons("shop")] == [{"expected": 3, "extra": 1}]
+    (compared,) = store.comparisons("shop")
+    assert compared.counts == {"expected": 3, "extra": 1, "not_captured": 3}
+    assert compared.columns == {"not_sent": {"not_captured": 3}}, "a column keeps its name"
     assert [row.counts for row in store.proofs("shop")] == [{"extra": 2}]
     (flies,) = store.open_windows("shop")
     assert flies.built_on is None

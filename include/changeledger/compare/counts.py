@@ -22,8 +22,8 @@ SPANS: Final = 24
 # or of a span. Counts of buckets are added up.
 SCHEMA: Final = pa.schema([("what", pa.string()), ("number", pa.int64()), ("rows", pa.int64())])
 # Of columns.
-REPRESENTED, NOT_SENT_IN, DIFFERS_IN = "in representation", "in not_sent", "in differs"
-_OF_COLUMNS: Final = {REPRESENTED: "representation", NOT_SENT_IN: "not_sent", DIFFERS_IN: DIFFERS}
+REPRESENTED, NOT_CAPTURED_IN, DIFFERS_IN = "in representation", "in not_captured", "in differs"
+_OF_COLUMNS: Final = {REPRESENTED: "representation", NOT_CAPTURED_IN: "not_captured", DIFFERS_IN: DIFFERS}
 # Of spans.
 AGREEING_IN, ALL_IN = "agreeing in", "all in"
 # Effects that must be looked at again.

@@ -23,9 +23,9 @@ from changeledger.compare.verdicts import (
     FAULTS,
     MISSING,
     NO_OP_UPDATE,
-    NOT_SENT,
+    NOT_CAPTURED,
     REPRESENTATION,
-    TOLD_APART,
+    SPLIT_UPDATE,
     VERDICTS,
 )
 from changeledger.kernels.arrow import Bools, Indices
@@ -79,8 +79,8 @@ class Judgement:
         found = counts.of_words(VERDICTS, self.verdict[rows]) | counts.of_words(CLASSES, self.reason[rows])
         loose = (self.loose[0] | self.loose[1])[self.is_a(REPRESENTATION) & rows].sum(axis=0)
         found |= {(counts.REPRESENTED, at): int(n) for at, n in zip(columns.with_texts, loose, strict=True)}
-        unsent = self.unsent[(self.reason == CLASS_CODES[NOT_SENT]) & rows].sum(axis=0)
-        return found | {(counts.NOT_SENT_IN, at): int(n) for at, n in enumerate(unsent)}
+        unsent = self.unsent[(self.reason == CLASS_CODES[NOT_CAPTURED]) & rows].sum(axis=0)
+        return found | {(counts.NOT_CAPTURED_IN, at): int(n) for at, n in enumerate(unsent)}
 
 
 def _union(sides: Sequence[Bools], row: int) -> list[int]:
@@ -118,8 +118,8 @@ def judged(effects: Effects, pairs: Pairs) -> Judgement:
     )
     reason: Codes = np.select(
         [verdict != VERDICT_CODES[EXPECTED], alone_no_op, is_unknown],
-        [np.int64(code) for code in (-1, CLASS_CODES[NO_OP_UPDATE], CLASS_CODES[NOT_SENT])],
-        np.int64(CLASS_CODES[TOLD_APART]),
+        [np.int64(code) for code in (-1, CLASS_CODES[NO_OP_UPDATE], CLASS_CODES[NOT_CAPTURED])],
+        np.int64(CLASS_CODES[SPLIT_UPDATE]),
     )
     return Judgement(verdict, reason, other_operation, different, loose, unsent)
 

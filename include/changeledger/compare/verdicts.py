@@ -20,13 +20,13 @@ FAULTS: Final = (MISSING, EXTRA, DIFFERS, ORDER)
 AGREEING: Final = (EQUAL, EXPECTED, REPRESENTATION)
 
 # One feed did not send a cell or an image that the other has.
-NOT_SENT: Final = "not_sent"
+NOT_CAPTURED: Final = "not_captured"
 NO_OP_UPDATE: Final = "no_op_update"
 # One update in one feed, delete and insert in the other.
-TOLD_APART: Final = "update_told_as_delete_and_insert"
+SPLIT_UPDATE: Final = "update_as_delete_and_insert"
 # Both feeds have it, and their positions cannot be compared.
 ORDER_UNKNOWN: Final = "order_unknown"
-CLASSES: Final = (NOT_SENT, NO_OP_UPDATE, TOLD_APART, ORDER_UNKNOWN)
+CLASSES: Final = (NOT_CAPTURED, NO_OP_UPDATE, SPLIT_UPDATE, ORDER_UNKNOWN)
 
 # Stands for a column in a difference of operations.
 OPERATION: Final = "(operation)"

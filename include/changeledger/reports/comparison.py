@@ -31,9 +31,9 @@ _SAMPLES = 5
 _TICKS = 4
 
 _CLASSES = {
-    verdicts.NOT_SENT: "one of the tools does not send a cell or an image that the other has",
+    verdicts.NOT_CAPTURED: "one of the tools does not send a cell or an image that the other has",
     verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
-    verdicts.TOLD_APART: "one update here, a delete and an insert there",
+    verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
     verdicts.ORDER_UNKNOWN: "both have the change; the positions of the two feeds cannot be compared",
 }
 _VERDICTS = {

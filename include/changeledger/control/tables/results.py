@@ -33,7 +33,7 @@ class ComparisonRow(ControlTable):
     outcome: Mapped[str]
     # Effects by verdict, and by class of the expected ones.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
-    # By column: {"differs": n, "representation": n, "not_sent": n}, of those with any.
+    # By column: {"differs": n, "representation": n, "not_captured": n}, of those with any.
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
     # Of equal spans of the time: [agreeing effects, all effects].
     spans: Mapped[list[Any]] = mapped_column(JSON)

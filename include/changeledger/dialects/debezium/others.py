@@ -68,5 +68,5 @@ def _of_event(payload: Members, feed: Feed, shown: str) -> Outcome | None:
     listed = {config.table.lower() for config in feed.tables}
     if full is None or not listed or full in listed:
         # Neither the first nor the last messages of its topic had a table.
-        return Outcome(change.QUARANTINED, "topic_tells_no_table", shown)
+        return Outcome(change.QUARANTINED, "topic_names_no_table", shown)
     return Outcome(change.CONTROL, "table_not_in_feed")

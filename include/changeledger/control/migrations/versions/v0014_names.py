@@ -15,7 +15,14 @@ depends_on: str | Sequence[str] | None = None
 
 _TABLES = {"replay": "replay_requests", "breaks": "image_chain_breaks", "repairs": "applied_repairs"}
 _RELEASES = sa.table("releases", sa.column("id"), sa.column("tables", sa.JSON))
-_COMPARISONS = sa.table("comparisons", sa.column("id"), sa.column("counts", sa.JSON))
+_COMPARISONS = sa.table(
+    "comparisons", sa.column("id"), sa.column("counts", sa.JSON), sa.column("columns", sa.JSON)
+)
+_COMPARED = {
+    "legitimate": "expected",
+    "not_sent": "not_captured",
+    "update_told_as_delete_and_insert": "update_as_delete_and_insert",
+}
 _PROOFS = sa.table("proofs", sa.column("id"), sa.column("counts", sa.JSON))
 _WINDOWS = sa.table("windows", *map(sa.column, ("feed", "window_id", "status", "built_on")))
 
@@ -27,7 +34,8 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("version", name="pk_lake"),
     )
     _rename(_RELEASES, "tables", {f".{old}": f".{new}" for old, new in _TABLES.items()})
-    _rename(_COMPARISONS, "counts", {"legitimate": "expected"})
+    _rename(_COMPARISONS, "counts", _COMPARED)
+    _rename_by_column(_COMPARED)
     _rename(_PROOFS, "counts", {"surplus": "extra"})
     _forget_windows_in_flight()
     is_fresh = op.get_bind().scalar(sa.select(sa.func.count()).select_from(_WINDOWS)) == 0
@@ -36,7 +44,9 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     _rename(_PROOFS, "counts", {"extra": "surplus"})
-    _rename(_COMPARISONS, "counts", {"expected": "legitimate"})
+    old = {new: name for name, new in _COMPARED.items()}
+    _rename_by_column(old)
+    _rename(_COMPARISONS, "counts", old)
     _rename(_RELEASES, "tables", {f".{new}": f".{old}" for old, new in _TABLES.items()})
     op.drop_table("lake")
 
@@ -48,6 +58,15 @@ def _rename(table: sa.TableClause, column: str, names: Mapping[str, str]) -> Non
         renamed = {_renamed(name, names): value for name, value in body.items()}
         if renamed != body:
             bind.execute(sa.update(table).where(table.c.id == key).values({column: renamed}))
+
+
+def _rename_by_column(names: Mapping[str, str]) -> None:
+    """What a comparison has counted of each column."""
+    bind = op.get_bind()
+    for key, body in bind.execute(sa.select(_COMPARISONS.c.id, _COMPARISONS.c.columns)).all():
+        renamed = {name: {names.get(k, k): n for k, n in counts.items()} for name, counts in body.items()}
+        if renamed != body:
+            bind.execute(sa.update(_COMPARISONS).where(_COMPARISONS.c.id == key).values(columns=renamed))
 
 
 def _renamed(name: str, names: Mapping[str, str]) -> str:
