@@ -32,6 +32,8 @@ _BRANCH: Final = "changeledger_migrate"
 def migrate(spark: SparkSession, control: ControlStore) -> None:
     """All feeds, then what comparisons and proofs have left. Raises LeaseHeld while a run of a feed works."""
     feeds = control.feeds()
+    for table in (table for feed in feeds for table in catalog.tables(feed)):
+        names.taken(table, _names_of(table), renames.columns(table).names)
     for number, feed in enumerate(feeds, start=1):
         control.acquire_lease(feed, _HOLDER, LEASE_SECONDS)
         try:
@@ -41,7 +43,7 @@ def migrate(spark: SparkSession, control: ControlStore) -> None:
             control.release_lease(feed, _HOLDER)
         log.info("%s: done, feed %d of %d", feed, number, len(feeds))
     for table in catalog.tables(NAMESPACE):
-        _rename(table, names.of_results(_own(table)))
+        rename(table, names.of_results(_own(table)))
         _continue(spark, table, names.of_results(_own(table)), refs.MAIN)
     control.lake_is_migrated()
 
@@ -57,12 +59,10 @@ class _Feed:
             if catalog.exists(f"lake.{self.feed}.{old}"):
                 catalog.rename(f"lake.{self.feed}.{old}", f"lake.{self.feed}.{new}")
         tables = {table: _names_of(table) for table in catalog.tables(self.feed)}
-        for table, of_table in tables.items():
-            names.taken(table, of_table, renames.columns(table).names)
         newest = self.control.latest_release(self.feed)
         moved = {}
         for number, (table, of_table) in enumerate(tables.items(), start=1):
-            _rename(table, of_table)
+            rename(table, of_table)
             head = self._continued(table, of_table, newest)
             if newest is not None and head is not None and table in newest.tables:
                 moved[table] = head
@@ -103,7 +103,7 @@ def _names_of(table: str) -> Names:
     return names.of_feed(_own(table), renames.columns(table).names)
 
 
-def _rename(table: str, of_table: Names) -> None:
+def rename(table: str, of_table: Names) -> None:
     schema = renames.columns(table)
     in_the_way = names.taken(table, of_table, schema.names)
     # A raw table calls such a column so when it is read, too (`stored_names`).

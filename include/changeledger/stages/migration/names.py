@@ -64,6 +64,6 @@ def taken(table: str, names: Names, columns: Collection[str]) -> list[str]:
     if found and "_instance" not in columns:
         raise ConfigError(
             f"{table} has a column {found[0]!r} of the source, which is now a name of changeledger's own",
-            "the table was not changed: go on with version 0.1, or rename the column in the source first",
+            "nothing in the lake was changed: put the control store's backup back, and stay with version 0.1",
         )
     return found
