@@ -19,7 +19,8 @@ from sourcelab.process import Owner, Service, free_ports
 PACKAGES = (
     "pyspark", "py4j", "pyarrow", "numpy", "msgspec", "fastavro", "pydantic", "pydantic-core",
     "pydantic-settings", "PyYAML", "annotated-types", "typing-extensions", "typing-inspection",
-    "python-dotenv",
+    "python-dotenv", "pyiceberg", "mmh3", "strictyaml", "python-dateutil", "six", "pyparsing", "pyroaring",
+    "cachetools", "zstandard", "tenacity", "fsspec",
 )  # fmt: skip
 
 

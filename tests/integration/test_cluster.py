@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from changeledger.config.settings import Settings
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
-from changeledger.stages.common.context import MOST_ROWS
 from changeledger.storage.session import spark_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.airflow_home import AirflowHome, DagTest
@@ -31,13 +30,14 @@ pytestmark = pytest.mark.integration
 
 FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
+ROWS_HERE = 20_000
 
 
 @pytest.fixture(scope="module")
 def log() -> Log:
     log = simulate(seed=7, transactions=12_500)
     changes = sum(change.table is ORDERS for one in log.transactions for change in one.changes)
-    assert changes > MOST_ROWS, "else the workers would carry nothing"
+    assert changes > ROWS_HERE, "else the workers would carry nothing"
     return log
 
 
@@ -76,6 +76,7 @@ class Installation:
         )
         patch.setenv("CHANGELEDGER_HOME", str(home / "lake"))
         patch.setenv("CHANGELEDGER_FEEDS", str(feeds))
+        patch.setenv("CHANGELEDGER_ROWS_HERE", str(ROWS_HERE))
         self.settings = Settings()
         self.ui = free_port()
         # As an installation does it: not the test's own settings, but those of Airflow's machine.

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.stages.common import carried
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import simulate
 from sourcelab.messages import Message
@@ -83,7 +82,7 @@ def test_segments_of_one_event_in_two_windows(
     """Both windows begin at the same time: the second one reads again what waits from the first."""
     tables = [{"table": TABLE}]
     if carrier == "spread":
-        monkeypatch.setattr(carried, "MOST_ROWS", -1)
+        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
 
     def events(topic: str) -> list[Message]:
         streamed = ces.messages(simulate(5, 12), split_at=900, topic=topic)

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.stages.common import carried
 from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined, reported
 from tests.reconcile import test_history
@@ -87,7 +86,7 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(
         Step(1, "snapshot", 1, "x", frozenset(), 3),
     ]
     if carrier == "spread":
-        monkeypatch.setattr(carried, "MOST_ROWS", -1)
+        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
     feed, (first, emptied, again) = feed_of(f"late_{carrier}", CONTRACT), test_history.rows_for(changes)
     for number, row in enumerate((first, again, emptied)):
         carry(spark, feed, CONTRACT, [row], number)

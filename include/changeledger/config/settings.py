@@ -41,6 +41,9 @@ class Settings(BaseSettings):
     catalog_password: str = Field(default="", repr=False)
     """Its password; it appears on no command line."""
 
+    rows_here: int = Field(default=150_000, ge=0)
+    """Up to this many rows of a window are handled by the job's own process, in up to 2 GB; more are spread
+    over Spark's workers."""
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
     alert_url: str = Field(default="", repr=False)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.hashed import Key
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.hashed import Key, hash_of
 
 HASHES: Final = pa.schema([("hash", pa.int64())])
 # In order, each once.
@@ -34,6 +35,14 @@ def known(hashes: pa.Table) -> Known:
     return np.unique(hashes.column("hash").to_numpy().view(np.uint64))
 
 
+def is_among(own: Known, hashes: Known) -> Bools:
+    """Which of a batch's hashes are among the known ones."""
+    if not len(hashes):
+        return np.zeros(len(own), np.bool_)
+    found: Bools = hashes[np.minimum(np.searchsorted(hashes, own), len(hashes) - 1)] == own
+    return found
+
+
 @dataclass(frozen=True)
 class Among:
     """The rows whose hash is one of these; hardly any other row has one of them, too."""
@@ -42,11 +51,7 @@ class Among:
     hashes: Known
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if not len(self.hashes):
-            return rows.slice(0, 0)
-        own = self.key(rows)
-        at = np.minimum(np.searchsorted(self.hashes, own), len(self.hashes) - 1)
-        return rows.filter(pa.array(self.hashes[at] == own))
+        return rows.filter(pa.array(is_among(self.key(rows), self.hashes)))
 
 
 def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -62,6 +67,39 @@ def _ends(column: pa.Array) -> pa.Array:
         return pa.nulls(2, kind)
     found: dict[str, Any] = pc.min_max(column).as_py()
     return pa.array([found["min"], found["max"]], kind)
+
+
+def touched_schema(key: pa.StructType) -> pa.Schema:
+    """Of `keys_touched`: hashes of keys, and after them the ends of the keys' columns."""
+    return pa.schema([("hash", pa.int64()), ("key", key)])
+
+
+def sides_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`touched_schema` of changes, all of whose columns are keys."""
+    return keys_touched(rows_of(changes.columns), schema)
+
+
+def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """`touched_schema` of keys, a column for each part of theirs."""
+    kind = schema.field("key").type
+    hashes = pa.array(np.unique(hash_of(keys.columns)).view(np.int64))
+    both = ends(keys).to_struct_array().cast(kind)
+    of_hashes, of_ends = pa.nulls(len(hashes), kind), pa.nulls(len(both), pa.int64())
+    cells = [pa.concat_arrays([hashes, of_ends]), pa.concat_arrays([of_hashes, both])]
+    return pa.RecordBatch.from_arrays(cells, schema=schema)
+
+
+class Touched(NamedTuple):
+    """Keys: their hashes, and the ends of their columns."""
+
+    hashes: Known
+    ends: pa.RecordBatch
+
+    @classmethod
+    def of(cls, found: pa.Table) -> Touched:
+        """`found`: `touched_schema` of all batches."""
+        hashes = known(found.select(["hash"]).drop_null())
+        return cls(hashes, ends(rows_of([found.column("key").combine_chunks()])))
 
 
 def rows_of(structs: Sequence[pa.StructArray]) -> pa.RecordBatch:

@@ -71,9 +71,14 @@ class Scan:
         """The rows of the parts with these numbers."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from self._rows(self.parts[number])
+                yield from self.rows(self.parts[number])
 
-    def _rows(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+    def all_rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows of all parts, in this process."""
+        return (rows for part in self.parts for rows in self.rows(part))
+
+    def rows(self, part: FilePart) -> Iterator[pa.RecordBatch]:
+        """Of one part."""
         io = load_file_io(self.metadata.properties, self.metadata.location)
         deletes = _read_all_delete_files(io, [part.task]).get(part.task.file.file_path, [])
         with io.new_input(part.task.file.file_path).open() as opened:

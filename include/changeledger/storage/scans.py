@@ -89,14 +89,18 @@ def is_behind(name: str, value: object) -> BooleanExpression:
     return _bound(GreaterThan, name, value)
 
 
-def is_between(ends: pa.RecordBatch) -> BooleanExpression:
-    """Does a row stand between the two rows of `ends`, in each column that has them?"""
+def is_between(ends: pa.RecordBatch, prefix: str = "") -> BooleanExpression:
+    """Does a row stand between the two rows of `ends`, in each column that has them?
+
+    `prefix`: `key.` where the columns are members of the struct `key`. A dot in a name leads into a struct.
+    """
     found: BooleanExpression = AlwaysTrue()
     for name, values in zip(ends.schema.names, ends.columns, strict=True):
-        if values.null_count or not len(values):
+        if values.null_count or not len(values) or "." in name:
             continue
         least, greatest = values.to_pylist()
-        found = And(found, _bound(GreaterThanOrEqual, name, least), _bound(LessThanOrEqual, name, greatest))
+        found = And(found, _bound(GreaterThanOrEqual, prefix + name, least))
+        found = And(found, _bound(LessThanOrEqual, prefix + name, greatest))
     return found
 
 

@@ -7,23 +7,21 @@ from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyiceberg.expressions import And
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
-from changeledger.storage import catalog, lake, scans
+from changeledger.storage import catalog, lake
 from changeledger.storage.bounds import FLOATS, between, sql_literal
 from changeledger.storage.file_writes import Writing, in_columns
+from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread, as_frame
 
 # This many keys stand in a statement; more are joined.
 _MOST_KEYS = 2_000
 # A table and its branch.
 Place = tuple[str, str]
-# Of files that are written again rather than marked.
-_SMALL_BYTES = 16 << 20
 _DELETE = "WHEN MATCHED THEN DELETE"
 
 
@@ -68,42 +66,23 @@ def delete_keys(
     """Take the rows with one of these keys off the branch; of a column `open_by`, those where it is NULL.
 
     `keys` has the `columns` among its own. A few keys stand in the statement, so that files without any of
-    them are passed over, and small files are written again by this process.
+    them are passed over, and files that are not large are written again by this process.
     """
     names = [name for name, _ in columns]
     is_open = "" if open_by is None else f" AND {quoted(open_by)} IS NULL"
-    if isinstance(keys, Here) and len(keys.table) <= _MOST_KEYS:
-        few = keys.table.select(names)
-        if not len(few) or (scans.can_ask(few.schema) and _rewritten(few, place, open_by)):
-            return
-        if not FLOATS & {kind for _, kind in columns}:
-            where = f"{_are(few, columns)}{is_open}"
-            spark.sql(f"DELETE FROM {lake.on_branch(*place)} WHERE {where}")  # noqa: S608 - literals
-            return
+    if isinstance(keys, Here) and (not len(keys.table) or without(keys.table.select(names), place, open_by)):
+        return
+    has_floats = FLOATS & {kind for _, kind in columns}
+    if isinstance(keys, Here) and len(keys.table) <= _MOST_KEYS and not has_floats:
+        where = f"{_are(keys.table.select(names), columns)}{is_open}"
+        spark.sql(f"DELETE FROM {lake.on_branch(*place)} WHERE {where}")  # noqa: S608 - literals
+        return
     same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
     if isinstance(keys, Here):
         # Of a join Spark passes over no file; of these it does.
         same += [f"t.{bound}" for bound in between(keys.table, columns)]
     frame: DataFrame = as_frame(spark, keys).select(*map(quoted, names))
     lake.merge(frame, *place, f"{' AND '.join(same)}{is_open}", _DELETE)
-
-
-def _rewritten(keys: pa.Table, place: Place, open_by: str | None) -> bool:
-    """Are the rows deleted, by writing the files that have some again? Not where these are large.
-
-    Nor where positions are deleted in one: Iceberg's totals would count them for ever.
-    """
-    name, branch = place
-    table = catalog.load(name)
-    where = scans.are(keys)
-    if open_by is not None:
-        where = And(where, scans.is_null(open_by))
-    tasks = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
-    if any(t.delete_files for t in tasks) or sum(t.file.file_size_in_bytes for t in tasks) > _SMALL_BYTES:
-        return False
-    if tasks:
-        table.delete(where, branch=branch)
-    return True
 
 
 def _are(keys: pa.Table, columns: lake.Columns) -> str:

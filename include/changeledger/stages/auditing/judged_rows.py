@@ -14,11 +14,19 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 from changeledger.audit import books, columns, ids, places
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.audit.left import LEFT
-from changeledger.kernels import touched
 from changeledger.kernels.arrow import RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
 from changeledger.kernels.rows import Here, Rows, together
-from changeledger.kernels.touched import HASHES, Among, HashesOf, known
+from changeledger.kernels.touched import (
+    HASHES,
+    Among,
+    HashesOf,
+    Touched,
+    keys_touched,
+    known,
+    sides_touched,
+    touched_schema,
+)
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.common import input_records, near
@@ -93,28 +101,25 @@ class JudgedRows:
             # All that is there is the run's.
             return OfKeys(*self._built(contract, AlwaysTrue(), AlwaysTrue()), nothing)
         of_keys, ends = self._touched(contract)
+        among = Among(by("key"), of_keys)
         is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.is_between(ends)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
-        history, current = (rows.through(of_keys, rows.schema) for rows in self._built(contract, *may_matter))
+        history, current = (rows.through(among, rows.schema) for rows in self._built(contract, *may_matter))
         return OfKeys(history, current, self._published(contract, new))
 
-    def _touched(self, contract: Contract) -> tuple[Among, pa.RecordBatch]:
-        """The kernel of the rows with keys that the run touches, by changes or otherwise; and their ends."""
-        names, id_ = self.ctx.names[contract.table], self.ctx.id
-        own = row_type(contract.key)
-        schema = pa.schema([("hash", pa.int64()), ("key", own)])
+    def _touched(self, contract: Contract) -> Touched:
+        """The keys that the run touches, by changes or otherwise."""
+        names, own = self.ctx.names[contract.table], row_type(contract.key)
+        schema = touched_schema(own)
         of_changes = pa.schema([("key", own), ("previous_key", own)])
         parts = [
-            self._of_window(names.changes, of_changes).through(partial(_keys_touched, schema=schema), schema)
+            self._of_window(names.changes, of_changes).through(partial(sides_touched, schema=schema), schema)
         ]
         for name in (names.history, names.current):
-            rows = self._at(name, scans.of_window(id_, "_window_id"), pa.schema(list(own)))
-            parts.append(rows.through(partial(_rows_touched, schema=schema), schema))
-        found = together(parts).collected()
-        keys = touched.rows_of(found.column("key").chunks or [pa.array([], own)])
-        hashes = found.select(["hash"]).drop_null()
-        return Among(by("key"), known(hashes)), touched.ends(keys)
+            rows = self._at(name, scans.of_window(self.ctx.id, "_window_id"), pa.schema(list(own)))
+            parts.append(rows.through(partial(keys_touched, schema=schema), schema))
+        return Touched.of(together(parts).collected())
 
     def _built(
         self, contract: Contract, of_history: BooleanExpression, of_current: BooleanExpression
@@ -170,20 +175,6 @@ class JudgedRows:
 def _among(rows: Rows, key: Key) -> Among:
     """The kernel of rows that have the key of one of these."""
     return Among(key, known(rows.through(HashesOf(key), HASHES).collected()))
-
-
-def _keys_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    return _rows_touched(touched.rows_of(changes.columns), schema)
-
-
-def _rows_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The hashes of keys, and after them the ends of their columns."""
-    key = pa.StructArray.from_arrays(keys.columns, fields=list(schema.field("key").type))
-    hashes = HashesOf(by("key"))(pa.RecordBatch.from_arrays([key], names=["key"])).column(0)
-    both = touched.ends(keys).to_struct_array().cast(key.type)
-    of_hashes, of_ends = pa.nulls(len(hashes), key.type), pa.nulls(len(both), pa.int64())
-    cells = [pa.concat_arrays([hashes, of_ends]), pa.concat_arrays([of_hashes, both])]
-    return pa.RecordBatch.from_arrays(cells, schema=schema)
 
 
 def _message_read(rows: pa.RecordBatch) -> pa.RecordBatch:

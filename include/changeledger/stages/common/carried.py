@@ -8,9 +8,10 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.kernels.rows import Here, Rows
+from changeledger.config.settings import Settings
+from changeledger.kernels.rows import BatchKernel, Here, Rows
 from changeledger.stages.common import input_records
-from changeledger.stages.common.context import MOST_ROWS, StageContext
+from changeledger.stages.common.context import StageContext
 from changeledger.storage import catalog, scans
 from changeledger.storage.caching import Cache
 from changeledger.storage.file_scans import Scan
@@ -39,23 +40,32 @@ class Carrier(NamedTuple):
         if input_records.replayed(ctx) is not None:
             rows += sum(input_records.raw(ctx, raw).count() for raw in ctx.raws)
         for_rows_of(ctx.spark, packed // max(rows, 1), _MOST_BYTES)
-        return cls(rows if rows > MOST_ROWS or packed > _MOST_BYTES else None, cache)
+        return cls(rows if rows > Settings().rows_here or packed > _MOST_BYTES else None, cache)
 
     @classmethod
     def for_rows(cls, rows: int, cache: Cache) -> Carrier:
-        return cls(rows if rows > MOST_ROWS else None, cache)
+        return cls(rows if rows > Settings().rows_here else None, cache)
 
     def scanned(
-        self, spark: SparkSession, table: str, where: BooleanExpression, of: tuple[pa.Schema, int | None]
+        self,
+        spark: SparkSession,
+        table: str,
+        where: BooleanExpression,
+        of: tuple[pa.Schema, int | None],
+        among: BatchKernel | None = None,
     ) -> Rows:
-        """The rows of a table that meet a condition. `of`: their columns, and the snapshot (None: main)."""
+        """The rows of a table that meet a condition. `of`: their columns, and the snapshot (None: main).
+
+        `among`: the kernel of those that are wanted; only these are in memory at once.
+        """
         schema, snapshot = of
+        scan = Scan.of(catalog.load(table), where, schema, snapshot)
         if self.size is None:
-            return Here(scans.read(table, where, schema, snapshot))
+            batches = scan.all_rows()
+            return Here(pa.Table.from_batches(batches if among is None else map(among, batches), schema))
         for_small_data(spark, small=False)
-        return Spread.of_files(
-            spark, Scan.of(catalog.load(table), where, schema, snapshot), self.cache, self.size
-        )
+        found = Spread.of_files(spark, scan, self.cache, self.size)
+        return found if among is None else found.through(among, schema)
 
     def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
         """The rows, in the types of `schema`."""

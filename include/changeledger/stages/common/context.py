@@ -35,8 +35,7 @@ from changeledger.storage.releases import complete_releases
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
 
-# This many rows this process carries through the kernels: to hand them to Spark's workers and back would cost
-# more than the work (ADR 0018).
+# Up to this many rows are small data: to prepare Spark's queries costs more than to run them (ADR 0018).
 MOST_ROWS = 20_000
 
 

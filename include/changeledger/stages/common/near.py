@@ -40,11 +40,10 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     own = changes.through(HashesOf(ledger_kernels.key), HASHES).collected()
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
-    placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None))
-    if not len(placed.through(among, placed.schema).collected(1)):
+    placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None), among)
+    if not len(placed.collected(1)):
         return None
-    schema = ledger_schema(contract)
-    return carrier.scanned(ctx.spark, table, near, (schema, None)).through(among, schema)
+    return carrier.scanned(ctx.spark, table, near, (ledger_schema(contract), None), among)
 
 
 def _here(ctx: StageContext, contract: Contract, changes: pa.Table) -> Rows | None:

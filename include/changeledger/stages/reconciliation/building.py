@@ -22,7 +22,7 @@ from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks
 from changeledger.stages.reconciliation.keys import Keys
-from changeledger.storage import lake, refs, scans, writes
+from changeledger.storage import refs, scans, writes
 from changeledger.storage.caching import Cache
 
 
@@ -40,17 +40,16 @@ class Building:
         ctx, contract = self.ctx, self.contract
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
-        keys = Keys(ctx, contract, self.published, came)
-        # A truncate ends whatever was there.
-        carrier = Carrier.for_rows(changes + keys.ended(), self.cache)
-        rows = self._new(carrier)
+        emptied = tuple(came.column("sort_key").to_pylist())
+        keys = Keys(ctx, contract, self.published, emptied, changes, self.cache)
+        rows = self._new(keys.carrier)
         exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
-        opened = keys.opened(rows, carrier)
+        opened = keys.opened()
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
             buckets.OPENED: Part(opened, by(*(c.name for c in contract.key))),
-            buckets.SHOWN: Part(keys.shown(rows, opened, carrier), buckets.KEY),
-            buckets.AGAIN: Part(keys.again(rows, carrier), buckets.KEY),
+            buckets.SHOWN: Part(keys.shown(opened), buckets.KEY),
+            buckets.AGAIN: Part(keys.again(), buckets.KEY),
         }
         made = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
         again = made[buckets.AGAIN].collected().combine_chunks()
@@ -99,10 +98,7 @@ class Building:
     def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
         """History of these keys from all of their changes; returns its breaks."""
         ctx, contract = self.ctx, self.contract
-        ledger = lake.read(ctx.spark, self._names.changes, ctx.branch)
-        rows = keys.changes_of(ledger, again)
-        carrier = Carrier.for_rows(rows.count(), self.cache)
-        changes = carrier.carried(rows, ledger_schema(contract))
+        changes = keys.changes_of(again)
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),

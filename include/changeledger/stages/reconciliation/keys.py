@@ -1,192 +1,154 @@
-"""What is published of the keys that a run's changes touch."""
+"""What is published of the keys that a run's changes touch, or that its truncates end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property, partial
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyiceberg.expressions import And
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
 
-from changeledger.kernels.arrow import column, history_schema, ledger_schema, row_type
-from changeledger.kernels.rows import Here, Rows
+from changeledger.kernels import touched
+from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
+from changeledger.kernels.hashed import by
+from changeledger.kernels.rows import BatchKernel, Here, Rows, as_batch, together
+from changeledger.kernels.touched import (
+    HASHES,
+    Among,
+    HashesOf,
+    Touched,
+    known,
+    sides_touched,
+    touched_schema,
+)
 from changeledger.model import change
-from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
-from changeledger.reconcile import buckets
+from changeledger.reconcile import buckets, selection
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import lake, scans
-from changeledger.storage.spread import Spread, as_frame
+from changeledger.storage import refs, scans
+from changeledger.storage.caching import Cache
 
-_TOUCHED = "touched"
+_IDS = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
+_PLACES = pa.schema([("sort_key", pa.binary()), ("commit_lsn", pa.binary())])
 
 
 @dataclass(frozen=True)
 class Keys:
-    """`published`: the snapshot of the history, None if there is none; `came`: the run's truncates."""
+    """`published`: the snapshot of the history, None if there is none; `emptied`: when the run's truncates
+    have emptied the table, as sort keys; `changes`: how many the run has."""
 
     ctx: StageContext
     contract: Contract
     published: int | None
-    came: pa.Table
-
-    @property
-    def names(self) -> list[str]:
-        return [quoted(c.name) for c in self.contract.key]
-
-    @property
-    def of_rows(self) -> str:
-        """Spark SQL, equal for rows of history of one key."""
-        return _hash(self.names)
-
-    def ended(self) -> int:
-        """How many published intervals the run's truncates end."""
-        if self._spans is None or self.published is None:
-            return 0
-        return self._history.where(self._spans).count()
-
-    @property
-    def _history(self) -> DataFrame:
-        """What is published."""
-        name = self.ctx.names[self.contract.table].history
-        return lake.read(self.ctx.spark, name, snapshot=self.published)
-
-    def _here(self, new: Rows) -> dict[str, pa.Array] | None:
-        """The parts of the changes' keys, where these are so few that they can be asked for."""
-        if self._spans is not None or not isinstance(new, Here) or not scans.can_ask(self._parts):
-            return None
-        both = pa.concat_arrays([column(new.table, side).drop_null() for side in ("key", "previous_key")])
-        return dict(zip(self._parts.names, both.flatten(), strict=True))
-
-    @property
-    def _parts(self) -> pa.Schema:
-        return pa.schema(list(row_type(self.contract.key)))
+    emptied: tuple[bytes, ...]
+    changes: int
+    cache: Cache
 
     @cached_property
-    def _spans(self) -> Column | None:
-        """Was a row alive when the table was emptied? None if the run has not emptied it."""
-        each = [
-            (F.col("_sort_key") < F.lit(at))
-            & (F.col("_next_sort_key").isNull() | (F.col("_next_sort_key") > F.lit(at)))
-            for at in self.came.column("sort_key").to_pylist()
-        ]
-        return reduce(or_, each) & ~F.col("_is_deleted") if each else None
+    def carrier(self) -> Carrier:
+        # A truncate ends whatever was there.
+        return Carrier.for_rows(self.changes + self._ended(), self.cache)
 
-    def opened(self, new: Rows, carrier: Carrier) -> Rows:
+    def _ended(self) -> int:
+        """How many published intervals the run's truncates end."""
+        if not self.emptied or self.published is None:
+            return 0
+        here, ended = Carrier(None, self.cache), selection.Emptied(self.emptied)
+        return len(self._history(here, AlwaysTrue(), ended, selection.SPAN).collected())
+
+    def _history(
+        self, carrier: Carrier, where: BooleanExpression, among: BatchKernel, schema: pa.Schema
+    ) -> Rows:
+        """Published rows that meet the condition, and pass through the kernel."""
+        name = self.ctx.names[self.contract.table].history
+        return carrier.scanned(self.ctx.spark, name, where, (schema, self.published), among)
+
+    def _ledger(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
+        """Published changes that meet the condition, and pass through the kernel."""
+        name = self.ctx.names[self.contract.table].changes
+        return self.carrier.scanned(self.ctx.spark, name, where, (schema, None), among)
+
+    def _new(self, schema: pa.Schema, kernel: BatchKernel, made: pa.Schema) -> pa.Table:
+        """What a kernel makes of the run's changes, read in these columns."""
+        name = self.ctx.names[self.contract.table].changes
+        of = schema, refs.snapshot_of(name, self.ctx.branch)
+        rows = self.carrier.scanned(self.ctx.spark, name, scans.of_window(self.ctx.id), of)
+        return rows.through(kernel, made).collected()
+
+    @cached_property
+    def _touched(self) -> Touched:
+        own = row_type(self.contract.key)
+        schema = touched_schema(own)
+        of_changes = pa.schema([("key", own), ("previous_key", own)])
+        return Touched.of(self._new(of_changes, partial(sides_touched, schema=schema), schema))
+
+    @cached_property
+    def _places(self) -> pa.RecordBatch:
+        """The ends of the run's changes, in the order and in commit LSNs."""
+        return touched.ends(as_batch(self._new(_PLACES, touched.ends, _PLACES)))
+
+    def opened(self) -> Rows:
         """The open intervals of keys that the changes have effects on, and of those that truncates end."""
         schema = history_schema(self.contract)
         if self.published is None:
             return Here(schema.empty_table())
-        here = self._here(new)
-        if here is not None:
-            where = And(scans.is_null("_valid_to"), scans.among(here))
-            name = self.ctx.names[self.contract.table].history
-            return Here(scans.read(name, where, schema, self.published))
-        rows = self._history.where(F.col("_valid_to").isNull())
-        touched = self._touched(new)
-        is_one = F.expr(self.of_rows) == touched[_TOUCHED]
-        found = rows.join(touched, is_one, "left_semi")
-        if self._spans is not None:
-            found = found.unionByName(rows.where(self._spans).join(touched, is_one, "left_anti"))
-        return carrier.carried(found.select(*map(quoted, schema.names)), schema)
+        where: BooleanExpression = scans.is_null("_valid_to")
+        if not self.emptied:
+            where = And(where, scans.is_between(self._touched.ends))
+        among = selection.OpenOrEmptied(self.contract, self._touched.hashes, self.emptied)
+        return self._history(self.carrier, where, among, schema)
 
     def are_none(self, opened: Rows) -> bool:
         """Is nothing published of the keys?"""
         return isinstance(opened, Here) and not len(opened.table)
 
-    def _touched(self, new: Rows) -> DataFrame:
-        """Hashes of the keys. A hash that another key has, too, brings a row that is not asked for."""
-        rows = self._some_of(new, "key", "previous_key")
-        sides = [
-            rows.where(F.col(side).isNotNull()).select(F.expr(self._of(side)).alias(_TOUCHED))
-            for side in ("key", "previous_key")
-        ]
-        found = lake.union(sides).distinct()
-        return F.broadcast(found) if isinstance(new, Here) else found
-
-    def _of(self, side: str) -> str:
-        return _hash(f"{side}.{name}" for name in self.names)
-
-    def _some_of(self, new: Rows, *columns: str) -> DataFrame:
-        """Columns of the run's changes."""
-        if isinstance(new, Spread):
-            # As the lake has them: no kernel is needed to look at them.
-            return self.ctx.new_changes(self.contract.table).select(*columns)
-        return as_frame(self.ctx.spark, Here(new.collected().select(columns)))
-
-    @property
-    def _ledger(self) -> DataFrame:
-        """What is published."""
-        return lake.read(self.ctx.spark, self.ctx.names[self.contract.table].changes)
-
-    def shown(self, new: Rows, opened: Rows, carrier: Carrier) -> Rows:
+    def shown(self, opened: Rows) -> Rows:
         """Published rows of snapshots of the keys after the run's first change. `opened`: see `opened`."""
         schema = buckets.shown_schema(self.contract)
-        first = self._ends(new, "sort_key")[0]
+        first = self._places.column("sort_key")[0].as_py()
         if self.published is None or first is None:
             return Here(schema.empty_table())
-        here = self._here(new)
-        if here is not None:
-            of_keys = scans.among({f"key.{name}": cells for name, cells in here.items()})
-            is_shown = scans.is_equal("operation", change.SNAPSHOT), scans.is_behind("sort_key", first)
-            name = self.ctx.names[self.contract.table].changes
-            return Here(scans.read(name, And(of_keys, *is_shown), schema))
-        behind = (F.col("operation") == change.SNAPSHOT) & (F.col("sort_key") > F.lit(first))
-        touched = self._touched(new)
-        if self._spans is not None:
-            ended = as_frame(self.ctx.spark, opened).select(F.expr(self.of_rows).alias(_TOUCHED))
-            touched = touched.unionByName(ended).distinct()
-        rows = self._ledger.where(behind).select("key", "sort_key")
-        found = rows.join(touched, F.expr(self._of("key")) == touched[_TOUCHED], "left_semi")
-        return carrier.carried(found, schema)
+        where = And(scans.is_equal("operation", change.SNAPSHOT), scans.is_behind("sort_key", first))
+        hashes = self._touched.hashes
+        if self.emptied:
+            more = opened.through(HashesOf(selection.key_of_rows(self.contract)), HASHES).collected()
+            hashes = np.union1d(hashes, known(more))
+        else:
+            where = And(where, scans.is_between(self._touched.ends, "key."))
+        return self._ledger(where, Among(buckets.KEY, hashes), schema)
 
-    def _ends(self, new: Rows, column: str) -> tuple[bytes | None, bytes | None]:
-        """The least and the greatest value of a column of bytes."""
-        if isinstance(new, Here):
-            ends = pc.min_max(new.table.column(column)).as_py()
-            return ends["min"], ends["max"]
-        row = self._some_of(new, column).agg(F.min(column), F.max(column)).collect()[0]
-        least, greatest = (None if one is None else bytes(one) for one in row)
-        return least, greatest
-
-    def again(self, new: Rows, carrier: Carrier) -> Rows:
+    def again(self) -> Rows:
         """Keys to be built again: of published halves of key updates that the run has joined, and those that
         a truncate ends in an interval that is not their last."""
         schema = buckets.keys_schema(self.contract)
-        found = [] if self.published is None else [*self._joined(new), *self._ended_before(self._history)]
-        return carrier.carried(lake.union(found).distinct(), schema) if found else Here(schema.empty_table())
+        if self.published is None:
+            return Here(schema.empty_table())
+        return together([self._joined(schema), *self._ended_before(schema)])
 
-    def _joined(self, new: Rows) -> list[DataFrame]:
-        if isinstance(new, Here) and new.table.column("paired_change_id").null_count == len(new.table):
-            return []
-        ids = F.explode(F.array("change_id", "paired_change_id")).alias("change_id")
-        joined = self._some_of(new, "change_id", "paired_change_id").where("paired_change_id IS NOT NULL")
+    def _joined(self, schema: pa.Schema) -> Rows:
+        ids = self._new(_IDS, selection.joined_ids, selection.IDS)
+        if not len(ids):
+            return Here(schema.empty_table())
         # The two halves stand where the update stands.
-        near = F.col("commit_lsn").between(*map(F.lit, self._ends(new, "commit_lsn")))
-        found = self._ledger.where(near).join(F.broadcast(joined.select(ids)), "change_id", "left_semi")
-        return [found.select("key")]
+        where = scans.is_between(self._places.select(["commit_lsn"]))
+        hashes = known(Here(ids).through(HashesOf(by("change_id")), HASHES).collected())
+        with_ids = schema.append(pa.field("change_id", pa.string()))
+        return self._ledger(where, Among(by("change_id"), hashes), with_ids).through(
+            selection.only_keys, schema
+        )
 
-    def _ended_before(self, published: DataFrame) -> list[DataFrame]:
-        if self._spans is None:
+    def _ended_before(self, schema: pa.Schema) -> list[Rows]:
+        if not self.emptied:
             return []
-        ended = published.where(self._spans & F.col("_valid_to").isNotNull())
-        return [ended.select(F.struct(*self.names).alias("key"))]
+        of_keys = pa.schema([*row_type(self.contract.key), *selection.SPAN])
+        is_closed = Not(scans.is_null("_valid_to"))
+        rows = self._history(self.carrier, is_closed, selection.Emptied(self.emptied), of_keys)
+        return [rows.through(partial(selection.as_keys, contract=self.contract), schema)]
 
-    def changes_of(self, ledger: DataFrame, keys: pa.Table) -> DataFrame:
-        """All ledger rows that have an effect on the keys."""
-        few = as_frame(self.ctx.spark, Here(keys)).select(F.expr(self._of("key")).alias(_TOUCHED))
-        rows = ledger.select(*ledger_schema(self.contract).names)
-        is_own, is_left = (F.expr(self._of(side)) == few[_TOUCHED] for side in ("key", "previous_key"))
-        moved = rows.where(F.col("previous_key").isNotNull())
-        elsewhere = moved.join(few, is_left, "left_semi").join(few, is_own, "left_anti")
-        return rows.join(few, is_own, "left_semi").unionByName(elsewhere)
-
-
-def _hash(expressions: Iterable[str]) -> str:
-    return f"xxhash64({', '.join(expressions)})"
+    def changes_of(self, keys: pa.Table) -> Rows:
+        """All ledger rows of the branch that have an effect on the keys."""
+        name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
+        of = schema, refs.snapshot_of(name, self.ctx.branch)
+        return self.carrier.scanned(self.ctx.spark, name, AlwaysTrue(), of, selection.EffectsOn.of(keys))

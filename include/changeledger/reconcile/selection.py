@@ -1,0 +1,106 @@
+"""Which published rows a window goes on from: kernels that pass some rows of a history or of a ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels.arrow import Bools, flags_of, row_type, valid
+from changeledger.kernels.hashed import by, hash_of
+from changeledger.kernels.touched import HASHES, HashesOf, Known, is_among, known
+from changeledger.model.contract import Contract
+
+# By which an interval tells when its row was there.
+SPAN: Final = pa.schema(
+    [("_sort_key", pa.binary()), ("_next_sort_key", pa.binary()), ("_is_deleted", pa.bool_())]
+)
+IDS: Final = pa.schema([("change_id", pa.string())])
+
+
+def key_of_rows(contract: Contract) -> Callable[[pa.RecordBatch], np.ndarray]:
+    """The key of rows of a history; the same as that of a column `key`."""
+    return by(*(c.name for c in contract.key))
+
+
+@dataclass(frozen=True)
+class OpenOrEmptied:
+    """Rows of a history with one of the keys, or that were there when the table was emptied.
+
+    `hashes`: of the keys; `emptied`: the sort keys of truncates.
+    """
+
+    contract: Contract
+    hashes: Known
+    emptied: tuple[bytes, ...] = ()
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        passes = is_among(key_of_rows(self.contract)(rows), self.hashes)
+        if self.emptied:
+            passes |= _was_there(rows, self.emptied)
+        return rows if passes.all() else rows.filter(pa.array(passes))
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """Rows of a history that were there when the table was emptied."""
+
+    emptied: tuple[bytes, ...]
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.filter(pa.array(_was_there(rows, self.emptied)))
+
+
+def _was_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> Bools:
+    begins, ends, is_deleted = (rows.column(name) for name in SPAN.names)
+    each = [
+        flags_of(pc.less(begins, at)) & (~valid(ends) | flags_of(pc.greater(ends, at)))
+        for at in map(pa.scalar, emptied)
+    ]
+    found: Bools = reduce(np.logical_or, each) & ~flags_of(is_deleted)
+    return found
+
+
+@dataclass(frozen=True)
+class EffectsOn:
+    """Rows of a ledger with an effect on one of the keys."""
+
+    hashes: Known
+
+    @classmethod
+    def of(cls, keys: pa.Table) -> EffectsOn:
+        """`keys`: a column `key`."""
+        batches = keys.combine_chunks().to_batches()
+        return cls(known(pa.Table.from_batches([HashesOf(by("key"))(one) for one in batches], HASHES)))
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        passes = is_among(hash_of([rows.column("key")]), self.hashes)
+        moved = valid(rows.column("previous_key"))
+        if moved.any():
+            passes |= moved & is_among(hash_of([rows.column("previous_key")]), self.hashes)
+        return rows.filter(pa.array(passes))
+
+
+def joined_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`IDS` of updates of a key that were joined, and of their halves."""
+    joined = changes.filter(changes.column("paired_change_id").is_valid())
+    ids = [joined.column(name) for name in ("change_id", "paired_change_id")]
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(ids)], schema=IDS)
+
+
+def only_keys(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The `key` of ledger rows."""
+    return rows.select(["key"])
+
+
+def as_keys(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
+    """The `key` of rows of a history."""
+    own = row_type(contract.key)
+    cells = [rows.column(c.name) for c in contract.key]
+    key = pa.StructArray.from_arrays(cells, fields=list(own))
+    return pa.RecordBatch.from_arrays([key], schema=pa.schema([("key", own)]))

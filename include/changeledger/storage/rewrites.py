@@ -1,0 +1,114 @@
+"""Data files written again without some of their rows: for many keys it costs less than to mark each row."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile
+from pyiceberg.table import FileScanTask, Table
+
+from changeledger.kernels import order, touched
+from changeledger.kernels.arrow import Bools, column
+from changeledger.kernels.hashed import hash_of
+from changeledger.kernels.rows import as_batch
+from changeledger.storage import catalog, scans
+from changeledger.storage.carrying import gathered
+from changeledger.storage.file_scans import FilePart, Scan, alone
+from changeledger.storage.file_writes import Writing
+
+# Files that are written again have together at most so many bytes, packed.
+_MOST_BYTES = 128 << 20
+# Iceberg looks for each of up to so many values in a file's bounds.
+_FEW_KEYS = 200
+_ROWS_AT_ONCE = 100_000
+
+
+def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool:
+    """Take the rows with one of the keys off the branch; of a column `open_by`, those where it is NULL.
+
+    False, and nothing is done, where the files are large, or where positions are deleted in one: Iceberg's
+    totals would count them for ever.
+    """
+    name, branch = place
+    table = catalog.load(name)
+    where = scans.is_between(touched.ends(as_batch(keys)))
+    if len(keys) <= _FEW_KEYS and scans.can_ask(keys.schema):
+        where = And(where, scans.among({n: column(keys, n) for n in keys.schema.names}))
+    if open_by is not None:
+        where = And(where, scans.is_null(open_by))
+    tasks = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
+    if any(t.delete_files for t in tasks) or sum(t.file.file_size_in_bytes for t in tasks) > _MOST_BYTES:
+        return False
+    stays = Stays.of(keys, open_by)
+    found = [(task.file, new) for task in tasks if (new := _rewritten(table, task, stays)) is not None]
+    if found:
+        _replace(table, branch, found)
+    return True
+
+
+@dataclass(frozen=True)
+class Stays:
+    """The kernel of the rows that do not go."""
+
+    keys: pa.Table
+    hashes: touched.Known
+    open_by: str | None
+
+    @classmethod
+    def of(cls, keys: pa.Table, open_by: str | None) -> Stays:
+        return cls(keys, np.unique(hash_of([column(keys, n) for n in keys.schema.names])), open_by)
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        # As the keys have them: Iceberg reads texts of any size.
+        cells = [rows.column(field.name).cast(field.type) for field in self.keys.schema]
+        may_go = touched.is_among(hash_of(cells), self.hashes)
+        if self.open_by is not None:
+            may_go &= ~rows.column(self.open_by).is_valid().to_numpy(zero_copy_only=False)
+        found = np.flatnonzero(may_go)
+        if not len(found):
+            return rows
+        stays = np.ones(len(rows), np.bool_)
+        stays[found[self._are_keys([one.take(pa.array(found)) for one in cells])]] = False
+        return rows.filter(pa.array(stays))
+
+    def _are_keys(self, cells: list[pa.Array]) -> Bools:
+        """Which rows with these cells have one of the keys; a hash may be that of another key, too."""
+        size, names = len(cells[0]), self.keys.schema.names
+        both = [pa.concat_arrays([own, column(self.keys, n)]) for own, n in zip(cells, names, strict=True)]
+        codes = order.codes(both, size + len(self.keys))
+        are: Bools = np.isin(codes[:size], codes[size:])
+        return are
+
+
+def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile] | None:
+    """New files for one; None where all of its rows stay."""
+    everything: BooleanExpression = AlwaysTrue()
+    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+    scan = Scan(alone(table), table.schema(), everything, schema, (FilePart(task),))
+    batches = gathered(scan.rows(scan.parts[0]), _ROWS_AT_ONCE)
+    left = [stays(as_batch(rows)) for rows in batches]
+    if sum(map(len, left)) == task.file.record_count:
+        return None
+    written = Writing.into(table)(_some(left))
+    return [pickle.loads(one) for batch in written for one in batch.column("file").to_pylist()]  # noqa: S301 - ours
+
+
+def _some(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return (batch for batch in batches if batch.num_rows)
+
+
+def _replace(table: Table, branch: str, files: list[tuple[DataFile, list[DataFile]]]) -> None:
+    with (
+        table.transaction() as transaction,
+        transaction.update_snapshot(branch=branch).overwrite() as overwrite,
+    ):
+        for old, new in files:
+            overwrite.delete_data_file(old)
+            for file in new:
+                overwrite.append_data_file(file)

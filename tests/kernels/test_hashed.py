@@ -1,0 +1,81 @@
+"""Hashes of rows, and rows that are found by them."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from changeledger.kernels.arrow import INSTANT
+from changeledger.kernels.hashed import by, hash_of
+from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
+from changeledger.storage.partitions import numbers_of_partitions
+from changeledger.storage.spread import spark_schema
+
+KEY = pa.struct([("a", pa.int32()), ("b", pa.string())])
+NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
+COLUMNS = {
+    "bit": pa.array([True, False, None]),
+    "small": pa.array([1, -2, None], pa.int16()),
+    "int": pa.array([1, -(2**31), None], pa.int32()),
+    "long": pa.array([2**53 + 1, -1, None], pa.int64()),
+    "real": pa.array([1.5, -0.0, float("nan")], pa.float32()),
+    "double": pa.array([1.5, -0.0, float("nan")], pa.float64()),
+    "short_decimal": pa.array([Decimal("-1.25"), Decimal("0.00"), None], pa.decimal128(18, 2)),
+    "long_decimal": pa.array([Decimal("-1.25"), Decimal(10**30), None], pa.decimal128(38, 2)),
+    "text": pa.array(["", "Zürich, and more than 32 bytes of it", None]),
+    "bytes": pa.array([b"", b"\x00\xff", None]),
+    "day": pa.array([date(2026, 8, 7), date(1, 1, 1), None]),
+    "instant": pa.array([NOON, datetime(1969, 1, 1, tzinfo=UTC), None], INSTANT),
+    "key": pa.array([{"a": 1, "b": "x"}, {"a": None, "b": "x"}, None], KEY),
+}  # fmt: skip
+
+
+def test_the_hash_is_that_of_spark(spark: SparkSession) -> None:
+    """So that rows which Spark has hashed meet those that a kernel has."""
+    table = pa.table(COLUMNS)
+    frame = spark.createDataFrame(table, spark_schema(table.schema))
+    each = {name: F.xxhash64(name) for name in COLUMNS} | {"all": F.xxhash64(*COLUMNS)}
+    found = frame.select(*(column.alias(name) for name, column in each.items())).toArrow()
+    for name, cells in COLUMNS.items():
+        assert hash_of([cells]).view(np.int64).tolist() == found.column(name).to_pylist(), name
+    assert hash_of(list(COLUMNS.values())).view(np.int64).tolist() == found.column("all").to_pylist()
+
+
+@pytest.mark.parametrize("partitions", [2, 7, 20])
+def test_each_partition_gets_one_number(spark: SparkSession, partitions: int) -> None:
+    numbers = numbers_of_partitions(partitions)
+    frame = spark.createDataFrame([(n,) for n in numbers], "n int").repartition(partitions, "n")
+    found = {row["n"]: row["p"] for row in frame.withColumn("p", F.spark_partition_id()).collect()}
+    assert [found[n] for n in numbers] == list(range(partitions))
+
+
+def batch(*keys: int | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": pa.array(keys, pa.int32())})
+
+
+def test_rows_are_among_the_known_ones() -> None:
+    hashes = known(pa.Table.from_batches([HashesOf(by("id"))(batch(1, 3, 3))]))
+    assert Among(by("id"), hashes)(batch(1, 2, 3)).column(0).to_pylist() == [1, 3]
+    assert Among(by("id"), hashes[:0])(batch(1, 2)).num_rows == 0
+
+
+def test_keys_of_several_batches_are_touched_together() -> None:
+    schema = touched_schema(pa.struct([("id", pa.int32())]))
+    batches = [keys_touched(keys, schema) for keys in (batch(5, 2), batch(), batch(9))]
+    found = Touched.of(pa.Table.from_batches(batches))
+    assert len(found.hashes) == 3
+    assert found.ends.column("id").to_pylist() == [2, 9]
+
+
+def test_ends_of_what_has_no_order_are_unknown() -> None:
+    rows = pa.RecordBatch.from_pydict({"x": [1.0, float("nan")], "flag": [True, False], "id": [2, 1]})
+    assert ends(rows).to_pylist() == [
+        {"x": None, "flag": None, "id": 1},
+        {"x": None, "flag": None, "id": 2},
+    ]
