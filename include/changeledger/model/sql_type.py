@@ -107,11 +107,6 @@ class SqlType(NamedTuple):
         return 7 if self.length is None else self.length
 
     @property
-    def scale_of_decimal(self) -> int:
-        """Of the decimal that holds it in the lake."""
-        return SqlType.parse(self.spark).scale or 0
-
-    @property
     def is_lob(self) -> bool:
         return self.base in _LOB
 

@@ -16,7 +16,7 @@ from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.touched import HASHES, HashesOf, Known, is_among, known
 from changeledger.model.contract import Contract
 
-# By which an interval tells when its row was there.
+# From when to when the row of an interval was there.
 SPAN: Final = pa.schema(
     [("_sort_key", pa.binary()), ("_next_sort_key", pa.binary()), ("_is_deleted", pa.bool_())]
 )

@@ -142,10 +142,6 @@ def union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionByName, frames)
 
 
-def no_rows(spark: SparkSession, columns: Columns) -> DataFrame:
-    return spark.createDataFrame([], ", ".join(f"{quoted(n)} {k}" for n, k in columns))
-
-
 def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
     """The branch as main is now, whatever an earlier attempt left on it."""
     published = refs.snapshot_of(table)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.config.folders import private_home
@@ -196,10 +195,6 @@ class StageContext:
     def at(self, done: BuiltSnapshots) -> StageContext:
         """The run as that stage has left it, whatever was written on its branch since."""
         return replace(self, branch=done.branch, snapshots=done.tables)
-
-    def new_changes(self, table: str) -> DataFrame:
-        """The ledger rows of this run, on its branch."""
-        return self.built(self.names[table].changes).where(F.col("window_id") == self.id)
 
     def require_released(self, end: Mapping[str, Any], released: Mapping[str, Any]) -> None:
         """Raises ConfigError if a run over some tables would read what no release has: it would be theirs
