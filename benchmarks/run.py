@@ -27,7 +27,17 @@ from benchmarks.targets import TARGETS, Target
 from changeledger.config.settings import PROJECT
 
 PAGE = PROJECT / "docs" / "benchmarks.md"
-_HEAD = ("what", "wall s", "CPU s", "JVM", "workers", "peak MiB: JVM, worker", "wrong rows", "wrong versions")
+_HEAD = (
+    "what",
+    "tries",
+    "wall s",
+    "CPU s",
+    "JVM",
+    "workers",
+    "peak MiB: JVM, worker",
+    "wrong rows",
+    "wrong versions",
+)
 
 
 class Figures(NamedTuple):
@@ -66,8 +76,8 @@ def main() -> None:
     asked = parser.parse_args()
     console = Console(width=140)
     with Bench() as bench:
-        for tries, found in enumerate(measure(subjects(bench, asked.messages), asked.tries, asked.only), 1):
-            page = [*_tables(found, asked.messages, tries), _of_targets(TARGETS, found)]
+        for found in measure(subjects(bench, asked.messages), asked.tries, asked.only):
+            page = [*tables(found, asked.messages), of_targets(TARGETS, found)]
             for table in page:
                 console.print(table)
             if asked.save:
@@ -115,15 +125,15 @@ def measure(
         yield {name: Figures(found) for name, found in results.items()}
 
 
-def _tables(found: Mapping[str, Figures], messages: int, tries: int) -> list[Table]:
+def tables(found: Mapping[str, Figures], messages: int) -> list[Table]:
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     machine = f"{os.cpu_count()} cores, {_processor()}, load {os.getloadavg()[0]:.1f}"
-    whole = Table(*_HEAD, title=f"{messages:,} messages, medians of {tries}; {machine}; {at}")
+    whole = Table(*_HEAD, title=f"{messages:,} messages, medians; {machine}; {at}")
     for name, figures in found.items():
         peaks = f"{figures.peak(JVM):,.0f}, {figures.peak(WORKERS) or figures.peak(DRIVER):,.0f}"
         cpus = [f"{figures.cpu():.1f}", *(f"{figures.cpu_of(kind):.1f}" for kind in (JVM, WORKERS))]
         wrong = ["-" if one is None else f"{one:,}" for one in figures.wrong or (None, None)]
-        whole.add_row(name, f"{figures.wall():.1f}", *cpus, peaks, *wrong)
+        whole.add_row(name, f"{len(figures.results)}", f"{figures.wall():.1f}", *cpus, peaks, *wrong)
     spans = Table("what", "part", "wall s", "CPU s", title="The parts")
     for name, figures in found.items():
         for span in figures.spans:
@@ -131,7 +141,7 @@ def _tables(found: Mapping[str, Figures], messages: int, tries: int) -> list[Tab
     return [whole, spans]
 
 
-def _of_targets(targets: Sequence[Target], found: Mapping[str, Figures]) -> Table:
+def of_targets(targets: Sequence[Target], found: Mapping[str, Figures]) -> Table:
     table = Table("target", "aim", "reached", "", title="Targets")
     for target in targets:
         if not all(name in found for name in target.of):
