@@ -21,7 +21,7 @@ from changeledger.model import change
 from changeledger.model.errors import LeaseHeld, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
-from changeledger.storage import catalog, lake, refs, writes
+from changeledger.storage import catalog, lake, refs, rewrites
 from changeledger.storage.releases import release_tag
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -72,7 +72,7 @@ def test_a_maintained_lake(
     feed = cdc_feed("maintained", source, monkeypatch, **more)
     control = ControlStore(Settings().control_url)
     # As of large files: positions are deleted in them.
-    monkeypatch.setattr(writes, "_SMALL_BYTES", -1)
+    monkeypatch.setattr(rewrites, "_MOST_BYTES", -1)
     run(spark, feed, over())
     for begin, end in pairwise(CUTS[1:]):
         sqlserver_cdc.append(source.url, log, begin, end)
