@@ -46,7 +46,7 @@ FACTS = pa.schema([("lines", pa.int64())])
 
 
 class LinesSource(KafkaTopics):
-    """Step 1: what a user states of the connection, in `config.py`."""
+    """Step 1: what a user states of the connection, in `config/sources.py`."""
 
 
 class TableRecords(NamedTuple):
@@ -105,7 +105,7 @@ def plan(
 
 
 def decode(raw: pa.RecordBatch, how: Plan) -> pa.RecordBatch:
-    """One row of `messages.decoded_schema` per message, bad ones with reason and detail."""
+    """One row of `message_rows.decoded_schema` per message, bad ones with reason and detail."""
     found = [line_of(value.decode()) for value in raw.column("value").to_pylist()]
     good = np.array([at for at, one in enumerate(found) if isinstance(one, Line)], np.int64)
     bad = {at: one for at, one in enumerate(found) if isinstance(one, Outcome)}
