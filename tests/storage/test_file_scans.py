@@ -36,7 +36,7 @@ def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **more: Any) -> list[dict[str, Any]]:
     scan = Scan.of(catalog.load(name), where or AlwaysTrue(), schema, **more)
-    return pa.Table.from_batches(scan.all_rows(), schema).sort_by("id").to_pylist()
+    return pa.Table.from_batches(scan.all_rows(lambda rows: rows), schema).sort_by("id").to_pylist()
 
 
 def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:

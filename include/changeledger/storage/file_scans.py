@@ -6,7 +6,9 @@ reads them, or some row groups of them, as Arrow, a batch at a time.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -30,6 +32,7 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
+from changeledger.kernels.rows import BatchKernel
 from changeledger.storage.selection import selected
 
 # A batch for the kernels has at most this many rows, and about this many bytes.
@@ -73,9 +76,14 @@ class Scan:
             for number in batch.column(0).to_pylist():
                 yield from self.rows(self.parts[number])
 
-    def all_rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows of all parts, in this process."""
-        return (rows for part in self.parts for rows in self.rows(part))
+    def all_rows(self, among: BatchKernel) -> list[pa.RecordBatch]:
+        """The rows of all parts that pass through the kernel: by this process, some parts at once."""
+
+        def passed(part: FilePart) -> list[pa.RecordBatch]:
+            return [found for rows in self.rows(part) if (found := among(rows)).num_rows]
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return [rows for found in pool.map(passed, self.parts) for rows in found]
 
     def rows(self, part: FilePart) -> Iterator[pa.RecordBatch]:
         """Of one part."""

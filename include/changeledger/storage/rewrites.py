@@ -21,9 +21,10 @@ from changeledger.storage import catalog, scans
 from changeledger.storage.carrying import gathered
 from changeledger.storage.file_scans import FilePart, Scan, alone
 from changeledger.storage.file_writes import Writing
+from changeledger.storage.lake import parallel_map
 
-# Files that are written again have together at most so many bytes, packed.
-_MOST_BYTES = 128 << 20
+# Files that are written again have together at most so many bytes, packed, and so many rows.
+_MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
 # Iceberg looks for each of up to so many values in a file's bounds.
 _FEW_KEYS = 200
 _ROWS_AT_ONCE = 100_000
@@ -43,10 +44,13 @@ def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool
     if open_by is not None:
         where = And(where, scans.is_null(open_by))
     tasks = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
-    if any(t.delete_files for t in tasks) or sum(t.file.file_size_in_bytes for t in tasks) > _MOST_BYTES:
+    size = sum(task.file.file_size_in_bytes for task in tasks)
+    rows = sum(task.file.record_count for task in tasks)
+    if any(t.delete_files for t in tasks) or size > _MOST_BYTES or rows > _MOST_ROWS:
         return False
     stays = Stays.of(keys, open_by)
-    found = [(task.file, new) for task in tasks if (new := _rewritten(table, task, stays)) is not None]
+    written = parallel_map(lambda task: (task.file, _rewritten(table, task, stays)), tasks)
+    found = [(old, new) for old, new in written if new is not None]
     if found:
         _replace(table, branch, found)
     return True

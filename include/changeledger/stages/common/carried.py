@@ -22,6 +22,10 @@ from changeledger.storage.spread import Spread, as_table
 _MOST_BYTES = 64 << 20
 
 
+def _all(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows
+
+
 class Carrier(NamedTuple):
     """`size`: how many rows there are; None: few."""
 
@@ -61,8 +65,7 @@ class Carrier(NamedTuple):
         schema, snapshot = of
         scan = Scan.of(catalog.load(table), where, schema, snapshot)
         if self.size is None:
-            batches = scan.all_rows()
-            return Here(pa.Table.from_batches(batches if among is None else map(among, batches), schema))
+            return Here(pa.Table.from_batches(scan.all_rows(among or _all), schema))
         for_small_data(spark, small=False)
         found = Spread.of_files(spark, scan, self.cache, self.size)
         return found if among is None else found.through(among, schema)
