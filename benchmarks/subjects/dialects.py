@@ -36,7 +36,8 @@ def main() -> None:
     parser.add_argument("home", type=Path)
     asked = parser.parse_args()
     os.environ["CHANGELEDGER_FEEDS"] = str(FEEDS)
-    start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
+    # The broker takes no message with a time that has not come.
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(days=7)
     log = simulate(7, asked.transactions, start)
     sources = Sources(asked.home)
     with ExitStack() as services:
