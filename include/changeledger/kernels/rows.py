@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from changeledger.kernels.arrow import empty
 from changeledger.kernels.hashed import Key
+from changeledger.model.errors import RowsTooLarge
 
 # One batch in, one batch out; how rows are cut into batches changes nothing.
 BatchKernel = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -88,9 +89,9 @@ class Here:
         return as_batch(self.table)
 
     def through(self, kernel: BatchKernel, schema: pa.Schema) -> Here:
-        if not self.table.num_rows:
-            return Here(schema.empty_table())
-        return Here(pa.Table.from_batches([kernel(self.batch)], schema))
+        # One piece, or several where Arrow cannot hold a column in one.
+        pieces = self.table.combine_chunks().to_batches()
+        return Here(pa.Table.from_batches([kernel(piece) for piece in pieces if piece.num_rows], schema))
 
     def collected(self, most: int | None = None) -> pa.Table:
         return self.table if most is None else self.table.slice(0, most)
@@ -110,6 +111,15 @@ class Here:
 
 
 def as_batch(table: pa.Table) -> pa.RecordBatch:
-    """The table in one piece."""
+    """The table in one piece. Raises RowsTooLarge where a column has more than 2 GiB of texts or bytes.
+
+    Arrow's offsets have 32 bits, so `combine_chunks` leaves such a column in several pieces.
+    """
     batches = table.combine_chunks().to_batches()
+    if len(batches) > 1:
+        raise RowsTooLarge(
+            f"{table.num_rows} rows have a column of more than 2 GiB, which one process cannot carry at once",
+            "set CHANGELEDGER_ROWS_HERE to fewer rows, so that Spark's workers carry them in parts, or run "
+            "shorter windows",
+        )
     return batches[0] if batches else empty(table.schema)

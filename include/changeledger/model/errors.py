@@ -46,6 +46,10 @@ class PublishedDrifts(ChangeledgerError):
     reported = True
 
 
+class RowsTooLarge(ChangeledgerError):
+    """One process cannot hold the rows that it was given."""
+
+
 class StageOrderError(ChangeledgerError):
     """A stage was run before the one that feeds it."""
 

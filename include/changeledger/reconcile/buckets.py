@@ -20,6 +20,7 @@ from changeledger.kernels.arrow import (
     table_schema,
 )
 from changeledger.kernels.hashed import Hashes, by, hash_of
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import history
@@ -70,9 +71,7 @@ def key_of_changes(exploded: pa.RecordBatch) -> Hashes:
 
 def exploded_batch(changes: pa.RecordBatch) -> pa.RecordBatch:
     """`exploded` of a batch."""
-    made = exploded(pa.Table.from_batches([changes])).combine_chunks().to_batches()
-    schema = changes.schema.append(pa.field(LEAVES, pa.bool_()))
-    return made[0] if made else pa.RecordBatch.from_pylist([], schema)
+    return as_batch(exploded(pa.Table.from_batches([changes])))
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ from changeledger.dialects.kernel import Joined
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import binary_text, json_text
-from changeledger.kernels.arrow import MESSAGE, Indices, empty
+from changeledger.kernels.arrow import MESSAGE, Indices
 from changeledger.kernels.json_text import NotJson
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
 _PARTS = "parts"
@@ -191,5 +192,4 @@ def with_segments(
     arrays = [pa.nulls(size, f.type) if columns[f.name] is None else columns[f.name] for f in schema]
     both = pa.Table.from_batches([decoded, pa.RecordBatch.from_arrays(arrays, schema=schema)])
     order = np.argsort(np.concatenate((np.arange(len(lengths)), owners)), kind="stable")
-    batches = both.take(pa.array(order)).combine_chunks().to_batches()
-    return batches[0] if batches else empty(schema)
+    return as_batch(both.take(pa.array(order)))

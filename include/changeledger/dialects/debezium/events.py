@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type
 from changeledger.kernels.images import Image
+from changeledger.kernels.rows import as_batch
 from changeledger.model.contract import Contract
 
 BEFORE, AFTER = "b", "a"
@@ -80,7 +81,6 @@ def together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     some = [part for part in parts if part.num_rows] or list(parts[:1])
     if len(some) == 1:
         return some[0]
-    table = pa.Table.from_batches(some).combine_chunks()
-    batch = table.to_batches()[0]
+    batch = as_batch(pa.Table.from_batches(some))
     order = np.argsort(batch.column("at").to_numpy(), kind="stable")
     return batch.take(pa.array(order))

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.kernels.arrow import Bools, empty
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.rows import as_batch
 
 # Of how many offsets at either end of a partition.
 EACH_END = 20
@@ -54,8 +55,7 @@ def merged(facts: Sequence[pa.RecordBatch], each: int = EACH_END) -> pa.RecordBa
         table = table.set_column(table.schema.get_field_index(name), name, only)
     keep = np.flatnonzero(at_ends(table, each) | chosen_of_groups)
     order = [("topic", "ascending"), ("offset", "ascending"), ("partition", "ascending")]
-    chosen = table.take(pa.array(keep)).sort_by(order).combine_chunks()
-    return chosen.to_batches()[0] if chosen.num_rows else empty(FACTS)
+    return as_batch(table.take(pa.array(keep)).sort_by(order))
 
 
 def bounds(facts: pa.Table) -> pa.Table:

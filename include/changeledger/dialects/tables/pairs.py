@@ -20,6 +20,7 @@ from changeledger.kernels.arrow import Bools, Indices, named_where, valid
 from changeledger.kernels.cells import KNOWN, UNAVAILABLE
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
 _AMBIGUOUS = "several before or after rows stand at one position, and no key says which belong together"
@@ -59,9 +60,9 @@ def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     found = _resolved(halves, plan)
     if is_half.all():
         return found
-    table = pa.Table.from_batches([decoded.filter(pa.array(~is_half)), found]).combine_chunks()
+    both = as_batch(pa.Table.from_batches([decoded.filter(pa.array(~is_half)), found]))
     order = np.concatenate([np.flatnonzero(~is_half), at])
-    return table.to_batches()[0].take(pa.array(np.argsort(order)))
+    return both.take(pa.array(np.argsort(order)))
 
 
 def _halves(batch: pa.RecordBatch) -> _Halves:

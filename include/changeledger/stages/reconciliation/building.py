@@ -12,7 +12,7 @@ from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, bucketed
+from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, as_batch, bucketed
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
@@ -125,6 +125,4 @@ def _current_schema(contract: Contract) -> pa.Schema:
 
 def _alive(contract: Contract, opened: pa.RecordBatch) -> pa.RecordBatch:
     """Rows for current of open intervals."""
-    rows = current(pa.Table.from_batches([opened]), contract).alive.combine_chunks()
-    batches = rows.to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], rows.schema)
+    return as_batch(current(pa.Table.from_batches([opened]), contract).alive)

@@ -1,0 +1,38 @@
+"""Rows of one process: in one piece, or in several where Arrow cannot hold a column in one."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from changeledger.kernels.rows import Here, as_batch
+from changeledger.model.errors import RowsTooLarge
+
+SCHEMA = pa.schema([("value", pa.binary())])
+
+
+@pytest.fixture(scope="module")
+def more_than_2_gib() -> pa.Table:
+    # Offsets of 32 bits end at 2 GiB: 33 values of 64 MiB are over it. They share one buffer here.
+    batch = pa.RecordBatch.from_arrays([pa.array([b"x" * (64 << 20)])], schema=SCHEMA)
+    return pa.Table.from_batches([batch] * 33)
+
+
+def test_a_table_in_several_chunks_is_one_batch() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}, schema=SCHEMA)
+    assert as_batch(pa.Table.from_batches([batch, batch])).column(0).to_pylist() == [b"a", b"b", b"a", b"b"]
+    assert as_batch(SCHEMA.empty_table()).num_rows == 0
+
+
+def test_rows_that_one_batch_cannot_hold_are_refused(more_than_2_gib: pa.Table) -> None:
+    with pytest.raises(RowsTooLarge, match="33 rows have a column of more than 2 GiB"):
+        as_batch(more_than_2_gib)
+
+
+def test_a_kernel_goes_over_all_pieces(more_than_2_gib: pa.Table) -> None:
+    def lengths(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays([pc.binary_length(rows.column("value"))], names=["size"])
+
+    found = Here(more_than_2_gib).through(lengths, pa.schema([("size", pa.int32())]))
+    assert found.collected().num_rows == 33
