@@ -17,7 +17,7 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
 from changeledger.stages import normalize, reconcile
-from changeledger.stages.common.context import StageContext
+from changeledger.stages.common.context import StageContext, take_lease
 from changeledger.stages.normalization.reading import Input
 from changeledger.storage.releases import complete
 from tests.reconcile.tables import ledger
@@ -43,7 +43,9 @@ def carry(
 ) -> None:
     """One window with these rows, delivered at other places than by the windows before; published."""
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
-    ctx = StageContext.begin(lambda: spark, feed, over)
+    lease = take_lease(feed, over)
+    assert lease is not None
+    ctx = StageContext.begin(lambda: spark, feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
     ctx.control.begin_stage(feed.feed, over, "normalize")

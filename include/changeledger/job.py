@@ -30,10 +30,12 @@ from changeledger.storage import failures
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from changeledger.stages.common.context import HeldLease
+
 log = logging.getLogger("changeledger")
 
 
-Stage = Callable[["Callable[[], SparkSession]", Feed, Window], bool | None]
+Stage = Callable[["Callable[[], SparkSession]", Feed, Window, "HeldLease"], bool | None]
 
 
 def main(run: Stage, argv: list[str] | None = None) -> None:
@@ -181,31 +183,28 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
     window = _window(arguments.start, arguments.end, arguments.request)
     feed.only(window.request.tables)
     # Not at the top: `--help` and a wrong argument answer at once.
-    from changeledger.control import lease_heartbeat  # noqa: PLC0415
-    from changeledger.stages.common.context import control_store, entered  # noqa: PLC0415
+    from changeledger.stages.common.context import take_lease  # noqa: PLC0415
 
     asked = window.request.argument()
     log.info("%s %s %s .. %s %s", stage, feed.feed, window.start.isoformat(), window.end.isoformat(), asked)
-    control = control_store(Settings())
-    is_open = entered(control, feed, window)
-    if not is_open and not control.incomplete_releases(feed.feed):
+    lease = take_lease(feed, window)
+    if lease is None:
         return exit_codes.NOTHING
-    with lease_heartbeat(control, feed.feed, window.holder):
-        began = time.monotonic()
-        try:
-            with _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session:
-                found = run(session, feed, window)
-        except SparkNeeded:
-            log.info("%s: the window has records, which Spark reads", feed.feed)
-            return exit_codes.NEEDS_SPARK
-        log.info(
-            "%s %s done in %.1f s, after %.1f s for the Spark session",
-            stage,
-            feed.feed,
-            time.monotonic() - began - session.seconds,
-            session.seconds,
-        )
-    return exit_codes.NOTHING if found is False or not is_open else 0
+    began = time.monotonic()
+    try:
+        with _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session:
+            found = run(session, feed, window, lease)
+    except SparkNeeded:
+        log.info("%s: the window has records, which Spark reads", feed.feed)
+        return exit_codes.NEEDS_SPARK
+    log.info(
+        "%s %s done in %.1f s, after %.1f s for the Spark session",
+        stage,
+        feed.feed,
+        time.monotonic() - began - session.seconds,
+        session.seconds,
+    )
+    return exit_codes.NOTHING if found is False else 0
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:

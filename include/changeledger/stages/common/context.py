@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -20,7 +20,6 @@ from changeledger.control import (
     WindowRow,
     built_on_another,
     furthest,
-    lease_heartbeat,
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
@@ -43,16 +42,29 @@ def control_store(settings: Settings) -> ControlStore:
     return ControlStore(settings.control_url)
 
 
-def entered(control: ControlStore, feed: Feed, window: Window) -> bool:
-    """Takes the feed's lease; False when there is nothing left to do for the window.
+class HeldLease(NamedTuple):
+    """A feed's lease that this process has taken: the store that writes under it, and its token."""
+
+    control: ControlStore
+    token: int
+
+
+def take_lease(feed: Feed, window: Window) -> HeldLease | None:
+    """Take the feed's lease, once a process; None when there is nothing left to do for the window.
 
     Raises LeaseHeld. Needs no Spark: to wait costs no start of one.
     """
+    control = control_store(Settings())
+    if _is_done(control, feed, window) and not control.incomplete_releases(feed.feed):
+        return None
+    return HeldLease(control, control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS))
+
+
+def _is_done(control: ControlStore, feed: Feed, window: Window) -> bool:
     stored = control.window(feed.feed, window)
-    if stored is not None and stored.done:
-        log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
+    if stored is None or not stored.done:
         return False
-    control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
+    log.info("%s: the window %s is %s already: nothing to do", feed.feed, window.id, stored.status)
     return True
 
 
@@ -74,26 +86,23 @@ class StageContext:
     snapshots: Mapping[str, int] | None = None
 
     @classmethod
-    def begin(cls, session: Callable[[], SparkSession], feed: Feed, window: Window) -> StageContext | None:
-        """The run, holding the feed's lease; None when there is nothing left to do for its window.
+    def begin(
+        cls, session: Callable[[], SparkSession], feed: Feed, window: Window, lease: HeldLease
+    ) -> StageContext | None:
+        """The run under the feed's lease; None when there is nothing left to do for its window.
 
         What a crash after a release's commit point has left, of this window or of another, is completed
         first: nothing is built on main while it is moved.
         """
-        settings = Settings()
-        control = control_store(settings)
-        is_open = entered(control, feed, window)
-        if not is_open and not control.incomplete_releases(feed.feed):
-            return None
-        token = control.acquire_lease(feed.feed, window.holder, LEASE_SECONDS)
-        with lease_heartbeat(control, feed.feed, window.holder):
-            complete_releases(session, control, feed.feed)
-        if not is_open:
+        control = lease.control
+        complete_releases(session, control, feed.feed)
+        # Again: another process may have finished the window before this one had the lease.
+        if _is_done(control, feed, window):
             control.release_lease(feed.feed, window.holder)
             return None
         catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
-        return cls(session, asked, window, control, settings, feed, f"{window.branch}_{token}")
+        return cls(session, asked, window, control, Settings(), feed, f"{window.branch}_{lease.token}")
 
     @property
     def spark(self) -> SparkSession:

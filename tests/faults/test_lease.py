@@ -1,0 +1,98 @@
+"""A job takes its feed's lease once, and writes nothing after another process has taken it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from changeledger import exit_codes
+from changeledger.config.settings import PROJECT
+from changeledger.control import ControlStore
+from changeledger.model.window import Window
+from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.jobs import Job, Jobs, Place
+
+FEED = "shop"
+HOUR = Window(start=datetime(2026, 1, 31, 11, tzinfo=UTC), end=datetime(2026, 1, 31, 12, tzinfo=UTC))
+# A stage that needs neither Spark nor a source.
+_JOB = """
+from changeledger.job import main
+from changeledger.stages.common.frame import stage_of_source
+
+@stage_of_source
+def run(ctx):
+    ctx.control.open_window(ctx.feed.feed, ctx.window, None, {"dbo.parts": "0A"})
+    ctx.control.begin_stage(ctx.feed.feed, ctx.window, "extract")
+
+main(run)
+"""
+TABLE_QUERY = {
+    "feed": FEED,
+    "dialect": "sqlserver_cdc",
+    "database": "shop",
+    "connection": "none",
+    "source": {},
+    "tables": [{"table": "dbo.parts"}],
+}
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
+    modules = ("changeledger.job", "changeledger.stages.common.frame")
+    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", modules)
+    yield jobs
+    jobs.close()
+
+
+def start(jobs: Jobs, folder: Path, fault: Fault | None = None) -> Job:
+    (folder / "feeds").mkdir()
+    (folder / "feeds" / "shop.yaml").write_text(yaml.safe_dump(TABLE_QUERY))
+    (folder / "job.py").write_text(_JOB)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(PROJECT / "include"),
+        "CHANGELEDGER_HOME": str(folder),
+        "CHANGELEDGER_FEEDS": str(folder / "feeds"),
+    }
+    over = ["--start", HOUR.start.isoformat(), "--end", HOUR.end.isoformat()]
+    return jobs.start(Place(environment, {}), folder, [str(folder / "job.py"), "--feed", FEED, *over], fault)
+
+
+def store(folder: Path) -> ControlStore:
+    return ControlStore(f"sqlite:///{folder / 'control.db'}")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    store(tmp_path)
+    return tmp_path
+
+
+def test_one_job_takes_the_lease_once(jobs: Jobs, folder: Path) -> None:
+    job = start(jobs, folder)
+    assert job.wait() == 0, job.printed
+    labels = [effect["label"] for effect in job.written() if effect["kind"] == "control"]
+    assert labels[0] == "insert leases"
+    assert labels.count("insert leases") == 1, labels
+    assert store(folder).window(FEED, HOUR) is not None
+
+
+@pytest.mark.parametrize("holder", [HOUR.holder, "another run"])
+def test_it_writes_nothing_once_another_process_has_the_lease(jobs: Jobs, folder: Path, holder: str) -> None:
+    job = start(jobs, folder, Fault("meet", 2))
+    assert job.await_meeting()
+    other = ControlStore(f"sqlite:///{folder / 'control.db'}", process="another")
+    other.release_lease(FEED, HOUR.holder)
+    token = other.acquire_lease(FEED, holder, 600)
+    job.go_on()
+    assert job.wait() == exit_codes.HELD, job.printed
+    assert "has lost its lease" in job.printed
+    assert other.window(FEED, HOUR) is None
+    held = other.lease(FEED)
+    assert held is not None
+    assert (held.holder, held.token) == (holder, token), "what the other one holds stays"
