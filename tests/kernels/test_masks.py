@@ -126,3 +126,29 @@ def test_hex_is_what_python_takes_for_it(texts: list[str | None]) -> None:
 )
 def test_width_in_bytes(highest: int, width: int) -> None:
     assert masks.width(highest) == width
+
+
+@pytest.mark.parametrize(
+    ("flags", "required", "allowed", "disagrees"),
+    [
+        ([1, 0], [1, 0], [1, 0], False),
+        ([1, 0], [0, 0], [1, 1], False),
+        ([0, 0], [1, 0], [1, 1], True),
+        ([1, 1], [1, 0], [1, 0], True),
+        ([0, 0], [0, 0], [0, 0], False),
+    ],
+)
+def test_a_mask_has_the_bits_that_it_must_have_and_no_others(
+    flags: list[int], required: list[int], allowed: list[int], disagrees: bool
+) -> None:
+    matrices = [np.array([one, one], np.bool_) for one in (flags, required, allowed)]
+    found = masks.disagrees(matrices[0], np.array([True, False]), *matrices[1:])
+    assert found.tolist() == [disagrees, False], "and of no mask at all nothing is known"
+
+
+def test_an_update_has_the_bits_of_the_columns_in_which_its_images_differ() -> None:
+    differing = np.array([[True, False, True, False]])
+    compared = np.array([[True, True, False, False]])
+    required, allowed = masks.of_images(differing, compared)
+    assert required.tolist() == [[True, False, False, False]]
+    assert allowed.tolist() == [[True, False, True, True]], "of a gap nothing is known"

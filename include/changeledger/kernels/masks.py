@@ -114,6 +114,23 @@ def matrix(values: pa.BinaryArray, width: int) -> Bytes:
     return data.reshape(len(values), width)
 
 
+def disagrees(flags: Bools, known: Bools, required: Bools, allowed: Bools) -> Bools:
+    """n: which masks contradict their record: a required bit is clear, or one that is not allowed is set.
+
+    `known`: the records that have a mask which can be read; nothing contradicts the others. The rest is n x
+    columns: what an operation requires and allows is the dialect's, and its images' (`of_images`).
+    """
+    return any_set((required & ~flags) | (flags & ~allowed)) & known
+
+
+def of_images(differing: Bools, compared: Bools) -> tuple[Bools, Bools]:
+    """n x columns: the bits that an update requires and allows, by the columns in which its images differ.
+
+    `compared`: the cells that are known in both images; of others a bit may be set or not.
+    """
+    return differing & compared, differing | ~compared
+
+
 def any_set(flags: Bools) -> Bools:
     """n: in which rows of n x highest a flag is set."""
     found: Bools = np.logical_or.reduce(flags, axis=1)

@@ -11,6 +11,7 @@ from changeledger.dialects.qlik_messages.events import DELETE, INSERT, UPDATE
 from changeledger.dialects.qlik_messages.masks import Masks
 from changeledger.dialects.qlik_messages.sides import Side, absent_columns
 from changeledger.kernels import images
+from changeledger.kernels import masks as kernel_masks
 from changeledger.kernels.arrow import Bools, named_where
 from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.images import Image
@@ -66,18 +67,23 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     is_insert, is_update, is_delete = (
         np.array([one == name for one in operations], np.bool_) for name in (INSERT, UPDATE, DELETE)
     )
-    small = ~_large(writer_schema)
-    insert = is_insert & (small & ~after.is_null & ~mask.columns).any(axis=1)
+    is_insert, is_delete = is_insert[:, None], is_delete[:, None]
     key = np.zeros(len(writer_schema.columns), np.bool_)
     key[columns_of_key(writer_schema)] = True
-    # Where no key is known, nothing contradicts the mask.
-    delete = is_delete & (mask.columns != key).any(axis=1) & key.any()
-    both = is_update & before.image.present & after.image.present
+    # Large objects have no bits, and computed columns may have any.
+    small = ~_large(writer_schema)
     stated = np.array([not column.computed for column in writer_schema.columns], np.bool_)
-    differing = _differing(before.image, after.image, is_update)
-    other = (differing ^ (mask.columns | (differing & ~small))) & _known(before.image, after.image) & stated
-    update = both & other.any(axis=1)
+    both = is_update & before.image.present & after.image.present
+    compared = _known(before.image, after.image) & stated & both[:, None]
+    required, allowed = kernel_masks.of_images(_differing(before.image, after.image, is_update), compared)
+    inserted = is_insert & ~after.is_null
+    # Where no key is known, nothing contradicts the mask of a delete.
+    found = kernel_masks.disagrees(
+        mask.columns,
+        mask.known,
+        ((required | inserted) & small) | (is_delete & key),
+        allowed & (~is_delete | key | (not key.any())),
+    )
     has_value = ~after.is_null | ~before.is_null
-    there = ~is_delete & (absent_columns(columns) & has_value).any(axis=1)
-    found: Bools = (mask.known & (mask.beyond | insert | update | delete)) | there
-    return found
+    there: Bools = ~is_delete[:, 0] & (absent_columns(columns) & has_value).any(axis=1)
+    return found | (mask.known & mask.beyond) | there

@@ -231,15 +231,11 @@ def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
 
     Where no key is known, nothing contradicts the mask of a delete.
     """
-    flags = rows.masks.flags
-    unset = np.zeros(len(rows.code), np.bool_)
-    for at, one in enumerate(rows.cells):
-        unset |= valid(one.values) & ~flags[:, at]
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
-    beside = (flags != key).any(axis=1) if writer_schema.key else np.zeros(len(unset), np.bool_)
-    found: Bools = (
-        ((rows.code == _INSERT) & unset)
-        | ((rows.code == _DELETE) & beside)
-        | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header)
-    )
-    return found & rows.masks.known
+    is_insert, is_delete = ((rows.code == code)[:, None] for code in (_INSERT, _DELETE))
+    required = is_delete & key
+    for at, one in enumerate(rows.cells):
+        required[:, at] |= is_insert[:, 0] & valid(one.values)
+    allowed = ~is_delete | key | (not key.any())
+    found = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
+    return found | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known)

@@ -23,7 +23,7 @@ from changeledger.dialects.tables.outcomes import Decoded, Problems
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import RawRows
 from changeledger.kernels import fingerprints, images, lsn, masks
-from changeledger.kernels.arrow import Bools, Bytes, fixed_width, valid
+from changeledger.kernels.arrow import Bools, Bytes, Indices, fixed_width, valid
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE, Cells
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
@@ -102,7 +102,7 @@ def _decoded(
 ) -> Decoded:
     written, code = plan.writer_schema, header.code
     is_half = (code == _BEFORE) | (code == _AFTER)
-    is_old, sets_all = (code == _DELETE) | (code == _BEFORE), (code == _DELETE) | (code == _INSERT)
+    is_old = (code == _DELETE) | (code == _BEFORE)
     masked = valid(header.mask)
     bits = masks.bits(header.mask, _highest(plan), written.mask_order or "big")
     ordinals = [column.ordinal for column in written.columns]
@@ -125,13 +125,20 @@ def _decoded(
         committed_at=header.committed_at,
         transaction_id=lsn.to_text(header.start_lsn),
         flags={
-            # Inserts and deletes have the bits of all columns set.
-            change.MASK_DISAGREES: sets_all & masked & ~flags.all(axis=1),
+            change.MASK_DISAGREES: _disagrees(code, flags, masked),
             change.BEFORE_UNKNOWN: code == _NET,
         },
         source_position=raw.column("source_position"),
     )
     return Decoded(changes, code == _BEFORE, code == _AFTER, _pair_key(rows, place, cells, is_half, plan))
+
+
+def _disagrees(code: Indices, flags: Bools, masked: Bools) -> Bools:
+    """Inserts and deletes have the bits of all columns set. Those of updates are compared with their images
+    once the two rows are joined."""
+    sets_all = (code == _DELETE) | (code == _INSERT)
+    required = np.broadcast_to(sets_all[:, None], flags.shape)
+    return masks.disagrees(flags, masked, required, np.ones(flags.shape, np.bool_))
 
 
 def _pair_key(

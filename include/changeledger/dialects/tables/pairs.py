@@ -162,11 +162,10 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     if after.states is not None:
         after = replace(after, states=np.where(emptied, KNOWN, after.states))
     found = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
-    disagrees = _masks_differ(old, batch) | _disagrees(found, paired, plan)
     late = {
         change.BEFORE_UNKNOWN: ~paired,
         change.KEY_CHANGED: found.moved,
-        change.MASK_DISAGREES: disagrees | (emptied.any(axis=1) & valid(found.mask) & valid(found.changed)),
+        change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(found, paired, plan),
     }
     feed = plan.feed
     columns = changes.ledger_rows(found, plan.contract, feed.feed, feed.dialect, plan.window_id)
@@ -198,17 +197,16 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
 
 def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
     """Does the mask set other columns than those in which the images differ, gaps aside?"""
-    contract = plan.contract
-    shown = np.column_stack(
+    differing = np.column_stack(
         [images.differs(old, new) for old, new in zip(found.before.cells, found.after.cells, strict=True)]
     )
-    stated = ledger.named(found.changed, contract.names)
-    gaps = [image.states for image in (found.before, found.after) if image.states is not None]
-    care = (
-        np.logical_and.reduce([states == 0 for states in gaps]) if gaps else np.ones(stated.shape, np.bool_)
-    )
-    masked = valid(found.mask) & valid(found.changed) & paired
-    return masks.any_set((shown ^ stated) & care) & masked
+    compared = np.ones(differing.shape, np.bool_)
+    for image in (found.before, found.after):
+        if image.states is not None:
+            compared &= image.states == KNOWN
+    flags = ledger.named(found.changed, plan.contract.names)
+    known = valid(found.mask) & valid(found.changed) & paired
+    return masks.disagrees(flags, known, *masks.of_images(differing, compared))
 
 
 def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
