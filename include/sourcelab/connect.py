@@ -35,17 +35,20 @@ logger.server.level = info
 
 
 class SparkConnectServer(Service):
-    """Spark on all cores of this machine, on the loopback address, without a login.
+    """Spark on all cores of this machine, or of a cluster, on the loopback address, without a login.
 
     Extensions and catalogs are static: they belong to the server's start, and are the lake of `settings`.
     """
 
     name = "spark"
 
-    def __init__(self, settings: Settings, home: Path, *, lasting: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, home: Path, *, master: str = "local[*]", lasting: bool = False
+    ) -> None:
         """`lasting`: will the server live for hours, and not for minutes?"""
         super().__init__(home)
         self.settings = settings
+        self.master = master
         self.lasting = lasting
         self.port = 0
 
@@ -77,7 +80,7 @@ class SparkConnectServer(Service):
             # Else its Python workers are whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
             str(pyspark / "bin" / "spark-submit"),
-            "--master", "local[*]", "--properties-file", str(properties), "--class", _SERVER,
+            "--master", self.master, "--properties-file", str(properties), "--class", _SERVER,
             "spark-internal",
         ]  # fmt: skip
         with self.log.open("ab") as log:

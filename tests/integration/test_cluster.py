@@ -23,8 +23,8 @@ from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.log import Log, simulate
 from sourcelab.process import free_port
 from sourcelab.services import Postgres
+from sourcelab.standalone import Master, Worker, asked, python_of_workers
 from sourcelab.tables import ORDERS
-from tests.integration.standalone import Master, Worker, asked, python_of_workers
 
 pytestmark = pytest.mark.integration
 

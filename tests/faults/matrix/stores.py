@@ -115,6 +115,8 @@ class Stores(NamedTuple):
         with old.connect() as source, new.begin() as target:
             for table in ControlTable.metadata.sorted_tables:
                 rows = [dict(row._mapping) for row in source.execute(table.select())]
+                # The migrations write rows of their own.
+                target.execute(table.delete())
                 if rows:
                     target.execute(table.insert(), rows)
             highest = "SELECT setval('releases_id_seq', GREATEST(1, (SELECT max(id) FROM releases)))"

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from sourcelab.process import Owner, Service, free_ports
 
@@ -132,5 +132,5 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 def asked(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=5) as answer:
+    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - a master's page
         return json.load(answer)
