@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from benchmarks.cluster import cluster
 from benchmarks.environments import python_of
 from benchmarks.judge import Wrong, judged
 from benchmarks.meter import Measured, measured
@@ -50,11 +51,14 @@ class Bench:
     ) -> None:
         self._services.close()
 
-    def line(self, messages: int, windows: int = 1, tables: int = 1) -> Result:
-        """The stages of the line; `messages` are those of each table."""
+    def line(self, messages: int, windows: int = 1, tables: int = 1, workers: int = 0) -> Result:
+        """The stages of the line; `messages` are those of each table.
+
+        `workers`: of a standalone cluster with one core each; 0: Spark on all cores, in the process itself.
+        """
         topics = [self._topic(self.stream(messages, at), windows, at) for at in range(tables)]
         arguments = ("line", self._kafka.bootstrap, ",".join(topics), str(windows))
-        return self._run(arguments, self.stream(messages))
+        return self._run(arguments, self.stream(messages), workers=workers)
 
     def by_hand(self, messages: int, windows: int = 1, *, history: bool = True) -> Result:
         topic = self._topic(self.stream(messages), windows, 0)
@@ -102,7 +106,7 @@ class Bench:
             self._topics.add(topic)
         return topic
 
-    def _run(
+    def _run(  # noqa: PLR0913 - what a try differs in
         self,
         arguments: Sequence[str],
         truth: Stream | None = None,
@@ -110,6 +114,7 @@ class Bench:
         more: Sequence[str] = (),
         *,
         in_home: bool = False,
+        workers: int = 0,
     ) -> Result:
         """`truth`: of a subject that takes a folder for what it publishes; `in_home`: that takes its home."""
         self._tries += 1
@@ -121,7 +126,9 @@ class Bench:
         paths = [PROJECT] if environment else [PROJECT, PROJECT / "include"]
         env = {"CHANGELEDGER_HOME": str(home), "PYTHONPATH": ":".join(map(str, paths))}
         module = f"benchmarks.subjects.{arguments[0]}"
-        found = measured([python, "-m", module, *arguments[1:], *out, *more], HOME / f"{home.name}.log", env)
+        command, log = [python, "-m", module, *arguments[1:], *out, *more], HOME / f"{home.name}.log"
+        with cluster(home, workers) as remote:
+            found = measured(command, log, {**env, **remote})
         result = Result(found, None if truth is None else judged(home / "out", truth))
         shutil.rmtree(home)
         return result

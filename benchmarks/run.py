@@ -99,6 +99,8 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "line": lambda: bench.line(messages),
         "line, ten windows": lambda: bench.line(messages, windows=10),
         "line, five times the messages": lambda: bench.line(5 * messages),
+        "line, a cluster of one worker": lambda: bench.line(messages, workers=1),
+        "line, a cluster of two workers": lambda: bench.line(messages, workers=2),
         "commands and idle windows": bench.commands,
         "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
