@@ -71,19 +71,7 @@ def changes(  # noqa: PLR0913, PLR0917 - the two rows of an update
     paired_source_position: pa.StructArray,
 ) -> Changes:
     """The changes that the rows after updates have become; their flags are left out."""
-    plain = {
-        name: batch.column(name)
-        for name in (
-            "operation",
-            "changed",
-            "mask",
-            "event_serial_no",
-            "sort_key",
-            "committed_at",
-            "transaction_id",
-            "source_position",
-        )
-    }
+    plain = {name: batch.column(name) for name in _PLAIN}
     return Changes(
         before=before,
         after=after,
