@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
 
 from changeledger.model.change import quoted
-from changeledger.storage import catalog, lake, refs
+from changeledger.storage import catalog, lake, refs, rewrites
 from changeledger.storage.file_scans import Scan
 from changeledger.storage.rewrites import without
 
@@ -93,3 +94,16 @@ def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
     assert without(pa.table({"id": pa.array([3], pa.int32())}), (table, "work"), "gone_at")
     found = lake.read(spark, table, "work").where("id = 3").collect()
     assert [row["a`b.c"] for row in found] == ["ended"]
+
+
+def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash says which rows may go; their values say which do."""
+    monkeypatch.setattr(rewrites, "hash_of", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])
+    rows = pa.RecordBatch.from_pylist(
+        [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
+    )
+    keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
+    left = rewrites.Stays.of(keys, None)(rows).to_pylist()
+    assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
+    assert len(left) == 7

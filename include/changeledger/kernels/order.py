@@ -86,6 +86,15 @@ def codes(columns: Sequence[pa.Array], rows: int) -> Ranks:
     return found
 
 
+def are_among(columns: Sequence[pa.Array], among: Sequence[pa.Array]) -> Bools:
+    """Which rows have the values of a row of `among`, whose columns have the same types; see `codes`."""
+    both = [pa.concat_arrays(pair) for pair in zip(columns, among, strict=True)]
+    rows = len(columns[0])
+    found = codes(both, len(both[0]))
+    are: Bools = np.isin(found[:rows], found[rows:])
+    return are
+
+
 def _comparable(column: pa.Array) -> pa.Array:
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 

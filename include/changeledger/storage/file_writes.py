@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -44,13 +44,23 @@ class Writing:
         return cls(alone(table))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`FILES` that have been written: one of each task with rows."""
+        """`FILES` that have been written, for whoever commits them elsewhere: see `files_in`."""
+        found = [pickle.dumps(file) for file in self.files_of(batches)]
+        if found:
+            yield pa.RecordBatch.from_pydict({"file": found}, schema=FILES)
+
+    def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """The rows in a file; none without rows."""
         file = None
-        for rows in gathered(batches, _ROW_GROUP):
+        for rows in gathered((batch for batch in batches if batch.num_rows), _ROW_GROUP):
             file = _NewFile(self.metadata) if file is None else file
             file.write(rows)
-        if file is not None:
-            yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(file.closed())]}, schema=FILES)
+        return [] if file is None else [file.closed()]
+
+
+def files_in(files: pa.Table) -> list[DataFile]:
+    """`FILES` as they were before they were pickled: by our own workers."""
+    return [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - ours
 
 
 class _NewFile:

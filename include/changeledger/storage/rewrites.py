@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +12,7 @@ from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
 from changeledger.kernels import order, touched
-from changeledger.kernels.arrow import Bools, column
+from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.storage import catalog, scans
@@ -77,17 +75,11 @@ class Stays:
         found = np.flatnonzero(may_go)
         if not len(found):
             return rows
+        # A hash may be that of another key, too.
+        keys = [column(self.keys, name) for name in self.keys.schema.names]
         stays = np.ones(len(rows), np.bool_)
-        stays[found[self._are_keys([one.take(pa.array(found)) for one in cells])]] = False
+        stays[found[order.are_among([one.take(pa.array(found)) for one in cells], keys)]] = False
         return rows.filter(pa.array(stays))
-
-    def _are_keys(self, cells: list[pa.Array]) -> Bools:
-        """Which rows with these cells have one of the keys; a hash may be that of another key, too."""
-        size, names = len(cells[0]), self.keys.schema.names
-        both = [pa.concat_arrays([own, column(self.keys, n)]) for own, n in zip(cells, names, strict=True)]
-        codes = order.codes(both, size + len(self.keys))
-        are: Bools = np.isin(codes[:size], codes[size:])
-        return are
 
 
 def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile] | None:
@@ -99,12 +91,7 @@ def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile]
     left = [stays(as_batch(rows)) for rows in batches]
     if sum(map(len, left)) == task.file.record_count:
         return None
-    written = Writing.into(table)(_some(left))
-    return [pickle.loads(one) for batch in written for one in batch.column("file").to_pylist()]  # noqa: S301 - ours
-
-
-def _some(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return (batch for batch in batches if batch.num_rows)
+    return Writing.into(table).files_of(left)
 
 
 def _replace(table: Table, branch: str, files: list[tuple[DataFile, list[DataFile]]]) -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
-from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.manifest import DataFile
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
 from changeledger.storage import catalog, lake
 from changeledger.storage.bounds import FLOATS, between, sql_literal
-from changeledger.storage.file_writes import Writing, in_columns
+from changeledger.storage.file_writes import Writing, files_in
 from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread, as_frame
 
@@ -27,37 +26,30 @@ _DELETE = "WHEN MATCHED THEN DELETE"
 
 def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
     """The `columns` of the rows, after what the branch has; no rows, no commit."""
-    names = [name for name, _ in columns]
-    if isinstance(rows, Here):
-        if len(rows.table):
-            _append_here(rows.table.select(names), table, branch)
+    if isinstance(rows, Here) and not len(rows.table):
         return
-    assert isinstance(rows, Spread), "rows are here or spread"
-    found = rows.through(partial(_chosen, names), pa.schema([rows.schema.field(name) for name in names]))
-    written = found.written(Writing.into(catalog.load(table)))
-    if len(written):
-        _commit(table, branch, written)
+    names, writing = [name for name, _ in columns], Writing.into(catalog.load(table))
+    if isinstance(rows, Here):
+        found = writing.files_of(rows.table.select(names).to_batches())
+    else:
+        assert isinstance(rows, Spread), "rows are here or spread"
+        chosen = pa.schema([rows.schema.field(name) for name in names])
+        found = files_in(rows.through(partial(_chosen, names), chosen).written(writing))
+    if found:
+        _commit(table, branch, found)
 
 
-def _commit(table: str, branch: str, files: pa.Table) -> None:
-    """Append the `FILES` to the branch."""
-    found = [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - of our own workers
+def _commit(table: str, branch: str, files: Sequence[DataFile]) -> None:
     with (
         catalog.load(table).transaction() as transaction,
         transaction.update_snapshot(branch=branch).fast_append() as append,
     ):
-        for file in found:
+        for file in files:
             append.append_data_file(file)
 
 
 def _chosen(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.select(list(names))
-
-
-def _append_here(rows: pa.Table, table: str, branch: str) -> None:
-    there = catalog.load(table)
-    schema = schema_to_pyarrow(there.schema(), include_field_ids=False)
-    there.append(in_columns(rows, schema), branch=branch)
 
 
 def delete_keys(
