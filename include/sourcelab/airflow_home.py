@@ -6,7 +6,6 @@ import json
 import os
 import re
 import secrets
-import shlex
 import sqlite3
 import sys
 import time
@@ -40,6 +39,18 @@ def dag_policy(dag):
 POOL = "changeledger"
 _JOBS_AT_ONCE = 2
 _AIRFLOW = (sys.executable, "-m", "airflow")
+# Airflow's commands one after the other, in one process: to import Airflow takes longer than the work.
+_COMMANDS = """
+import json, sys
+from airflow.__main__ import main
+for command in json.loads(sys.argv[1]):
+    sys.argv = ["airflow", *command]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+"""
 # What a task's job has printed, between Airflow's own prefix and suffix.
 _OF_JOB = re.compile(r"^\S+ \[info     \] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
 _DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
@@ -122,12 +133,8 @@ class AirflowHome:
     def migrate(self) -> Child:
         """The metadata database, with the pool, and all DAGs: DAGs that start together would all add them."""
         pool = [POOL, str(_JOBS_AT_ONCE), "Spark jobs at once"]
-        steps = [
-            [*_AIRFLOW, "db", "migrate"],
-            [*_AIRFLOW, "pools", "set", *pool],
-            [*_AIRFLOW, "dags", "reserialize"],
-        ]
-        command = ["sh", "-c", " && ".join(map(shlex.join, steps))]
+        steps = [["db", "migrate"], ["pools", "set", *pool], ["dags", "reserialize"]]
+        command = [sys.executable, "-c", _COMMANDS, json.dumps(steps)]
         return Child("airflow db migrate", command, self.environment, self.logs / "airflow-db.log")
 
     def components(self) -> list[Child]:
