@@ -14,6 +14,7 @@ import pytest
 
 from changeledger.config.settings import PROJECT
 from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.job import ALWAYS
 from tests.faults.matrix.jobs import Job, Jobs, Place
 
 # Three transactions that write, and one that only reads.
@@ -31,7 +32,7 @@ _LABELS = ["insert leases"] * 3
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ("changeledger.control",))
+    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ALWAYS)
     yield jobs
     jobs.close()
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from changeledger.config.settings import PROJECT
+from tests.faults.matrix.job import ALWAYS
 from tests.faults.matrix.jobs import Job, Jobs, Place
 from tests.faults.matrix.lab import State
 from tests.faults.matrix.operator import Defect, Operator, Stopped
@@ -32,7 +33,7 @@ _ALL = ["extract", "normalize", "reconcile", "audit", "publish"]
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Jobs]:
-    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ("changeledger.control",))
+    jobs = Jobs(tmp_path_factory.mktemp("jobs") / "log", ALWAYS)
     yield jobs
     jobs.close()
 

@@ -21,9 +21,14 @@ from uuid import uuid4
 
 from tests.faults.matrix.effects import Effects, Fault, install
 
+# What every job needs, be it for its faults alone.
+ALWAYS = (
+    "sqlalchemy", "alembic.command", "pyiceberg.catalog.sql", "pyspark.sql.connect.client.core",
+    "changeledger.control", "changeledger.storage.lake", "changeledger.storage.session",
+)  # fmt: skip
 # What the stages need.
 IMPORTED = (
-    "pandas", "pyarrow", "grpc", "sqlalchemy", "alembic.command", "psycopg", "confluent_kafka",
+    *ALWAYS, "pandas", "pyarrow", "grpc", "psycopg", "confluent_kafka",
     "pyspark.sql.connect.session", "pyspark.sql.connect.functions", "great_expectations",
     "changeledger.cli.main", "changeledger.job",
     "changeledger.stages.extract", "changeledger.stages.normalize",
