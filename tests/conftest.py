@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ import pytest
 from hypothesis import settings as of_hypothesis
 
 from changeledger.config.settings import Settings
-from sourcelab.services import KafkaBroker
+from sourcelab.services import KafkaBroker, Postgres
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,7 +52,8 @@ def spark(home: Path) -> Iterator[SparkSession]:
             **usual(settings),
             # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
-            "spark.driver.extraJavaOptions": session.SMALL_DATA_JVM,
+            # Within minutes, the thorough compiler's time does not come back.
+            "spark.driver.extraJavaOptions": f"{session.SMALL_DATA_JVM} -XX:TieredStopAtLevel=1",
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
         }
@@ -68,3 +71,24 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker for all tests of this process: each has topics of its own."""
     with KafkaBroker(JARS.with_name("kafka"), tmp_path_factory.mktemp("kafka")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def new_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Postgres]]:
+    """Makes empty databases on a server for all tests of this process."""
+    numbers = count(1)
+    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
+
+        def new() -> Postgres:
+            own = copy(server)
+            own.database = f"shop_{next(numbers)}"
+            server.create_database(own.database)
+            return own
+
+        yield new
+
+
+@pytest.fixture
+def postgres(new_database: Callable[[], Postgres]) -> Postgres:
+    """An empty database."""
+    return new_database()

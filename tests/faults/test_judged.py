@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -25,7 +24,9 @@ from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
+from tests.faults.matrix.lab import State
 from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+from tests.lake_states import lake_of
 
 pytestmark = pytest.mark.integration
 
@@ -40,35 +41,65 @@ def log() -> Log:
     return simulate(5, 24)
 
 
-@pytest.fixture
-def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log, to_tx=12)
-        yield postgres
+class Built(NamedTuple):
+    """`released`: one window is published, and changes wait for the next; `judged`: that one, `over`, too."""
+
+    source: Postgres
+    files: Path
+    released: State
+    judged: State
+    over: Window
 
 
-@pytest.fixture
-def feed(
+@pytest.fixture(scope="module")
+def built(
     spark: SparkSession,
-    source: Postgres,
     log: Log,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-) -> Feed:
-    """One window is published, and changes wait for the next."""
-    name = re.sub(r"\W+", "_", request.node.name.replace("test_", "judged_"))[:50].strip("_")
-    feed = cdc_feed(name, source, monkeypatch, tables=[{"table": "dbo.customers"}])
-    run(spark, feed, window())
-    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-    return feed
+    new_database: Callable[[], Postgres],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Built:
+    source, folder = new_database(), tmp_path_factory.mktemp("judged")
+    sqlserver_cdc.load(source.url, log, to_tx=12)
+    now = State(folder / "now")
+    with pytest.MonkeyPatch.context() as patch:
+        session, feed = lake_of(spark, now, folder / "files", patch), feed_of(source, patch)
+        run(session, feed, window())
+        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+        released = now.copy(folder / "released")
+        over = window()
+        run(session, feed, over, (*BUILD, audit))
+    return Built(source, folder / "files", released, now, over)
+
+
+def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
+    return cdc_feed("judged", source, patch, tables=[{"table": "dbo.customers"}])
 
 
 @pytest.fixture
-def over(spark: SparkSession, feed: Feed) -> Window:
-    """A window that is built and judged."""
-    over = window()
-    run(spark, feed, over, (*BUILD, audit))
-    return over
+def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    return feed_of(built.source, monkeypatch)
+
+
+@pytest.fixture
+def released(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    """On a lake where one window is published."""
+    return lake_of(spark, built.released.copy(tmp_path), built.files, monkeypatch)
+
+
+@pytest.fixture
+def judged(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    """On a lake where a second window is built and judged."""
+    return lake_of(spark, built.judged.copy(tmp_path), built.files, monkeypatch)
+
+
+@pytest.fixture
+def over(built: Built) -> Window:
+    """The window that is judged."""
+    return built.over
 
 
 def control() -> ControlStore:
@@ -99,86 +130,86 @@ def published_whole(spark: SparkSession, feed: Feed, log: Log) -> None:
 
 
 def test_a_stage_run_again_needs_another_verdict(
-    spark: SparkSession, feed: Feed, over: Window, log: Log
+    judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
-    normalize.run(spark, feed, over)
+    normalize.run(judged, feed, over)
     with pytest.raises(StageOrderError):
-        publish.run(spark, feed, over)
-    run(spark, feed, over, (reconcile, audit, publish))
-    published_whole(spark, feed, log)
+        publish.run(judged, feed, over)
+    run(judged, feed, over, (reconcile, audit, publish))
+    published_whole(judged, feed, log)
 
 
 def test_what_is_written_on_the_branch_after_the_verdict(
-    spark: SparkSession, feed: Feed, over: Window, log: Log
+    judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
-    judged = control().stage(feed.feed, over, "audit")
-    assert judged is not None
+    verdict = control().stage(feed.feed, over, "audit")
+    assert verdict is not None
     name = lake_name(feed, "dbo.customers", "_changes")
-    spark.sql(FOREIGN.format(lake.on_branch(name, judged.branch), name))
-    publish.run(spark, feed, over)
-    published_whole(spark, feed, log)
+    judged.sql(FOREIGN.format(lake.on_branch(name, verdict.branch), name))
+    publish.run(judged, feed, over)
+    published_whole(judged, feed, log)
 
 
-def test_main_written_before_the_commit(spark: SparkSession, feed: Feed, over: Window, log: Log) -> None:
+def test_main_written_before_the_commit(judged: SparkSession, feed: Feed, over: Window, log: Log) -> None:
     name = lake_name(feed, "dbo.customers")
     before = control().latest_release(feed.feed)
-    spark.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
+    judged.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
     with pytest.raises(ReleaseStuck, match="nothing was released"):
-        publish.run(spark, feed, over)
+        publish.run(judged, feed, over)
     after = control().latest_release(feed.feed)
     assert before is not None
     assert after is not None
     assert after.id == before.id
     assert not control().incomplete_releases(feed.feed)
-    spark.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
-    run(spark, feed, over, (normalize, reconcile, audit, publish))
-    published_whole(spark, feed, log)
+    judged.sql(f"CALL lake.system.rollback_to_snapshot('{name}', {before.tables[name]})")
+    run(judged, feed, over, (normalize, reconcile, audit, publish))
+    published_whole(judged, feed, log)
 
 
 def test_main_written_behind_the_commit(
-    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every stage names the release and the remedy, and the remedy continues with what was audited."""
     name = lake_name(feed, "dbo.customers")
     with monkeypatch.context() as patch:
         killed_in(patch, refs, "set_tag")
         with pytest.raises(Killed):
-            publish.run(spark, feed, over)
+            publish.run(judged, feed, over)
     control().release_lease(feed.feed, over.holder)
-    spark.sql(f"DELETE FROM {name}")
+    judged.sql(f"DELETE FROM {name}")
     (stuck,) = control().incomplete_releases(feed.feed)
     for stage in (extract, normalize):
         with pytest.raises(ReleaseStuck, match=f"release complete {feed.feed} --force"):
-            stage.run(spark, feed, window())
+            stage.run(judged, feed, window())
     with pytest.raises(ReleaseStuck):
-        complete_by_hand(spark, feed, force=False)
-    assert complete_by_hand(spark, feed, force=True) == [stuck.id]
-    published_whole(spark, feed, log)
-    assert spark.sql(f"SELECT * FROM {name} VERSION AS OF 'displaced_{stuck.id}'").count() == 0
-    assert complete_by_hand(spark, feed, force=False) == []
+        complete_by_hand(judged, feed, force=False)
+    assert complete_by_hand(judged, feed, force=True) == [stuck.id]
+    published_whole(judged, feed, log)
+    assert judged.sql(f"SELECT * FROM {name} VERSION AS OF 'displaced_{stuck.id}'").count() == 0
+    assert complete_by_hand(judged, feed, force=False) == []
 
 
 @pytest.mark.parametrize("at", ["set_tag", "forward"])
 def test_killed_inside_publish(
-    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch, at: str
+    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     """A later stage, here the next window's extract, completes the release before it begins."""
     with monkeypatch.context() as patch:
         killed_in(patch, refs, at)
         with pytest.raises(Killed):
-            publish.run(spark, feed, over)
+            publish.run(judged, feed, over)
     (committed,) = control().incomplete_releases(feed.feed)
     if at == "forward":
         tags = refs.heads(committed.tables, release_tag(committed.id))
         assert tags == committed.tables, "all tags stand before the first main moves"
-        assert committed.id in {row["release"] for row in rows(spark, feed.lake.releases)}
+        assert committed.id in {row["release"] for row in rows(judged, feed.lake.releases)}
     control().release_lease(feed.feed, over.holder)
-    extract.run(spark, feed, window())
-    published_whole(spark, feed, log)
+    extract.run(judged, feed, window())
+    published_whole(judged, feed, log)
 
 
 def test_another_try_publishes_at_once(
-    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both find the pointer without the release, and both write it."""
     asked = ControlStore.window_row
@@ -187,17 +218,17 @@ def test_another_try_publishes_at_once(
         """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
         for release in control().incomplete_releases(feed.feed):
             patch.setattr(ControlStore, "window_row", asked)
-            releases._point_to(spark, control(), release)
+            releases._point_to(judged, control(), release)
         return asked(store, *of)
 
     with monkeypatch.context() as patch:
         patch.setattr(ControlStore, "window_row", beside)
-        publish.run(spark, feed, over)
-    published_whole(spark, feed, log)
+        publish.run(judged, feed, over)
+    published_whole(judged, feed, log)
 
 
 def test_a_publish_that_wakes_behind_another_release(
-    spark: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
+    judged: SparkSession, feed: Feed, over: Window, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It slept past its lease: another run has completed its release and published a later one."""
     lineages, name = refs.lineages, lake_name(feed, "dbo.customers")
@@ -208,34 +239,34 @@ def test_a_publish_that_wakes_behind_another_release(
             with monkeypatch.context() as patch:
                 patch.setattr(refs, "lineages", lineages)
                 patch.setattr(base, "_PROCESS", "the next run")
-                extract.run(spark, feed, window())
+                extract.run(judged, feed, window())
             # Stands for what the next run publishes.
-            spark.sql(FOREIGN.format(name, name))
+            judged.sql(FOREIGN.format(name, name))
         return lineages(*of)
 
     with monkeypatch.context() as patch:
         patch.setattr(refs, "lineages", slept)
         with pytest.raises(LeaseLost):
-            publish.run(spark, feed, over)
+            publish.run(judged, feed, over)
     assert not control().incomplete_releases(feed.feed)
 
 
 def test_records_asked_for_again_between_verdict_and_publish(
-    spark: SparkSession, feed: Feed, over: Window, log: Log
+    judged: SparkSession, feed: Feed, over: Window, log: Log
 ) -> None:
     """The list of records to replay belongs to no release: it moves no main under a run's feet."""
     control().release_lease(feed.feed, over.holder)
-    quarantine.replay(spark, feed, Chosen(), lambda _: None)
-    publish.run(spark, feed, over)
-    published_whole(spark, feed, log)
+    quarantine.replay(judged, feed, Chosen(), lambda _: None)
+    publish.run(judged, feed, over)
+    published_whole(judged, feed, log)
 
 
 def test_a_run_that_was_left_behind_disturbs_nothing(
-    spark: SparkSession, feed: Feed, log: Log, monkeypatch: pytest.MonkeyPatch
+    released: SparkSession, feed: Feed, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stopped process wakes up beside its own retry: its branch is its own, and its marks are refused."""
     over = window()
-    run(spark, feed, over, (extract, normalize))
+    run(released, feed, over, (extract, normalize))
     woken: list[BaseException] = []
     table = reconcile._table
 
@@ -244,18 +275,18 @@ def test_a_run_that_was_left_behind_disturbs_nothing(
         monkeypatch.setattr(reconcile, "_table", table)
         with monkeypatch.context() as patch:
             patch.setattr(base, "_PROCESS", "the retry")
-            run(spark, feed, over, (normalize, reconcile, audit))
+            run(released, feed, over, (normalize, reconcile, audit))
         return table(*arguments)
 
     monkeypatch.setattr(reconcile, "_table", sleeps)
     try:
-        reconcile.run(spark, feed, over)
+        reconcile.run(released, feed, over)
     except LeaseLost as error:
         woken.append(error)
     assert woken, "the process that was left behind has found it out"
     monkeypatch.setattr(base, "_PROCESS", "the retry")
-    publish.run(spark, feed, over)
-    published_whole(spark, feed, log)
+    publish.run(released, feed, over)
+    published_whole(released, feed, log)
 
 
 class Killed(BaseException):

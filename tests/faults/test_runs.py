@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -36,10 +34,9 @@ def log() -> Log:
 
 
 @pytest.fixture
-def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log, to_tx=12)
-        yield postgres
+def source(log: Log, postgres: Postgres) -> Postgres:
+    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+    return postgres
 
 
 @pytest.fixture

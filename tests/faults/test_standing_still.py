@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -98,15 +97,14 @@ def test_an_open_transaction_is_late(spark: SparkSession, kafka: KafkaBroker, to
 
 
 def test_a_stopped_capture_is_late(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day long nothing is captured, not even the marks of an idle log: windows are green and empty."""
     log = simulate(5, 12, datetime.now(UTC) - timedelta(days=2))
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])
-        extracted(spark, feed)
-        status = gather(ControlStore(Settings().control_url), feed)
+    sqlserver_cdc.load(postgres.url, log)
+    feed = cdc_feed("stopped_capture", postgres, monkeypatch, tables=[{"table": TABLE}])
+    extracted(spark, feed)
+    status = gather(ControlStore(Settings().control_url), feed)
     (state,) = status.sources
     assert (state.source, state.why) == ("cdc.lsn_time_mapping", NOT_CAPTURED)
     assert state.newest == log.transactions[-1].commit_time
