@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from changeledger.kernels.arrow import INSTANT
 from changeledger.model.errors import ConfigError
 from changeledger.stages.migration import names
 from changeledger.stages.migration.migrating import rename
 from changeledger.storage import catalog, refs, renames
+from changeledger.storage.rewrites import without
 
 POSITION = pa.struct([("source", pa.string()), ("offset", pa.int64())])
 
@@ -82,3 +85,28 @@ def test_a_snapshot_is_continued_once() -> None:
     assert renames.continued(table, refs.MAIN, then) == head
     found = catalog.load(table).scan(snapshot_id=head).to_arrow().to_pylist()
     assert found == [{"window_id": "w1", "table": "dbo.t"}]
+
+
+def test_a_history_keeps_open_intervals_apart_from_now_on() -> None:
+    columns = ["_change_id", "_sort_key", "_gaps", "_next_sort_key"]
+    kinds = pa.schema(
+        [("id", pa.int32()), *((name, pa.string()) for name in columns), ("_valid_to", INSTANT)]
+    )
+    noon = datetime(2026, 8, 7, 12, tzinfo=UTC)
+    rows = [{"id": 1, "_valid_to": None}, {"id": 1, "_valid_to": noon}, {"id": 2, "_valid_to": None}]
+    table = made("dbo_t_history", pa.Table.from_pylist(rows, kinds))
+    for _ in range(2):
+        rename(table, names.of_feed("dbo_t_history", kinds.names))
+        there = catalog.load(table)
+        assert [(field.name, str(field.transform)) for field in there.spec().fields] == [
+            ("_valid_to_bucket", "bucket[1]")
+        ]
+    then = refs.snapshot_of(table)
+    assert then is not None
+    renames.continued(table, refs.MAIN, then)
+    # The file that has both is written again as two, once a key is taken out of it.
+    assert without(pa.table({"id": pa.array([7, 1], pa.int32())}), (table, refs.MAIN), "_valid_to")
+    for where, expected in (("_valid_to IS NULL", 2), ("_valid_to IS NOT NULL", 1)):
+        (task,) = catalog.load(table).scan(where).plan_files()
+        assert task.file.record_count == 1
+        assert catalog.load(table).scan(where).to_arrow().column("id").to_pylist() == [expected]

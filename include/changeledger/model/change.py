@@ -202,6 +202,10 @@ def current_columns(contract: Contract) -> list[tuple[str, str]]:
     return _row_columns(contract)
 
 
+# Open intervals lie apart from closed ones: the one bucket has all but NULL. See ADR 0023.
+HISTORY_PARTITIONS: Final = ("bucket(1, _valid_to)",)
+
+
 def history_columns(contract: Contract) -> list[tuple[str, str]]:
     """Intervals `[_valid_from, _valid_to)` per key, by commit time and position.
 

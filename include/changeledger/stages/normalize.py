@@ -159,7 +159,8 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         if table in there:
             lake.widen(ctx.spark, table, columns)
         else:
-            lake.create(ctx.spark, table, columns)
+            is_history = table == ctx.names[contract.table].history
+            lake.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
         if table == ctx.names[contract.table].changes:
             branches.begin(ctx, table, contract, published.get(table))
 

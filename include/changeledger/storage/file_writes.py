@@ -11,9 +11,10 @@ import pickle
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.io import load_file_io
 from pyiceberg.io.fileformat import FileFormatFactory
 from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
@@ -22,6 +23,7 @@ from pyiceberg.schema import sanitize_column_names
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import BucketTransform, Transform
 from pyiceberg.typedef import Record
 
 from changeledger.storage.carrying import gathered
@@ -29,6 +31,8 @@ from changeledger.storage.file_scans import alone
 
 # Files that were written, as Python pickles them.
 FILES: Final = pa.schema([("file", pa.binary())])
+# Partitions by whether a column is NULL: a value's bucket is the only one, NULL is in none.
+OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
 # A row group has at least this many rows, where there are.
 _ROW_GROUP = 100_000
 
@@ -50,12 +54,27 @@ class Writing:
             yield pa.RecordBatch.from_pydict({"file": found}, schema=FILES)
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-        """The rows in a file; none without rows."""
-        file = None
+        """The rows in a file for each partition that has some."""
+        files: dict[Record, _NewFile] = {}
         for rows in gathered((batch for batch in batches if batch.num_rows), _ROW_GROUP):
-            file = _NewFile(self.metadata) if file is None else file
-            file.write(rows)
-        return [] if file is None else [file.closed()]
+            for partition, own in self._partitions(rows):
+                if partition not in files:
+                    files[partition] = _NewFile(self.metadata, partition)
+                files[partition].write(own)
+        return [file.closed() for file in files.values()]
+
+    def _partitions(self, rows: pa.Table) -> Iterator[tuple[Record, pa.Table]]:
+        fields = self.metadata.spec().fields
+        if not fields:
+            yield Record(), rows
+            return
+        (field,) = fields
+        assert field.transform == OPEN_OR_CLOSED, "other partitions are written by Spark"
+        is_open = rows.column(self.metadata.schema().find_column_name(field.source_id)).is_null()
+        for partition, mask in ((Record(None), is_open), (Record(0), pc.invert(is_open))):
+            own = rows.filter(mask)
+            if len(own):
+                yield partition, own
 
 
 def files_in(files: pa.Table) -> list[DataFile]:
@@ -64,13 +83,13 @@ def files_in(files: pa.Table) -> list[DataFile]:
 
 
 class _NewFile:
-    """One Parquet file."""
+    """One Parquet file of a partition."""
 
-    def __init__(self, metadata: TableMetadata) -> None:
+    def __init__(self, metadata: TableMetadata, partition: Record) -> None:
         io = load_file_io(metadata.properties, metadata.location)
         places = load_location_provider(metadata.location, metadata.properties)
         schema = metadata.schema()
-        self._spec = metadata.default_spec_id
+        self._spec, self._partition = metadata.default_spec_id, partition
         self._path = places.new_data_location(f"{uuid.uuid4()}.parquet")
         self._output = io.new_output(self._path)
         self._columns = schema_to_pyarrow(schema, include_field_ids=False)
@@ -93,7 +112,7 @@ class _NewFile:
             content=DataFileContent.DATA,
             file_path=self._path,
             file_format=FileFormat.PARQUET,
-            partition=Record(),
+            partition=self._partition,
             file_size_in_bytes=len(self._output),
             sort_order_id=None,
             spec_id=self._spec,

@@ -42,9 +42,9 @@ def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[
 
 
 def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
-    """Create the table if it is not there."""
+    """Create the table if it is not there. `partitions`: columns, or transforms of columns."""
     body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
-    by = ", ".join(quoted(p) for p in partitions)
+    by = ", ".join(partitions)
     properties = ", ".join(f"'{k}'='{v}'" for k, v in _PROPERTIES.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table} ({body}) USING iceberg "

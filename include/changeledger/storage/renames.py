@@ -1,4 +1,4 @@
-"""Names of the lake's tables and columns, changed in place.
+"""Names of the lake's tables and columns, and their partitions, changed in place.
 
 A snapshot is read by the columns that the table had when it was written. So a snapshot is continued: by one
 with the same rows, and the names of now.
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from changeledger.storage import catalog, refs
+from changeledger.storage.file_writes import OPEN_OR_CLOSED
 
 
 def columns(table: str) -> pa.Schema:
@@ -34,6 +35,14 @@ def rename_partitions(table: str, names: Mapping[str, str]) -> None:
         with there.update_spec() as update:
             for name in old:
                 update.rename_field(name, names[name])
+
+
+def lie_apart(table: str, column: str) -> None:
+    """Rows where the column is NULL go into files of their own from now on, in a table without partitions."""
+    there = catalog.load(table)
+    if there.spec().is_unpartitioned():
+        with there.update_spec() as update:
+            update.add_field(column, OPEN_OR_CLOSED, f"{column}_bucket")
 
 
 def continued(table: str, branch: str, snapshot: int) -> int:

@@ -113,6 +113,8 @@ def rename(table: str, of_table: Names) -> None:
     wanted = {old: new for old, new in of_table.columns.items() if old in schema.names}
     renames.rename_columns(table, wanted)
     renames.rename_partitions(table, of_table.columns)
+    if "_next_sort_key" in schema.names:
+        renames.lie_apart(table, "_valid_to")
 
 
 def _continue(
