@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 import urllib.error
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +17,6 @@ from pyspark.sql import SparkSession
 from changeledger.config.settings import Settings
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
-from changeledger.storage.session import spark_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.log import Log, simulate
@@ -25,27 +24,31 @@ from sourcelab.process import free_port
 from sourcelab.services import Postgres
 from sourcelab.standalone import Master, Worker, asked, python_of_workers
 from sourcelab.tables import ORDERS
+from tests.integration.line import cdc_feed, run
+from tests.lake_states import session_of
 
 pytestmark = pytest.mark.integration
 
 FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
-ROWS_HERE = 20_000
+OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
+ROWS_HERE = 2_000
+_QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(scope="module")
 def log() -> Log:
-    log = simulate(seed=7, transactions=12_500)
+    log = simulate(seed=7, transactions=1_500)
     changes = sum(change.table is ORDERS for one in log.transactions for change in one.changes)
     assert changes > ROWS_HERE, "else the workers would carry nothing"
     return log
 
 
 @pytest.fixture(scope="module")
-def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("source")) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        yield postgres
+def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
+    postgres = new_database()
+    sqlserver_cdc.load(postgres.url, log)
+    return postgres
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +62,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Installation:
-    """A lake of its own with the feed, and an Airflow that submits its DAG to `host`."""
+    """A lake of its own with the feed, and an Airflow that submits its DAG to the cluster at `host`."""
 
     def __init__(self, home: Path, host: str, source: Postgres, patch: pytest.MonkeyPatch) -> None:
         feeds, conf = home / "feeds", home / "conf"
@@ -83,6 +86,8 @@ class Installation:
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
             f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n"
+            # Each stage has a driver and two executors of its own, which end before a thorough compiler pays.
+            f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
         )
         self.airflow = AirflowHome(home)
         self.airflow.environment["SPARK_CONF_DIR"] = str(conf)
@@ -94,8 +99,7 @@ class Installation:
     def begin(self) -> DagTest:
         with self.airflow.migrate() as migration:
             migration.wait()
-        window = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
-        return self.airflow.test_dag(FEED, window)
+        return self.airflow.test_dag(FEED, OVER)
 
     def active(self) -> set[str]:
         """The numbers of the executors that run a task at this moment."""
@@ -120,12 +124,8 @@ def in_mid_stage(installation: Installation, run: DagTest, worker: Worker) -> No
     raise AssertionError(f"normalize was never seen on the worker: {run.done} {run.failure}")
 
 
-def published(spark: SparkSession, settings: Settings) -> dict[str, list[str]]:
+def published(session: SparkSession) -> dict[str, list[str]]:
     """All rows of the published tables."""
-    session = spark.newSession()
-    for key, value in spark_conf(settings).items():
-        if key.startswith("spark.sql.catalog.lake."):
-            session.conf.set(key, value)
     return {
         kind: sorted(repr(row.asDict(recursive=True)) for row in session.table(name).collect())
         for kind, name in TableNames.of(FEED, TABLE)._asdict().items()
@@ -150,18 +150,20 @@ def test_a_worker_that_is_lost_changes_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    here = Installation(tmp_path / "here", "local[*]", source, monkeypatch)
-    with here.begin() as run:
-        finished(run)
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "here"))
+    here = session_of(spark, Settings())
+    tables = [{"table": TABLE}]
+    run(here, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
+    expected = published(here)
     with ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python))
         lost, _ = (stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other"))
         there = Installation(tmp_path / "there", master.url, source, monkeypatch)
-        with there.begin() as run:
-            in_mid_stage(there, run, lost)
+        with there.begin() as on_cluster:
+            in_mid_stage(there, on_cluster, lost)
             lost.lose_power()
-            finished(run)
+            finished(on_cluster)
         assert sorted(master.workers()) == ["ALIVE", "DEAD"]
-    found = published(spark, there.settings)
-    assert found == published(spark, here.settings)
+    found = published(session_of(spark, there.settings))
+    assert found == expected
     assert len(found["current"]) == len(log.final_rows(ORDERS))
