@@ -22,27 +22,30 @@ TABLE = "sales.orders"
 
 
 def test_columns_of_another_feed(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     log = simulate(6, 20)
     table = log.table(TABLE)
-    with Postgres(tmp_path / "postgres") as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        lender = cdc_feed("lender", postgres, monkeypatch, tables=[{"table": TABLE}])
-        borrower = debezium_feed("borrower", kafka, "bare", monkeypatch, tables=[{"table": TABLE}])
-        reported = debezium.messages(log, schemas=False, snapshot=False, prefix="bare")
-        produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
-        folder = tmp_path / "feeds"
-        folder.mkdir()
-        for feed in (lender, borrower):
-            (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
-        monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
-        over = window()
-        run(spark, borrower, over, (extract, normalize, reconcile))
-        with pytest.raises(AuditFailed, match="run another feed of the same `database:` first"):
-            audit.run(spark, borrower, over)
-        run(spark, lender, window())
-        run(spark, borrower, over)
+    sqlserver_cdc.load(postgres.url, log)
+    lender = cdc_feed("lender", postgres, monkeypatch, tables=[{"table": TABLE}])
+    borrower = debezium_feed("borrower", kafka, "bare", monkeypatch, tables=[{"table": TABLE}])
+    reported = debezium.messages(log, schemas=False, snapshot=False, prefix="bare")
+    produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
+    folder = tmp_path / "feeds"
+    folder.mkdir()
+    for feed in (lender, borrower):
+        (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+    over = window()
+    run(spark, borrower, over, (extract, normalize, reconcile))
+    with pytest.raises(AuditFailed, match="run another feed of the same `database:` first"):
+        audit.run(spark, borrower, over)
+    run(spark, lender, window())
+    run(spark, borrower, over)
     for feed in (lender, borrower):
         found = {
             tuple(row[name] for name in table.key): {n: plain(row[n]) for n in table.names}

@@ -35,38 +35,41 @@ TABLE = "sales.orders"
 
 
 def test_a_computed_column_is_not_captured(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    tmp_path: Path,
+    postgres: Postgres,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """SQL Server says so itself; Debezium's feed knows it from that feed, and Qlik's from its own file."""
     log = with_computed(simulate(6, 24), TABLE)
     table = log.table(TABLE)
     stated = {"table": TABLE, "key": KEYS[TABLE], "columns": [{"name": NAME.upper(), "computed": True}]}
-    with Postgres(tmp_path / "postgres") as postgres:
-        feeds = [
-            cdc_feed("computed_cdc", postgres, monkeypatch, tables=[{"table": TABLE}]),
-            qlik_tables_feed("computed_qlik", postgres, monkeypatch, tables=[stated]),
-            debezium_feed("computed_dbz", kafka, "computed", monkeypatch, tables=[{"table": TABLE}]),
-        ]
-        folder = tmp_path / "feeds"
-        folder.mkdir()
+    feeds = [
+        cdc_feed("computed_cdc", postgres, monkeypatch, tables=[{"table": TABLE}]),
+        qlik_tables_feed("computed_qlik", postgres, monkeypatch, tables=[stated]),
+        debezium_feed("computed_dbz", kafka, "computed", monkeypatch, tables=[{"table": TABLE}]),
+    ]
+    folder = tmp_path / "feeds"
+    folder.mkdir()
+    for feed in feeds:
+        (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
+    for first, last in pairwise((0, 12, len(log.transactions))):
+        write = "append" if first else "load"
+        for source in (base_tables, sqlserver_cdc, qlik_tables):
+            part = (first, last) if first else (last,)
+            getattr(source, write)(postgres.url, log, *part)
+        reported = debezium.messages(
+            log, schemas=True, snapshot=True, prefix="computed", from_tx=first, to_tx=last
+        )
+        produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
+        over = window()
         for feed in feeds:
-            (folder / f"{feed.feed}.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json")), "utf-8")
-        monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
-        for first, last in pairwise((0, 12, len(log.transactions))):
-            write = "append" if first else "load"
-            for source in (base_tables, sqlserver_cdc, qlik_tables):
-                part = (first, last) if first else (last,)
-                getattr(source, write)(postgres.url, log, *part)
-            reported = debezium.messages(
-                log, schemas=True, snapshot=True, prefix="computed", from_tx=first, to_tx=last
-            )
-            produce(kafka.bootstrap, [m for m in reported if m.topic.endswith(TABLE)], partitions=1)
-            over = window()
-            for feed in feeds:
-                run(spark, feed, over)
-        known = {feed.feed: feed for feed in feeds}
-        proved = verify.run(spark, Database(database="shop"), known)
-        compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)
+            run(spark, feed, over)
+    known = {feed.feed: feed for feed in feeds}
+    proved = verify.run(spark, Database(database="shop"), known)
+    compared = compare.run(spark, Database(database="shop", reference="computed_cdc"), known)
     for feed in feeds:
         found = rows(spark, lake_name(feed, TABLE))
         captured = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -28,7 +27,7 @@ Found = tuple[str, str, bytes, tuple[str, ...]]
 
 
 def test_all_faults_of_two_feeds_together(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(8, 30)
     tables = [{"table": table} for table in TABLES]
@@ -37,15 +36,14 @@ def test_all_faults_of_two_feeds_together(
     )
     produce(kafka.bootstrap, debezium.messages(to_debezium, schemas=True, snapshot=False, prefix="damaged"))
     produce(kafka.bootstrap, ces.messages(to_ces, topic="spoilt_ces"))
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        feeds = [
-            cdc_feed("unspoilt", postgres, monkeypatch, tables=tables),
-            debezium_feed("damaged", kafka, "damaged", monkeypatch, tables=tables),
-            message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
-        ]
-        for feed in feeds:
-            run(spark, feed, window())
+    sqlserver_cdc.load(postgres.url, log)
+    feeds = [
+        cdc_feed("unspoilt", postgres, monkeypatch, tables=tables),
+        debezium_feed("damaged", kafka, "damaged", monkeypatch, tables=tables),
+        message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
+    ]
+    for feed in feeds:
+        run(spark, feed, window())
     database = Database(database="shop", reference="unspoilt", verify=None)
     with pytest.raises(FeedsDisagree):
         compare.run(spark, database, {feed.feed: feed for feed in feeds})

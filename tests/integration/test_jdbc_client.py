@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import date, datetime
 from decimal import Decimal
@@ -39,15 +39,15 @@ QUERY = select(*map(column, CELLS)).select_from(table("cells"))
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("cells")) as service:
-        with psycopg.connect(plain_url(service.url), autocommit=True) as session:
-            columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in CELLS.items())
-            values = ", ".join(literal for _, literal, _ in CELLS.values())
-            session.execute(f"CREATE TABLE cells ({columns})")  # type: ignore[call-overload]
-            session.execute(f"INSERT INTO cells VALUES ({values})")  # type: ignore[call-overload]
-            session.execute("INSERT INTO cells DEFAULT VALUES")
-        yield service
+def source(new_database: Callable[[], Postgres]) -> Postgres:
+    service = new_database()
+    with psycopg.connect(plain_url(service.url), autocommit=True) as session:
+        columns = ", ".join(f"{name} {kind}" for name, (kind, _, _) in CELLS.items())
+        values = ", ".join(literal for _, literal, _ in CELLS.values())
+        session.execute(f"CREATE TABLE cells ({columns})")  # type: ignore[call-overload]
+        session.execute(f"INSERT INTO cells VALUES ({values})")  # type: ignore[call-overload]
+        session.execute("INSERT INTO cells DEFAULT VALUES")
+    return service
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -60,26 +59,25 @@ def swapping_log() -> tuple[Log, dict[Key, Row]]:
 
 
 def test_swaps_keep_all_rows(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, alive = swapping_log()
     assert len(alive) == 5
     messages = list(qlik_messages.messages(log, envelope=True, snapshot=True, prefix="swaps"))
     # The metadata, five rows of the full load, and the updates: the rows come twice.
     produce(kafka.bootstrap, [*messages[:6], *messages[1:]], partitions=1)
-    with Postgres(tmp_path) as postgres:
-        qlik_tables.load(postgres.url, log)
-        feeds = [
-            qlik_tables_feed("swap_tables", postgres, monkeypatch, tables=ONE_TABLE),
-            message_feed(
-                "swap_messages", "qlik_messages", kafka, ["swaps.*"], monkeypatch,
-                tables=[{"table": ORDERS.full_name}],
-            ),
-        ]  # fmt: skip
-        over = window()
-        for feed in feeds:
-            run(spark, feed, over)
-            check(spark, feed, alive)
+    qlik_tables.load(postgres.url, log)
+    feeds = [
+        qlik_tables_feed("swap_tables", postgres, monkeypatch, tables=ONE_TABLE),
+        message_feed(
+            "swap_messages", "qlik_messages", kafka, ["swaps.*"], monkeypatch,
+            tables=[{"table": ORDERS.full_name}],
+        ),
+    ]  # fmt: skip
+    over = window()
+    for feed in feeds:
+        run(spark, feed, over)
+        check(spark, feed, alive)
     assert (
         spark.table(lake_name(feeds[1], ORDERS.full_name, "_changes")).where("operation = 'snapshot'").count()
         == 10

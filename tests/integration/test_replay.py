@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,22 +87,21 @@ def test_messages_of_a_shape_that_was_refused(
 
 
 def test_rows_of_a_change_table(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The feed states a byte order that its masks contradict; the statement is taken back."""
     tables = [{"table": TABLE}]
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        right = cdc_feed("rows_right", postgres, monkeypatch, tables=tables)
-        run(spark, right, window())
-        wrong = cdc_feed("rows_wrong", postgres, monkeypatch, tables=tables, mask_order="little")
-        run(spark, wrong, window())
-        (line,) = quarantine.summary(wrong, EVERYTHING)
-        assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
-        replay_in_vain(spark, wrong, line["records"])
-        corrected = wrong.model_copy(update={"mask_order": "auto"})
-        assert quarantine.replay(spark, corrected, EVERYTHING, print) == line["records"]
-        run(spark, corrected, window())
+    sqlserver_cdc.load(postgres.url, log)
+    right = cdc_feed("rows_right", postgres, monkeypatch, tables=tables)
+    run(spark, right, window())
+    wrong = cdc_feed("rows_wrong", postgres, monkeypatch, tables=tables, mask_order="little")
+    run(spark, wrong, window())
+    (line,) = quarantine.summary(wrong, EVERYTHING)
+    assert (line["table"], line["reason"]) == (TABLE, "mask_order_contradicted")
+    replay_in_vain(spark, wrong, line["records"])
+    corrected = wrong.model_copy(update={"mask_order": "auto"})
+    assert quarantine.replay(spark, corrected, EVERYTHING, print) == line["records"]
+    run(spark, corrected, window())
     assert published(spark, corrected) == published(spark, right)
     assert not list(quarantine.records(corrected, EVERYTHING))
 

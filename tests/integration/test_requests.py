@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -39,10 +37,9 @@ def log() -> Log:
 
 
 @pytest.fixture
-def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log, to_tx=HALF)
-        yield postgres
+def source(log: Log, postgres: Postgres) -> Postgres:
+    sqlserver_cdc.load(postgres.url, log, to_tx=HALF)
+    return postgres
 
 
 @pytest.fixture

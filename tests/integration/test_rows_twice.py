@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -63,29 +62,28 @@ def load_row_of_full_load(postgres: Postgres) -> None:
 
 
 def test_each_change_is_published_once(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(4, 16)
     last = len(log.transactions)
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log, to_tx=CUT)
-        qlik_tables.load(postgres.url, log, to_tx=CUT)
-        # All rows of the first window stand twice; rows of the second one even three times.
-        sqlserver_cdc.append_rows(postgres.url, log, 0, CUT)
-        qlik_tables.append(postgres.url, log, 0, CUT)
-        load_row_of_full_load(postgres)
-        reported = feeds(postgres, monkeypatch)
-        for feed in reported.values():
-            run(spark, feed, window())
-        sqlserver_cdc.append(postgres.url, log, CUT, last)
+    sqlserver_cdc.load(postgres.url, log, to_tx=CUT)
+    qlik_tables.load(postgres.url, log, to_tx=CUT)
+    # All rows of the first window stand twice; rows of the second one even three times.
+    sqlserver_cdc.append_rows(postgres.url, log, 0, CUT)
+    qlik_tables.append(postgres.url, log, 0, CUT)
+    load_row_of_full_load(postgres)
+    reported = feeds(postgres, monkeypatch)
+    for feed in reported.values():
+        run(spark, feed, window())
+    sqlserver_cdc.append(postgres.url, log, CUT, last)
+    qlik_tables.append(postgres.url, log, CUT, last)
+    for _ in range(2):
+        sqlserver_cdc.append_rows(postgres.url, log, CUT, last)
         qlik_tables.append(postgres.url, log, CUT, last)
-        for _ in range(2):
-            sqlserver_cdc.append_rows(postgres.url, log, CUT, last)
-            qlik_tables.append(postgres.url, log, CUT, last)
-        sqlserver_cdc.append_rows(postgres.url, log, *AGAIN)
-        qlik_tables.append(postgres.url, log, *AGAIN)
-        for feed in reported.values():
-            run(spark, feed, window())
+    sqlserver_cdc.append_rows(postgres.url, log, *AGAIN)
+    qlik_tables.append(postgres.url, log, *AGAIN)
+    for feed in reported.values():
+        run(spark, feed, window())
     for dialect, feed in reported.items():
         for name in TABLES:
             table = log.table(name)
@@ -111,22 +109,21 @@ def test_each_change_is_published_once(
 
 
 def test_an_audit_fails_where_duplicates_leave_no_change(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(4, 3)
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        sqlserver_cdc.append_rows(postgres.url, log, 0, 2)
-        feed = cdc_feed("twice_lost", postgres, monkeypatch, tables=[{"table": "dbo.customers"}])
-        over = window()
-        run(spark, feed, over, (extract,))
-        with monkeypatch.context() as broken:
-            # Takes the first delivery away with the others.
-            usual = duplicates.repeated
-            broken.setattr(duplicates, "repeated", lambda new, _: usual(new, column(new, "change_id")))
-            run(spark, feed, over, (normalize, reconcile))
-        with pytest.raises(AuditFailed, match="duplicates_leave_one"):
-            audit.run(spark, feed, over)
-        run(spark, feed, over)
+    sqlserver_cdc.load(postgres.url, log)
+    sqlserver_cdc.append_rows(postgres.url, log, 0, 2)
+    feed = cdc_feed("twice_lost", postgres, monkeypatch, tables=[{"table": "dbo.customers"}])
+    over = window()
+    run(spark, feed, over, (extract,))
+    with monkeypatch.context() as broken:
+        # Takes the first delivery away with the others.
+        usual = duplicates.repeated
+        broken.setattr(duplicates, "repeated", lambda new, _: usual(new, column(new, "change_id")))
+        run(spark, feed, over, (normalize, reconcile))
+    with pytest.raises(AuditFailed, match="duplicates_leave_one"):
+        audit.run(spark, feed, over)
+    run(spark, feed, over)
     found = rows(spark, lake_name(feed, "dbo.customers"))
     assert {row["id"] for row in found} == {key for (key,) in log.final_rows(log.table("dbo.customers"))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -40,9 +40,8 @@ BACKWARDS = [[9, 10, 11, 12], [5, 6, 7, 8], [1, 2, 3, 4]]
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("postgres")) as server:
-        yield server
+def postgres(new_database: Callable[[], Postgres]) -> Postgres:
+    return new_database()
 
 
 def make(postgres: Postgres, schema: str) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -47,9 +46,8 @@ _QLIK_TYPES = {
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("postgres")) as service:
-        yield service
+def postgres(new_database: Callable[[], Postgres]) -> Postgres:
+    return new_database()
 
 
 def database(**verified: Any) -> Database:
@@ -244,16 +242,16 @@ def spoil(postgres: Postgres, log: Log) -> tuple[Key, Key, int]:
 
 
 def test_a_large_table_is_read_in_parts(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, new_database: Callable[[], Postgres]
 ) -> None:
     """Each row once, whatever the type of the key's first column."""
     log, tables = simulate(32, 20), (CUSTOMERS, ORDERS, PARTS)
     catalog.create_namespace(NAMESPACE)
-    with Postgres(tmp_path) as own:
-        base_tables.load(own.url, log)
-        monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))
-        source = Verify(connection="in_parts", partition_rows=5)
-        taken = snapshot.take(spark, "parted", source, {t.full_name: contract_of(t) for t in tables})
+    own = new_database()
+    base_tables.load(own.url, log)
+    monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))
+    source = Verify(connection="in_parts", partition_rows=5)
+    taken = snapshot.take(spark, "parted", source, {t.full_name: contract_of(t) for t in tables})
     assert (taken.since_lsn, taken.until_lsn) == (None, None)
     assert timedelta(0) <= taken.until - taken.since < timedelta(minutes=5)
     assert abs(datetime.now(UTC) - taken.until) < timedelta(minutes=5)
