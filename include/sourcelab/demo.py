@@ -55,7 +55,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) -> bool:
-    """Whether every DAG succeeded, every rule held and every table is what the log says."""
+    """Whether every DAG succeeded, every rule passed and every table is what the log says."""
     sources, server, airflow = Sources(home), SparkConnectServer(settings, home), AirflowHome(home)
     airflow.forbid_retries()
     services = sources.services if submit else (*sources.services, server)
@@ -102,7 +102,7 @@ def _load(progress: Progress, sources: Sources, log: Log) -> None:
 def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], sources: Sources) -> None:
     """Compare what the feeds have published with the source's tables; the report has the outcome."""
     # Seconds to import.
-    from changeledger.cli.verify import verify_and_report  # noqa: PLC0415
+    from changeledger.reports.proof import verify_and_report  # noqa: PLC0415
     from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     for name, connection in sources.connections.items():

@@ -188,8 +188,8 @@ def show(
         console.print(f"\n[bold]{feed.feed}: {summary}[/]", highlight=False)
         console.print(_records(feed))
         console.print(_published(feed, report.equal))
-        held = feed.rules - len(feed.broken)
-        console.print(f"  Audit: {held} of {feed.rules} rules held", *feed.broken, sep="\n    not held: ")
+        passed = feed.rules - len(feed.broken)
+        console.print(f"  Audit: {passed} of {feed.rules} rules passed", *feed.broken, sep="\n    failed: ")
         wrong = [f"{table}: {outcome}" for table, outcome in feed.proofs.items() if outcome != PROVEN]
         count = f"{len(feed.proofs) - len(wrong)} of {len(report.equal)}"
         console.print(f"  Proof: {count} tables match the source", *wrong, sep="\n    not proven: ")

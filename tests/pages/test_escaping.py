@@ -100,8 +100,8 @@ def test_log_lines_and_errors_of_an_audit() -> None:
     record = logging.LogRecord("x", logging.INFO, "f", 1, "%s", (HOSTILE,), None)
     assert obeyed(Lines("%(message)s").format(record)) == []
     # A value cannot begin a line of its own.
-    assert gate.shown({"key": "1\n2026-01-01 INFO all rules hold\x1b[2J"}) == (
-        "key=1\\n2026-01-01 INFO all rules hold\\x1b[2J"
+    assert gate.shown({"key": "1\n2026-01-01 INFO all rules passed\x1b[2J"}) == (
+        "key=1\\n2026-01-01 INFO all rules passed\\x1b[2J"
     )
 
 
