@@ -1,8 +1,8 @@
 """Compare the feeds of one database, change by change, and write the report."""
 
-from changeledger.cli.compare import compare_and_report
 from changeledger.config.database import Database
 from changeledger.job import Choice, main_of_database
+from changeledger.reports.comparison import compare_and_report
 
 if __name__ == "__main__":
     # Full: all there is.

@@ -1,8 +1,8 @@
 """Compare what the feeds of one database have published with their source, and write the page."""
 
-from changeledger.cli.verify import verify_and_report
 from changeledger.config.database import SNAPSHOTS, Database
 from changeledger.job import Choice, main_of_database
+from changeledger.reports.proof import verify_and_report
 from changeledger.stages.verify import waits
 
 if __name__ == "__main__":

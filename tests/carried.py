@@ -19,7 +19,7 @@ from changeledger.model.window import Window
 from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext, take_lease
 from changeledger.stages.normalization.reading import Input
-from changeledger.storage.releases import complete
+from changeledger.storage.publishing import complete
 from tests.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changeledger.audit import books, built, ids
+from changeledger.audit import ids, key_rules, record_sums
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.audit.findings import Finding, by_rule
 from changeledger.kernels.arrow import RECORD
@@ -42,7 +42,7 @@ def row_record(row: str, number: int | None = None) -> Row:
 
 
 def hashed(found: Row | None) -> int:
-    return int(books.hashes(pa.array([found], RECORD))[0].as_py())
+    return int(record_sums.hashes(pa.array([found], RECORD))[0].as_py())
 
 
 def key(at: int | None, rows: int | None = 1) -> Row:
@@ -101,11 +101,11 @@ def of_keys(
 ) -> Mapping[str, Finding]:
     schema = built_schema(CONTRACT)
     parts = {
-        built.CHANGES: rows,
-        built.HISTORY: table(schema, history),
-        built.CURRENT: table(schema, current),
+        key_rules.CHANGES: rows,
+        key_rules.HISTORY: table(schema, history),
+        key_rules.CURRENT: table(schema, current),
     }
-    return by_rule([built.KeyRules(RUN)(parts)[built.FOUND]])
+    return by_rule([key_rules.KeyRules(RUN)(parts)[key_rules.FOUND]])
 
 
 def of_ids(
@@ -125,7 +125,7 @@ def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:
         {"source_position": found, "hash": hashed(found), "disposition": what, "times": times}
         for found, what in said
     ]
-    return table(books.ENTRIES, rows)
+    return table(record_sums.ENTRIES, rows)
 
 
 def records(*rows: Row) -> pa.Table:

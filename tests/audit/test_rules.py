@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.audit import books, ids, left, places
+from changeledger.audit import dispositions, ids, record_sums, repeated_halves
 from changeledger.audit.conservation import Balance, balances, received, uneven
 from changeledger.audit.findings import SAMPLES, Finding, as_table, by_rule, checked
 from tests.audit.tables import (
@@ -209,15 +209,17 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
 )
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
     parts = {
-        places.HALVES: table(places.HALF, [{"source_position": half, "reason": "delivered_again"}]),
-        places.THERE: records(row_record("1B"), record(1, "orders__ct")),
+        repeated_halves.HALVES: table(
+            repeated_halves.HALF, [{"source_position": half, "reason": "delivered_again"}]
+        ),
+        repeated_halves.THERE: records(row_record("1B"), record(1, "orders__ct")),
     }
-    found = by_rule([places.of_places(parts)[places.FOUND]])["duplicates_leave_one"]
+    found = by_rule([repeated_halves.of_places(parts)[repeated_halves.FOUND]])["duplicates_leave_one"]
     assert (found.violations, len(found.samples)) == (lost, lost)
 
 
 def test_the_books_name_lost_and_doubled_records_by_source() -> None:
-    read = [(record(n), books.READ) for n in range(4)] + [(record(0, "shop.lines"), books.READ)]
+    read = [(record(n), record_sums.READ) for n in range(4)] + [(record(0, "shop.lines"), record_sums.READ)]
     said = [
         (record(0), "change"),
         (record(1), "change"),
@@ -231,11 +233,11 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
     back = entries((record(6), "change"), times=-1)
     whole = pa.concat_tables([entries(*read, *said), back])
     # Cut anywhere.
-    parts = [books.sums(one) for one in whole.to_batches(max_chunksize=3)]
-    sums = books.added(pa.Table.from_batches(parts)).to_pylist()
+    parts = [record_sums.sums(one) for one in whole.to_batches(max_chunksize=3)]
+    sums = record_sums.added(pa.Table.from_batches(parts)).to_pylist()
     assert uneven(sums) == ["shop.orders"]
-    made = books.Faults(("shop.orders",))({books.ENTRY: whole})
-    faults = books.faults(made[books.FAULTS].to_pylist())
+    made = record_sums.Faults(("shop.orders",))({record_sums.ENTRY: whole})
+    faults = record_sums.faults(made[record_sums.FAULTS].to_pylist())
     assert balances(sums, faults) == [
         Balance("shop.lines", 1, {"quarantined": 1}),
         # 3 is lost; 1 is there twice, and 7 was never read.
@@ -248,9 +250,9 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
 
 def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None:
     rows = entries((record(1), ""), (record(2), ""), (record(1), "change"), (record(1), "change"))
-    sums = books.sums(rows.combine_chunks().to_batches()[0])
+    sums = record_sums.sums(rows.combine_chunks().to_batches()[0])
     assert uneven(sums.to_pylist()) == ["shop.orders"]
-    (found,) = books.Faults(("shop.orders",))({books.ENTRY: rows})[books.FAULTS].to_pylist()
+    (found,) = record_sums.Faults(("shop.orders",))({record_sums.ENTRY: rows})[record_sums.FAULTS].to_pylist()
     assert (found["lost"], found["doubled"]) == (1, 1)
 
 
@@ -258,12 +260,14 @@ def test_raw_rows_are_counted_by_the_source_of_their_window() -> None:
     rows = entries((record(1), ""), (record(2), ""), (record(3), ""))
     at = rows.schema.get_field_index("received")
     rows = rows.set_column(at, "received", pa.array(["shop.orders[0]", "shop.orders[0]", None]))
-    assert received(books.sums(rows.combine_chunks().to_batches()[0]).to_pylist()) == {"shop.orders[0]": 2}
+    assert received(record_sums.sums(rows.combine_chunks().to_batches()[0]).to_pylist()) == {
+        "shop.orders[0]": 2
+    }
 
 
 def test_ledger_rows_account_for_their_records_and_those_that_they_are_paired_with() -> None:
     rows = changes(change(1, paired_source_position=row_record("1B")), change(2))
-    found = books.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
+    found = record_sums.of_ledger(rows.combine_chunks().to_batches()[0]).to_pylist()
     assert [(row["source_position"], row["disposition"], row["times"]) for row in found] == [
         (record(1), "change", 1), (record(2), "change", 1), (row_record("1B"), "paired", 1),
     ]  # fmt: skip
@@ -278,13 +282,13 @@ def test_rows_beside_the_ledger_are_counted_by_kind() -> None:
         (None, "control", None, None),
     ]
     names = ("table", "disposition", "reason", "detail")
-    rows = table(left.LEFT, [dict(zip(names, one, strict=True)) for one in said])
+    rows = table(dispositions.ROWS, [dict(zip(names, one, strict=True)) for one in said])
     (batch,) = rows.combine_chunks().to_batches()
-    assert sum(one["n"] for one in left.kinds(batch).to_pylist()) == len(said)
-    assert left.named_duplicates(batch, "dbo.t").column("detail").to_pylist() == ["id1"]
-    assert len(left.repeated_halves(batch, "dbo.t")) == 1
-    assert len(left.others(batch, "dbo.t")) == 2
-    assert len(left.chosen(batch, "reason", "segment_again")) == 1
+    assert sum(one["n"] for one in dispositions.kinds(batch).to_pylist()) == len(said)
+    assert dispositions.named_duplicates(batch, "dbo.t").column("detail").to_pylist() == ["id1"]
+    assert len(dispositions.repeated_halves(batch, "dbo.t")) == 1
+    assert len(dispositions.others(batch, "dbo.t")) == 2
+    assert len(dispositions.chosen(batch, "reason", "segment_again")) == 1
 
 
 def test_a_rule_that_cannot_be_checked_does_not_hold() -> None:

@@ -18,8 +18,8 @@ from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.releasing import complete_by_hand
-from changeledger.storage import lake, refs, releases
-from changeledger.storage.releases import release_tag
+from changeledger.storage import lake, publishing, refs
+from changeledger.storage.publishing import release_tag
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
@@ -218,7 +218,7 @@ def test_another_try_publishes_at_once(
         """What a try asks between looking at the pointer and writing it: meanwhile the other one writes."""
         for release in control().incomplete_releases(feed.feed):
             patch.setattr(ControlStore, "window_row", asked)
-            releases._point_to(judged, control(), release)
+            publishing._point_to(judged, control(), release)
         return asked(store, *of)
 
     with monkeypatch.context() as patch:

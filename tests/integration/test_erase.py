@@ -19,7 +19,7 @@ from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.erasing import Erasing
 from changeledger.storage import refs
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

@@ -22,7 +22,7 @@ from changeledger.model.errors import LeaseHeld, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
 from changeledger.storage import catalog, lake, refs, rewrites
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

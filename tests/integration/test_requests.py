@@ -16,7 +16,7 @@ from changeledger.model.errors import AuditFailed, ConfigError, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import refs
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import SparkSession
 
-from changeledger.cli.verify import verify_and_report
 from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -23,6 +22,7 @@ from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import NAMESPACE, TableNames
 from changeledger.model.window import Request, Window
+from changeledger.reports.proof import verify_and_report
 from changeledger.stages import extract, verify
 from changeledger.stages.verification import snapshot
 from changeledger.storage import catalog, lake

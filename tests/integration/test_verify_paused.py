@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.cli.verify import verify_and_report
 from changeledger.config.database import Database
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
+from changeledger.reports.proof import verify_and_report
 from sourcelab import base_tables, sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import Postgres

@@ -10,10 +10,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from changeledger.audit.books import Faulty
 from changeledger.audit.conservation import Balance, feed_rules, source_rules
 from changeledger.audit.findings import Finding
 from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
+from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule, ledger_keeps, table_rules
 from changeledger.config.feed import Feed
 from changeledger.model import change
@@ -66,7 +66,7 @@ def feed(limit: float = 1.0) -> Feed:
 
 def of_feed(limit: float = 1.0) -> list[Rule]:
     """Of 100 records one is lost, 29 are quarantined, one of them for its missing pair."""
-    books = [Balance("shop.orders", 100, {"change": 70, "quarantined": 29}, lost=1)]
+    balances = [Balance("shop.orders", 100, {"change": 70, "quarantined": 29}, lost=1)]
     lost = {"source_position": record(99), "read": 1, "accounted": 0, "dispositions": []}
     row: dict[str, Any] = {
         "table": "dbo.Orders",
@@ -79,7 +79,7 @@ def of_feed(limit: float = 1.0) -> list[Rule]:
         change.INCOMPATIBLE_SHAPE: Finding(0),
         change.BEFORE_WITHOUT_AFTER: Finding(1, samples=({**row, "reason": change.BEFORE_WITHOUT_AFTER},)),
     }
-    return feed_rules(feed(limit), books, {"shop.orders": Faulty(1, 0, (lost,))}, found)
+    return feed_rules(feed(limit), balances, {"shop.orders": Faulty(1, 0, (lost,))}, found)
 
 
 @pytest.mark.parametrize(("limit", "over"), [(1.0, 0), (0.29, 0), (0.28, 1), (0.0, 29)])

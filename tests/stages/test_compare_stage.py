@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.cli.compare import compare_and_report
 from changeledger.compare.verdicts import FAULTS
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
@@ -20,6 +19,7 @@ from changeledger.control import ComparisonRow, ControlStore
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.table_names import FINDINGS, TableNames
+from changeledger.reports.comparison import compare_and_report
 from changeledger.stages import compare
 from changeledger.stages.common import stored
 from changeledger.stages.comparison import matching

@@ -26,11 +26,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
+from changeledger.cli.compare import compare_and_report
+from changeledger.cli.verify import verify_and_report
 
 from changeledger.cli import quarantine
-from changeledger.cli.compare import compare_and_report
 from changeledger.cli.quarantine import Chosen
-from changeledger.cli.verify import verify_and_report
 from changeledger.config.database import Database
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore

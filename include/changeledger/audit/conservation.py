@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from changeledger.audit.books import READ, Faulty
 from changeledger.audit.findings import SAMPLES, Finding
+from changeledger.audit.record_sums import READ, Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.model import change
@@ -40,7 +40,7 @@ class Balance:
 
 
 def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The sources whose two sides differ. `sums`: rows of `books.SUMS`."""
+    """The sources whose two sides differ. `sums`: rows of `record_sums.SUMS`."""
     left: dict[str, tuple[int, ...]] = {}
     for row in sums:
         sign = 1 if row["disposition"] == READ else -1
@@ -51,7 +51,7 @@ def uneven(sums: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) -> list[Balance]:
-    """The books of one run, a source each, by name."""
+    """What a run has read and what became of it, a source each, by name."""
     raw: dict[str, int] = {}
     counts: dict[str, dict[str, int]] = {}
     for row in sums:
@@ -138,11 +138,11 @@ def _allowed(feed: Feed, records: int) -> int:
 
 
 def feed_rules(
-    feed: Feed, books: Sequence[Balance], faults: Mapping[str, Faulty], found: Mapping[str, Finding]
+    feed: Feed, balances: Sequence[Balance], faults: Mapping[str, Faulty], found: Mapping[str, Finding]
 ) -> list[Rule]:
     """Rules for the run's records as a whole. `found`: records that are quarantined (`change.QUARANTINED`),
     and those that have one of two reasons."""
-    records = sum(b.raw for b in books)
+    records = sum(b.raw for b in balances)
     quarantined = found[change.QUARANTINED].violations or 0
     allowed = _allowed(feed, records)
     over = max(0, quarantined - allowed)
@@ -151,8 +151,8 @@ def feed_rules(
         Rule(
             "conservation",
             "source_position",
-            "Every record that was read has exactly one disposition. " + "; ".join(map(str, books)) + ".",
-            Finding(sum(b.lost + b.doubled for b in books), samples=wrong[:SAMPLES]),
+            "Every record that was read has exactly one disposition. " + "; ".join(map(str, balances)) + ".",
+            Finding(sum(b.lost + b.doubled for b in balances), samples=wrong[:SAMPLES]),
             severity="critical",
         ),
         Rule(

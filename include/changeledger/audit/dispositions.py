@@ -1,4 +1,4 @@
-"""What a run says of records beside its ledger: counted by kind, and chosen from."""
+"""The dispositions of a run's records that are in no ledger: counted by kind, and chosen from."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from changeledger.kernels.arrow import RECORD, Bools, equal, valid
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
-# Rows of dispositions.
-LEFT: Final = pa.schema(
+ROWS: Final = pa.schema(
     [
         ("table", pa.string()),
         ("source_position", RECORD),

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.books import ENTRIES, hashes
 from changeledger.audit.findings import FINDINGS, SAMPLES, SHOWN, Finding, checked, of_rows, repeated
+from changeledger.audit.record_sums import ENTRIES, hashes
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, valid
 from changeledger.model import change
@@ -22,7 +22,7 @@ PUBLISHED: Final = "published"
 DUPLICATES: Final = "duplicates"
 STAYED: Final = "stayed"
 # Outputs: what rules have found; the new records that are those of published halves, taken off the run's
-# books; the ids of published halves that the run has joined.
+# sums; the ids of published halves that the run has joined.
 FOUND: Final = "found"
 EARLIER: Final = "earlier"
 JOINED: Final = "joined"

@@ -1,4 +1,4 @@
-"""The books of a run: every record that it has read, against what became of it.
+"""Every record of a run, summed: each that it has read, against what became of it.
 
 Both sides are compared by their numbers and by sums of hashes, which are the same for the same records in any
 order. The records themselves are compared only where those differ.

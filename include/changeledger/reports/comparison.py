@@ -19,10 +19,12 @@ from changeledger.compare import verdicts
 from changeledger.compare.positions import said
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import worst_comparison
 from changeledger.model.table_names import FINDINGS
 from changeledger.reports import page
+from changeledger.stages import compare
 from changeledger.storage import catalog, lake
 
 # Samples of each verdict of a table.
@@ -129,6 +131,21 @@ class Report:
     pairs: Sequence[Pair]
     # Feeds that have not been compared.
     missing: Sequence[str] = ()
+
+
+def compare_and_report(
+    spark: SparkSession, database: Database, feeds: Mapping[str, Feed], full: bool = False
+) -> None:
+    """What the job and the command both do. Raises FeedsDisagree, with the report written."""
+    settings = Settings()
+
+    def write_report() -> None:
+        control = ControlStore(settings.control_url)
+        report = gather(spark, control, database, feeds)
+        write(report, database.report(settings).parent)
+
+    with page.written(write_report):
+        compare.run(spark, database, feeds, full)
 
 
 def gather(

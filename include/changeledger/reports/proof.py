@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.config.database import Database
+from changeledger.config.database import AUTO, Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
@@ -19,6 +19,7 @@ from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITIN
 from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
 from changeledger.reports import page
+from changeledger.stages import verify
 from changeledger.stages.verification import proofs
 from changeledger.storage import lake
 from changeledger.verify import judging
@@ -104,6 +105,25 @@ def counted(row: ProofRow) -> dict[str, int]:
         **row.counts,
         "keys": sum(row.counts[n] for n in (judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS)),
     }
+
+
+def verify_and_report(
+    spark: SparkSession,
+    database: Database,
+    feeds: Mapping[str, Feed],
+    what: str = AUTO,
+    only: str = "",
+) -> None:
+    """What the job and the command both do. Raises PublishedDrifts, with the page written."""
+    settings = Settings()
+
+    def write_page() -> None:
+        control = ControlStore(settings.control_url)
+        report = gather(spark, control, database, feeds)
+        write(report, database.proofs(settings).parent)
+
+    with page.written(write_page):
+        verify.run(spark, database, feeds, what, only)
 
 
 def gather(

@@ -9,7 +9,7 @@ from changeledger.audit import conservation, gate, rules, suites
 from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
 from changeledger.stages.auditing.judged_rows import JudgedRows
-from changeledger.stages.auditing.judging import Books, Judging, feed_rules, read_left
+from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
 from changeledger.stages.common.carried import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
@@ -65,30 +65,30 @@ def _subjects(
 ) -> list[gate.Subject]:
     """The feed, and each of its tables."""
     judged = JudgedRows(ctx, tables, carrier)
-    judging = Judging(judged, read_left(judged), _SEVERITY[ctx.feed.image_chain])
+    judging = Judging(judged, read_dispositions(judged), _SEVERITY[ctx.feed.image_chain])
     contracts = list(ctx.contracts().values())
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(judged.read)
         found = lake.parallel_map(judging.of_table, contracts)
-        books = judging.books(reading.result(), found)
-    for book in books.balances:
-        log.info("%s: %s", ctx.feed.feed, book)
+        accounting = judging.accounting(reading.result(), found)
+    for balance in accounting.balances:
+        log.info("%s: %s", ctx.feed.feed, balance)
     of_feed = ctx.lake.dispositions, ctx.lake.quarantine
     of_tables = zip(contracts, found, strict=True)
     return [
-        gate.Subject(f"feed {ctx.feed.feed}", of_feed, _feed_rules(ctx, judging, books)),
+        gate.Subject(f"feed {ctx.feed.feed}", of_feed, _feed_rules(ctx, judging, accounting)),
         *(gate.Subject(c.table, tuple(ctx.names[c.table]), tuple(one.rules)) for c, one in of_tables),
     ]
 
 
-def _feed_rules(ctx: StageContext, judging: Judging, books: Books) -> tuple[Rule, ...]:
+def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> tuple[Rule, ...]:
     feed = ctx.feed
     states = ctx.control.source_states(feed.feed).values()
     late = [one for one in states if one.is_late(one.at, feed.deadline)]
     reads = ctx.control.reads(feed.feed, ctx.window)
     return (
-        *conservation.source_rules(reads, books.received, late),
-        *feed_rules(feed, judging, books),
+        *conservation.source_rules(reads, accounting.received, late),
+        *feed_rules(feed, judging, accounting),
     )
 
 

@@ -20,8 +20,8 @@ from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
 from changeledger.storage import catalog, lake, refs, upkeep
+from changeledger.storage.publishing import complete_releases, release_tag
 from changeledger.storage.records import message_record
-from changeledger.storage.releases import complete_releases, release_tag
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)

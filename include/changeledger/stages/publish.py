@@ -15,7 +15,7 @@ from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.storage import catalog, refs, scans
-from changeledger.storage.releases import complete, release_tag, require_mains
+from changeledger.storage.publishing import complete, release_tag, require_mains
 
 
 @stage

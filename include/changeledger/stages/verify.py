@@ -30,7 +30,7 @@ from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.storage import lake
 from changeledger.storage.caching import Cache, cached
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 from changeledger.storage.scans import Weight
 from changeledger.storage.session import for_small_data
 from changeledger.verify import drift, judging

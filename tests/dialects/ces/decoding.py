@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from changeledger.config.feed import Feed
 from changeledger.dialects.ces.decode import decode
 from changeledger.dialects.ces.discovery import SEGMENT, Discovery, discover, facts, merged, routes
-from changeledger.dialects.ces.others import decode_other
+from changeledger.dialects.ces.other_messages import decode_other
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.split import joined
 from changeledger.model.contract import Contract

@@ -12,7 +12,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import discover, facts, merged, routes
-from changeledger.dialects.qlik_messages.others import decode_other
+from changeledger.dialects.qlik_messages.other_messages import decode_other
 from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.model.contract import Contract
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.storage import catalog, refs, session
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 
 TABLES = ("dbo_customers", "dbo_customers_history", "dbo_customers_changes")
 BOOKS = ("dispositions", "quarantine", "image_chain_breaks", "pending")

@@ -49,7 +49,8 @@ def compare(
     ] = False,
 ) -> None:
     """Compare the feeds of one database, change by change, and write the report."""
-    from changeledger.cli.compare import compare_and_report, drawn_comparison  # noqa: PLC0415 - as in `opened`
+    from changeledger.cli.outcome_tables import drawn_comparison  # noqa: PLC0415 - as in `opened`
+    from changeledger.reports.comparison import compare_and_report  # noqa: PLC0415
 
     with _work("compare", name, Database.report) as (spark, database, feeds, page):
         try:
@@ -61,7 +62,8 @@ def compare(
 
 def verify(name: arguments.Database, feed: _OneFeed = "", snapshot: _Snapshot = AUTO) -> None:
     """Compare the published rows with the source's, and write the page."""
-    from changeledger.cli.verify import drawn_proofs, verify_and_report  # noqa: PLC0415 - as in `opened`
+    from changeledger.cli.outcome_tables import drawn_proofs  # noqa: PLC0415 - as in `opened`
+    from changeledger.reports.proof import verify_and_report  # noqa: PLC0415
 
     with _work("verify", name, Database.proofs) as (spark, database, feeds, page):
         try:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from changeledger.config.feed import Feed
 from changeledger.dialects.ces import discovery, split
 from changeledger.dialects.ces.decode import decode
-from changeledger.dialects.ces.others import decode_other
+from changeledger.dialects.ces.other_messages import decode_other
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema, Segments
 from changeledger.dialects.messages import message_rows

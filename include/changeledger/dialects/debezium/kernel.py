@@ -9,7 +9,7 @@ import pyarrow as pa
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import discovery
 from changeledger.dialects.debezium.decode import decode
-from changeledger.dialects.debezium.others import decode_other
+from changeledger.dialects.debezium.other_messages import decode_other
 from changeledger.dialects.debezium.plan import table_plan
 from changeledger.dialects.debezium.routing import routes
 from changeledger.dialects.kernel import EarlierWindows, MessageKernel

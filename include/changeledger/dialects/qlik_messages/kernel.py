@@ -8,7 +8,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import EarlierWindows, MessageKernel, ResolvedSchema
 from changeledger.dialects.qlik_messages import discovery
 from changeledger.dialects.qlik_messages.decode import decode
-from changeledger.dialects.qlik_messages.others import decode_other
+from changeledger.dialects.qlik_messages.other_messages import decode_other
 from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.mask_order.mask_evidence import MaskRules
 from changeledger.model.contract import Contract

@@ -11,9 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
-from changeledger.audit import books, columns, ids, places
+from changeledger.audit import columns, dispositions, ids, record_sums, repeated_halves
 from changeledger.audit.columns import built_schema, changes_schema
-from changeledger.audit.left import LEFT
 from changeledger.kernels.arrow import RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
 from changeledger.kernels.rows import Here, Rows, together
@@ -60,28 +59,28 @@ class JudgedRows:
     tables: Mapping[str, BuiltTable]
     carrier: Carrier
 
-    def left(self) -> Rows:
+    def dispositions(self) -> Rows:
         """The run's records that became no change, or are no change of their own."""
-        return self._of_window(self.ctx.lake.dispositions, LEFT)
+        return self._of_window(self.ctx.lake.dispositions, dispositions.ROWS)
 
     def breaks(self) -> Rows:
         """The breaks of image chains that this run is the first to find."""
         return self._of_window(self.ctx.lake.image_chain_breaks, BREAKS)
 
     def read(self) -> Rows:
-        """`books.ENTRIES` of everything that the run accounts for, with the source of its own raw rows."""
+        """`record_sums.ENTRIES` of all that the run accounts for, with the source of its own raw rows."""
         ctx = self.ctx
         found: list[Rows] = []
         for raw in ctx.raws:
             schema, kernel = (_READ_MESSAGE, _message_read) if raw == ctx.lake.raw else (_READ_ROW, _row_read)
             own = self.carrier.scanned(ctx.spark, raw, scans.of_window(ctx.id), (schema, None))
-            found.append(own.through(kernel, books.ENTRIES))
+            found.append(own.through(kernel, record_sums.ENTRIES))
         more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
         more += [input_records.waiting(ctx), input_records.planned(ctx)]
         for rows in more:
             if rows is not None:
                 carried = self.carrier.carried(rows.select("source_position"), _READ_RECORD)
-                found.append(carried.through(_other_read, books.ENTRIES))
+                found.append(carried.through(_other_read, record_sums.ENTRIES))
         return together(found)
 
     def changes(self, contract: Contract) -> Rows:
@@ -155,8 +154,8 @@ class JudgedRows:
     def records(self, contract: Contract, halves: Rows) -> Rows:
         """Records of the ledger, on the branch, at the places of these halves."""
         rows = self._at(self.ctx.names[contract.table].changes, AlwaysTrue(), _RECORDS)
-        found = rows.through(places.records_of, places.RECORDS)
-        return found.through(_among(halves, places.key), places.RECORDS)
+        found = rows.through(repeated_halves.records_of, repeated_halves.RECORDS)
+        return found.through(_among(halves, repeated_halves.key), repeated_halves.RECORDS)
 
     def _is_written(self, table: str) -> bool:
         return table in self.tables and self.tables[table].is_new
@@ -182,12 +181,12 @@ def _message_read(rows: pa.RecordBatch) -> pa.RecordBatch:
     cells = [topic, partition, offset, pa.nulls(len(rows), pa.binary())]
     numbers = pc.cast(partition, pa.string())
     received = pc.binary_join_element_wise(topic, pc.binary_join_element_wise("[", numbers, "]", ""), "")
-    return books.of_read(pa.StructArray.from_arrays(cells, fields=list(RECORD)), received)
+    return record_sums.of_read(pa.StructArray.from_arrays(cells, fields=list(RECORD)), received)
 
 
 def _row_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return books.of_read(rows.column("source_position"), rows.column("_instance"))
+    return record_sums.of_read(rows.column("source_position"), rows.column("_instance"))
 
 
 def _other_read(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return books.of_read(rows.column("source_position"), pa.nulls(len(rows), pa.string()))
+    return record_sums.of_read(rows.column("source_position"), pa.nulls(len(rows), pa.string()))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit import books, built, conservation, ids, left, places, rules
-from changeledger.audit.books import Faulty
+from changeledger.audit import conservation, dispositions, ids, key_rules, record_sums, repeated_halves, rules
 from changeledger.audit.conservation import Balance
 from changeledger.audit.findings import SAMPLES, Finding, by_rule, plain, together
+from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
@@ -24,8 +24,8 @@ from changeledger.model.contract import Contract
 from changeledger.stages.auditing.judged_rows import BREAKS, JudgedRows
 
 
-class Left(NamedTuple):
-    """The run's rows of dispositions, how many of which kind (`left.KINDS`), and its breaks, by table."""
+class Dispositions(NamedTuple):
+    """The run's dispositions, how many of which kind (`dispositions.KINDS`), and its breaks, by table."""
 
     rows: Rows
     kinds: list[dict[str, object]]
@@ -40,13 +40,13 @@ class Left(NamedTuple):
 
 
 class OfTable(NamedTuple):
-    """The rules of a table, and the entries of its ledger for the run's books."""
+    """The rules of a table, and the entries of its ledger for the sums over the run."""
 
     rules: list[Rule]
     entries: list[Rows]
 
 
-class Books(NamedTuple):
+class Accounting(NamedTuple):
     """Of the whole run. `received`: its own raw rows by source."""
 
     balances: list[Balance]
@@ -54,10 +54,10 @@ class Books(NamedTuple):
     received: Mapping[str, int]
 
 
-def read_left(judged: JudgedRows) -> Left:
-    rows = judged.left()
-    kinds = rows.through(left.kinds, left.KINDS).collected()
-    return Left(rows, kinds.to_pylist(), judged.breaks())
+def read_dispositions(judged: JudgedRows) -> Dispositions:
+    rows = judged.dispositions()
+    kinds = rows.through(dispositions.kinds, dispositions.KINDS).collected()
+    return Dispositions(rows, kinds.to_pylist(), judged.breaks())
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ class Judging:
     """`image_chain`: how much a break of it weighs."""
 
     judged: JudgedRows
-    beside: Left
+    beside: Dispositions
     image_chain: rules.Severity
 
     def of_table(self, contract: Contract) -> OfTable:
         new = self.judged.changes(contract)
         of_keys = self.judged.of_keys(contract, new)
         parts = {
-            built.CHANGES: Part(new, by("key")),
-            built.HISTORY: Part(of_keys.history, by("key")),
-            built.CURRENT: Part(of_keys.current, by("key")),
+            key_rules.CHANGES: Part(new, by("key")),
+            key_rules.HISTORY: Part(of_keys.history, by("key")),
+            key_rules.CURRENT: Part(of_keys.current, by("key")),
         }
-        found = bucketed(parts, built.KeyRules(self.judged.ctx.id), built.OUTPUTS)[built.FOUND]
+        found = bucketed(parts, key_rules.KeyRules(self.judged.ctx.id), key_rules.OUTPUTS)[key_rules.FOUND]
         by_ids = self._by_ids(contract, new, of_keys.published)
         findings = by_rule([found.collected(), by_ids[ids.FOUND].collected()])
         if self.beside.has(contract.table, named=False):
@@ -86,7 +86,7 @@ class Judging:
         findings["image_chain"] = self._breaks(contract)
         return OfTable(
             rules.table_rules(contract, findings, self.image_chain),
-            [new.through(books.of_ledger, books.ENTRIES), by_ids[ids.EARLIER]],
+            [new.through(record_sums.of_ledger, record_sums.ENTRIES), by_ids[ids.EARLIER]],
         )
 
     def _by_ids(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
@@ -99,21 +99,25 @@ class Judging:
             ids.STAYED: stayed,
         }
         if self.beside.has(table, named=True):
-            named = self.beside.rows.through(partial(left.named_duplicates, table=table), left.LEFT)
+            named = self.beside.rows.through(
+                partial(dispositions.named_duplicates, table=table), dispositions.ROWS
+            )
             parts[ids.DUPLICATES] = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             parts[ids.STAYED] = self.judged.stayed(contract, named)
         return bucketed({name: Part(rows, by("id")) for name, rows in parts.items()}, ids.of_ids, ids.OUTPUTS)
 
     def _halves(self, contract: Contract) -> Finding:
         table, rows = contract.table, self.beside.rows
-        halves = rows.through(partial(left.repeated_halves, table=table), left.LEFT)
-        others = rows.through(partial(left.others, table=table), places.RECORDS)
+        halves = rows.through(partial(dispositions.repeated_halves, table=table), dispositions.ROWS)
+        others = rows.through(partial(dispositions.others, table=table), repeated_halves.RECORDS)
         there = self.judged.records(contract, halves).and_all([others])
         parts = {
-            places.HALVES: Part(halves.through(places.of_halves, places.HALF), places.key),
-            places.THERE: Part(there, places.key),
+            repeated_halves.HALVES: Part(
+                halves.through(repeated_halves.of_halves, repeated_halves.HALF), repeated_halves.key
+            ),
+            repeated_halves.THERE: Part(there, repeated_halves.key),
         }
-        found = bucketed(parts, places.of_places, places.OUTPUTS)[places.FOUND]
+        found = bucketed(parts, repeated_halves.of_places, repeated_halves.OUTPUTS)[repeated_halves.FOUND]
         return by_rule([found.collected()])["duplicates_leave_one"]
 
     def _ledger_keeps(
@@ -129,7 +133,9 @@ class Judging:
         return {"ledger_keeps_everything": rules.ledger_keeps(kept, published)}
 
     def _breaks(self, contract: Contract) -> Finding:
-        rows = self.beside.breaks.through(partial(left.chosen, column="table", value=contract.table), BREAKS)
+        rows = self.beside.breaks.through(
+            partial(dispositions.chosen, column="table", value=contract.table), BREAKS
+        )
         return _finding(rows, [name for name in BREAKS.names if name != "table"])
 
     def of_dispositions(self) -> dict[str, Finding]:
@@ -142,26 +148,28 @@ class Judging:
         found = {}
         for value, column in asked.items():
             number = sum(int(str(kind["n"])) for kind in self.beside.kinds if kind[column] == value)
-            rows = self.beside.rows.through(partial(left.chosen, column=column, value=value), left.LEFT)
+            rows = self.beside.rows.through(
+                partial(dispositions.chosen, column=column, value=value), dispositions.ROWS
+            )
             shown = ("table", "source_position", "reason", "detail")
             found[value] = Finding(number, samples=_samples(rows, shown) if number else ())
         return found
 
-    def books(self, read: Rows, of_tables: Iterable[OfTable]) -> Books:
+    def accounting(self, read: Rows, of_tables: Iterable[OfTable]) -> Accounting:
         """Everything that was read, against what became of it."""
-        beside = self.beside.rows.through(books.of_dispositions, books.ENTRIES)
+        beside = self.beside.rows.through(record_sums.of_dispositions, record_sums.ENTRIES)
         entries = rows_together([read, beside, *(rows for one in of_tables for rows in one.entries)])
-        sums = books.added(entries.through(books.sums, books.SUMS).collected()).to_pylist()
+        sums = record_sums.added(entries.through(record_sums.sums, record_sums.SUMS).collected()).to_pylist()
         wrong = conservation.uneven(sums)
         found: dict[str, Faulty] = {}
         if wrong:
-            parts = {books.ENTRY: Part(entries, by("hash"))}
-            made = bucketed(parts, books.Faults(tuple(wrong)), {books.FAULTS: books.FAULT})
-            found = books.faults(made[books.FAULTS].collected().to_pylist())
-        return Books(conservation.balances(sums, found), found, conservation.received(sums))
+            parts = {record_sums.ENTRY: Part(entries, by("hash"))}
+            made = bucketed(parts, record_sums.Faults(tuple(wrong)), {record_sums.FAULTS: record_sums.FAULT})
+            found = record_sums.faults(made[record_sums.FAULTS].collected().to_pylist())
+        return Accounting(conservation.balances(sums, found), found, conservation.received(sums))
 
 
-def feed_rules(feed: Feed, judging: Judging, of_run: Books) -> list[Rule]:
+def feed_rules(feed: Feed, judging: Judging, of_run: Accounting) -> list[Rule]:
     return conservation.feed_rules(feed, of_run.balances, of_run.faults, judging.of_dispositions())
 
 

@@ -28,7 +28,7 @@ from changeledger.model.errors import ConfigError, StageOrderError
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
 from changeledger.storage import catalog, lake, refs
-from changeledger.storage.releases import complete_releases
+from changeledger.storage.publishing import complete_releases
 
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")

@@ -27,8 +27,8 @@ from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.one_key import OneKey
 from changeledger.storage import catalog, lake, refs, upkeep
+from changeledger.storage.publishing import complete_releases, release_tag
 from changeledger.storage.records import message_record
-from changeledger.storage.releases import complete_releases, release_tag
 
 _HOLDER = "changeledger erase"
 # Of a feed's tables beside its ledgers: those that have a `source_position`, and those whose columns are one.

@@ -8,7 +8,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, lease_heartbeat
 from changeledger.stages.common.context import control_store
-from changeledger.storage.releases import complete
+from changeledger.storage.publishing import complete
 
 _HOLDER = "changeledger release complete"
 

@@ -21,7 +21,7 @@ from changeledger.model.window import Window, branch_of
 from changeledger.stages.migration import names
 from changeledger.stages.migration.names import Names
 from changeledger.storage import catalog, lake, refs, renames
-from changeledger.storage.releases import complete_releases, release_tag
+from changeledger.storage.publishing import complete_releases, release_tag
 
 log = logging.getLogger("changeledger")
 _HOLDER: Final = "changeledger migrate"

@@ -22,7 +22,7 @@ from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.tables import concluded
 from changeledger.storage import lake
 from changeledger.storage.caching import Cache, cached
-from changeledger.storage.releases import release_tag
+from changeledger.storage.publishing import release_tag
 from changeledger.verify import drift, judging, resnapshot
 
 

@@ -1,0 +1,41 @@
+"""The last comparisons and proofs of a database, drawn for a terminal."""
+
+from __future__ import annotations
+
+from rich.table import Table
+
+from changeledger.compare.verdicts import VERDICTS
+from changeledger.config.settings import Settings
+from changeledger.console.terminal import plain
+from changeledger.control import ControlStore
+from changeledger.control.outcomes import last_proofs
+from changeledger.stages.verification import proofs
+
+
+def drawn_comparison(database: str) -> Table:
+    """The last comparison of each table and pair."""
+    grid = Table("reference", "feed", "table", "outcome", *VERDICTS, title=f"{database}: do its feeds agree?")
+    for pair, rows in ControlStore(Settings().control_url).last_comparisons(database).items():
+        for row in rows:
+            counts = (f"{row.counts[v]:,}" for v in VERDICTS)
+            grid.add_row(*map(plain, (*pair, row.table, row.outcome, *counts)))
+    return grid
+
+
+def drawn_proofs(database: str) -> Table:
+    """The last proof of each table."""
+    grid = Table(
+        "feed",
+        "table",
+        "against",
+        "outcome",
+        *proofs.COUNTED,
+        "read",
+        title=f"{database}: does the published data match the source?",
+    )
+    for feed, rows in last_proofs(ControlStore(Settings().control_url), database).items():
+        for row in rows:
+            counts = (f"{row.counts[name]:,}" for name in proofs.COUNTED)
+            until = f"{row.until:%Y-%m-%d %H:%M:%S}"
+            grid.add_row(*map(plain, (feed, row.table, row.against, row.outcome, *counts, until)))
+    return grid
