@@ -59,7 +59,7 @@ class FeedReport:
     rules: int
     broken: list[str]
     docs: Path
-    # Of each table what came of holding it against the source.
+    # Of each table what came of comparing it with the source.
     proofs: Mapping[str, str]
 
     @property

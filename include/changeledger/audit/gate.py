@@ -1,4 +1,4 @@
-"""The gate before publishing: judge every rule, and stop the run when one does not hold."""
+"""The gate before publishing: judge every rule, and stop the run when one fails."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
     results: Sequence[RuleResult],
     docs: str,
 ) -> None:
-    """Raises AuditFailed when a rule stops the run: violated and not tolerated, or not to be checked.
+    """Raises AuditFailed when a rule stops the run: it failed and is not tolerated, or was not checked.
 
     `branch`: what the run has built and was judged. `docs` is where people open the results.
     """

@@ -57,7 +57,7 @@ def require_lake(settings: Settings) -> None:
 
 
 def readable() -> tuple[dict[str, Feed], bool]:
-    """All feeds but those whose files are broken, which are named beside the answer; are there such?"""
+    """The feeds whose files can be read, and whether others are broken: these are named beside the answer."""
     feeds, errors = readable_feeds(Settings().feeds)
     for error in errors:
         say(f"left out: {error}")

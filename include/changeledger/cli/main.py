@@ -58,7 +58,7 @@ def _options(
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Run one command; it returns where all is done, and ends the process with one of `_CODES` else."""
+    """Run one command: returns when all is done, else ends the process with one of `_CODES`."""
     try:
         app(argv)
     except SystemExit as ended:

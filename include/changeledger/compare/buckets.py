@@ -54,7 +54,7 @@ class Prefilter:
     """At which places both feeds have the same single effect on a key: in feeds that agree nearly everywhere.
 
     Several effects of one feed on a key at one place are not alike here: their order would have to be looked
-    at. Without positions (all of a key is one place) a look does not pay.
+    at. Without positions (all of a key is one place) this step does not pay.
     """
 
     span: Span

@@ -20,23 +20,23 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Model:
-    """The file as a model. Raises ConfigError that names the file, the member and what is wrong."""
+    """The file as a model. Raises ConfigError that names the file, the setting and what is wrong."""
     remedy = f"correct {path} ({documented} lists the settings)"
     try:
         return model.model_validate(yaml.safe_load(path.read_text("utf-8")))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{what} {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:
-        raise ConfigError(f"{what} {path} is not valid: {invalid_members(error)}", remedy) from error
+        raise ConfigError(f"{what} {path} is not valid: {invalid_settings(error)}", remedy) from error
 
 
-def invalid_members(error: ValidationError) -> str:
-    """The members of a file that are wrong, each with what is wrong."""
+def invalid_settings(error: ValidationError) -> str:
+    """The settings of a file that are wrong, each with what is wrong."""
     return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'file'}: {e['msg']}" for e in error.errors())
 
 
 def load_feed(path: Path) -> Feed:
-    """Read one feed file. Raises ConfigError that names the file, the member and what is wrong."""
+    """Read one feed file. Raises ConfigError that names the file, the setting and what is wrong."""
     return read_yaml(path, Feed, "the feed file", "docs/settings.md")
 
 

@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[3]
 
 
 class Settings(BaseSettings):
-    """The installation. Every member is an environment variable `CHANGELEDGER_<MEMBER>`."""
+    """The installation. Every setting is an environment variable `CHANGELEDGER_<SETTING>`."""
 
     model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True, use_attribute_docstrings=True)
 

@@ -1,4 +1,4 @@
-"""What came of comparing feeds, and of comparing what is published with the source."""
+"""The results of comparing feeds, and of comparing published rows with the source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Results(Store):
     """Comparisons, snapshots and proofs of a control store."""
 
     def save_comparison(self, row: ComparisonRow) -> None:
-        """Cache it in place of an earlier one of the same id."""
+        """Store it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 
@@ -53,7 +53,7 @@ class Results(Store):
             return session.scalar(query.order_by(SnapshotRow.at.desc()).limit(1))
 
     def save_proof(self, row: ProofRow) -> None:
-        """Cache it in place of an earlier one of the same id."""
+        """Store it in place of an earlier one of the same id."""
         with self._transaction() as session:
             session.merge(row)
 

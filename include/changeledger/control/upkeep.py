@@ -59,7 +59,7 @@ class Upkeep(Store):
                     session.execute(delete(table).where(table.feed == feed, table.window_id.in_(ids)))
 
     def violated_windows(self, feed: str) -> list[str]:
-        """The windows whose audit has found rows that violate a rule."""
+        """The windows whose audit has found rows that fail a rule."""
         query = select(AuditRow.window_id).where(AuditRow.feed == feed, AuditRow.success.is_(False))
         with self._transaction() as session:
             return sorted(set(session.scalars(query)))

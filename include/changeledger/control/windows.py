@@ -61,7 +61,7 @@ class Windows(Store):
     def finish_stage(
         self, feed: str, window: Window, stage: str, built: BuiltSnapshots, contracts: Iterable[Contract] = ()
     ) -> None:
-        """Cache what the stage has built, and by which contracts, in place of an earlier try."""
+        """Store what the stage has built, and by which contracts, in place of an earlier try."""
         bodies = {contract.table: contract.model_dump(mode="json") for contract in contracts}
         with self._writing(feed) as session:
             add_stage(session, feed, window, stage, built).contracts = bodies

@@ -38,7 +38,7 @@ class Contract(Strict):
 
     table: str
     columns: tuple[Column, ...]
-    # The byte order of the table's change masks; None: not settled. Not stored: each window settles it.
+    # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
     mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
     @property

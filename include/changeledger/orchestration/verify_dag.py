@@ -1,4 +1,4 @@
-"""The DAG of a database that holds what is published against the source: is it the same?"""
+"""The DAG of a database that compares what its feeds have published with the source: does it match?"""
 
 from __future__ import annotations
 

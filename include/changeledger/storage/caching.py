@@ -19,7 +19,7 @@ def uncached(rows: DataFrame) -> DataFrame:
 def cached() -> Iterator[Cache]:
     """Gives a function that caches rows which are read several times; they are released when the block ends.
 
-    A server that stays warm would cache them on after an error, and a second try would read them in place
+    A server that stays warm would keep them cached after an error, and a second try would read them in place
     of what the lake has by then.
     """
     with ExitStack() as kept:

@@ -1,4 +1,4 @@
-"""Rows of change tables, cell by cell: which table's they are, and its columns.
+"""Rows of change tables, cell by cell: to which table they belong, and its columns.
 
 A cell that a row does not have is not NULL. So rows that have the same columns are read together, as if from
 a table that has these alone; what the others of the table have is not captured in them.

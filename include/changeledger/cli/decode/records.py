@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from changeledger.config.files import invalid_members
+from changeledger.config.files import invalid_settings
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
@@ -207,7 +207,7 @@ def contracts(path: Path) -> dict[str, Contract]:
         raise ConfigError(f"the contract file {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:
         raise ConfigError(
-            f"the contract file {path} is not valid: {invalid_members(error)}", remedy
+            f"the contract file {path} is not valid: {invalid_settings(error)}", remedy
         ) from error
     found = {}
     for one in stated:

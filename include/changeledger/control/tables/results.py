@@ -12,7 +12,7 @@ from changeledger.control.tables.base import ControlTable
 
 
 class ComparisonRow(ControlTable):
-    """What came of comparing one table of two feeds over `[from_lsn, to_lsn)`.
+    """The result of comparing one table of two feeds over `[from_lsn, to_lsn)`.
 
     Where one of the feeds knows no LSN, both are NULL, and the commit times say what was compared.
     """
@@ -61,7 +61,7 @@ class SnapshotRow(ControlTable):
 
 
 class ProofRow(ControlTable):
-    """What came of holding one table of a feed against a snapshot of its source.
+    """The result of comparing one table of a feed with a snapshot of its source.
 
     `against`: "source", whose rows were read, or "topic": the feed's own, which delivered rows again.
     """

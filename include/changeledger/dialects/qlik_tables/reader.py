@@ -65,7 +65,7 @@ class _Found(NamedTuple):
 
 
 class ChangeTables:
-    """A `base.TableReader`. Raises ConfigError if a table of the feed has no change table."""
+    """An `interface.TableReader`. Raises ConfigError if a table of the feed has no change table."""
 
     def __init__(self, feed: Feed, database: SourceDatabase) -> None:
         source = feed.source
@@ -154,7 +154,7 @@ class ChangeTables:
             headers,
             str(timestamps[0]).lower() if timestamps else "",
         )
-        return ChangeTable(config.table, instance, shape_of(config, prefix, rows).checked())
+        return ChangeTable(config.table, instance, writer_schema_of(config, prefix, rows).checked())
 
     def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
@@ -230,7 +230,7 @@ def columns_of(schema: str, name: str) -> Select[Any]:
     )
 
 
-def shape_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
+def writer_schema_of(config: TableConfig, prefix: str, rows: Iterable[Mapping[str, Any]]) -> Contract:
     """The contract of a change table's data columns, from `columns_of` in the table's order.
 
     An ordinal counts all columns of the table, the header's too: a mask's bits do. Raises ContractError.

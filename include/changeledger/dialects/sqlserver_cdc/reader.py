@@ -40,7 +40,7 @@ class _Part(NamedTuple):
 
 
 class CaptureTables:
-    """A `base.TableReader`. Raises ConfigError if a table of the feed is not captured."""
+    """An `interface.TableReader`. Raises ConfigError if a table of the feed is not captured."""
 
     def __init__(self, feed: Feed, database: SourceDatabase) -> None:
         source = feed.source

@@ -175,7 +175,7 @@ class StageContext:
         }
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
-        """Cache what the stage has built of these tables, and by which contracts."""
+        """Store what the stage has built of these tables, and by which contracts."""
         found = refs.heads(tables, self.branch)
         missing = set(tables) - found.keys()
         assert not missing, f"every stage makes its branches: {missing}"

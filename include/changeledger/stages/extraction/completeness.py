@@ -76,7 +76,7 @@ def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: Tab
 def note_messages(
     ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, released: Mapping[str, object]
 ) -> None:
-    """Cache what was asked for and what came, and by what the partitions are known again.
+    """Store what was asked for and what came, and by what the partitions are known again.
 
     Offsets without a message are marks of transactions, or aborted messages; in a compacted topic they are
     lost changes.

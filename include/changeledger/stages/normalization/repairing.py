@@ -1,7 +1,7 @@
 """Repairs: what a proof has planned to make right, taken into a run of its own on request.
 
 A plan goes the way of a source's records: it is stored as it was planned, decoded by the table's contract
-(`kernels.repairs`), accounted for, reconciled and audited.
+(`verify.repairs`), accounted for, reconciled and audited.
 """
 
 from __future__ import annotations

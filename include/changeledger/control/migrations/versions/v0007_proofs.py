@@ -1,4 +1,4 @@
-"""Tables read of a source, and what came of holding what is published against them."""
+"""Tables read of a source, and what came of comparing published rows with them."""
 
 from collections.abc import Sequence
 from typing import Any
