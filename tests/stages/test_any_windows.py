@@ -21,7 +21,7 @@ from changeledger.config.feed import Feed
 from changeledger.model import change
 from sourcelab.log import Log, simulate
 from sourcelab.tables import ORDERS
-from tests.carried import LedgerRow, carry, feed_of, rows_of
+from tests.ledger_windows import LedgerRow, carry, feed_of, rows_of
 from tests.ledgers import Manner, apart, contract_of, joined, ledger
 
 CONTRACT = contract_of(ORDERS)

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config.feed import Feed
-from tests.carried import LedgerRow, carry, feed_of, rows_of
 from tests.key_moves import CONTRACT, PLAIN, SCENARIOS, Manner, Reported, joined, reported
+from tests.ledger_windows import LedgerRow, carry, feed_of, rows_of
 from tests.reconcile import test_history
 from tests.reconcile.test_history import Step
 from tests.reconcile.test_key_moves import assert_true

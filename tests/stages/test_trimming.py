@@ -14,7 +14,7 @@ from changeledger.stages.maintenance.trimming import trim_results
 from changeledger.storage import catalog, lake
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
-from tests.carried import feed_of
+from tests.ledger_windows import feed_of
 from tests.ledgers import contract_of
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

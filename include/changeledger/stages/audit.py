@@ -10,7 +10,7 @@ from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.storage import lake, summaries

@@ -26,8 +26,8 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.reconcile.expired import expired
-from changeledger.stages.common import branches, input_records, near
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common import branches, input_records, published_changes
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.normalization import mask_orders, other_feeds, reading, repairing
@@ -181,8 +181,8 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
         return _left(one.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
     contract, names = one.contract, ctx.names[one.table]
     decoded = _joined(ctx, one.decoded, contract)
-    made = _resolved(ctx, decoded, contract, near.nothing(contract))
-    published = near.published(ctx, contract, made[ledger_kernels.CHANGES])
+    made = _resolved(ctx, decoded, contract, published_changes.nothing(contract))
+    published = published_changes.published(ctx, contract, made[ledger_kernels.CHANGES])
     if published is not None:
         # What stands at the positions of the window's changes is published already, or half of it.
         made = _resolved(ctx, decoded, contract, published)

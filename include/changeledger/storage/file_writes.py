@@ -26,8 +26,8 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, Transform
 from pyiceberg.typedef import Record
 
-from changeledger.storage.carrying import gathered
 from changeledger.storage.file_scans import alone
+from changeledger.storage.worker_batches import gathered
 
 # Files that were written, as Python pickles them.
 FILES: Final = pa.schema([("file", pa.binary())])

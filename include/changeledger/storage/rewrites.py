@@ -16,10 +16,10 @@ from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.storage import catalog, scans
-from changeledger.storage.carrying import gathered
 from changeledger.storage.file_scans import FilePart, Scan, alone
 from changeledger.storage.file_writes import Writing
 from changeledger.storage.lake import parallel_map
+from changeledger.storage.worker_batches import gathered
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000

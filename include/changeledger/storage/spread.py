@@ -14,7 +14,10 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
 from changeledger.storage.caching import Cache
-from changeledger.storage.carrying import (
+from changeledger.storage.file_scans import Scan
+from changeledger.storage.file_writes import FILES, Writing
+from changeledger.storage.partitions import numbers_of_partitions
+from changeledger.storage.worker_batches import (
     BUCKET,
     PACKED,
     PART,
@@ -27,9 +30,6 @@ from changeledger.storage.carrying import (
     unchanged,
     unpacked,
 )
-from changeledger.storage.file_scans import Scan
-from changeledger.storage.file_writes import FILES, Writing
-from changeledger.storage.partitions import numbers_of_partitions
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,8 @@ from changeledger.kernels.touched import (
 )
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.stages.common import input_records, near
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common import input_records, published_changes
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import scans
 from changeledger.storage.summaries import BuiltTable
@@ -136,7 +136,7 @@ class JudgedRows:
     def _published(self, contract: Contract, new: Rows) -> Rows:
         """Rows of main that have an id of the run's changes."""
         name = self.ctx.names[contract.table].changes
-        is_near = None if self.tables[name].main is None else near.between(new)
+        is_near = None if self.tables[name].main is None else published_changes.between(new)
         if is_near is None:
             return Here(ids.PUBLISHED_IDS.empty_table())
         among = _among(new.through(ids.new_ids, ids.NEW_IDS), by("id"))

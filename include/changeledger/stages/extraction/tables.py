@@ -22,7 +22,7 @@ from changeledger.dialects.interface import ChangeTable, TableDialect, TablePosi
 from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.model.window import SourceRead
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, source_states
 from changeledger.storage import catalog, lake

@@ -15,7 +15,7 @@ from changeledger.dialects.messages.message_rows import decoded_schema
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import REPAIRS
 from changeledger.stages.common import input_records
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.normalization.reading import Input
 from changeledger.storage import lake

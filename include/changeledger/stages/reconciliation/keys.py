@@ -25,7 +25,7 @@ from changeledger.kernels.touched import (
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import refs, scans
 from changeledger.storage.caching import Cache

@@ -18,7 +18,7 @@ from changeledger.dialects.tables import values
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import snapshot_table
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import log
 from changeledger.storage import catalog, lake
 from changeledger.storage.caching import uncached

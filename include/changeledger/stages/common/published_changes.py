@@ -12,7 +12,7 @@ from changeledger.kernels.rows import Here, Rows, as_batch
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
-from changeledger.stages.common.carried import Carrier
+from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import refs, scans
 from changeledger.storage.spread import Spread
