@@ -26,8 +26,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg
-from changeledger.cli.compare import compare_and_report
-from changeledger.cli.verify import verify_and_report
 
 from changeledger.cli import quarantine
 from changeledger.cli.quarantine import Chosen
@@ -70,6 +68,10 @@ def connections(kafka: KafkaBroker, postgres: Postgres) -> dict[str, str]:
 
 
 def _make(bootstrap: str, url: str) -> None:
+    # Where version 0.1 has them; this version has not.
+    from changeledger.cli.compare import compare_and_report  # noqa: PLC0415
+    from changeledger.cli.verify import verify_and_report  # noqa: PLC0415
+
     spark = spark_session("the lake of version 0.1")
     feeds = records.feeds()
     ces, cdc = feeds["old_ces"], feeds["old_cdc"]
