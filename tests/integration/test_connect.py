@@ -1,4 +1,4 @@
-"""One engine, two ways: the same job scripts attached to a warm Connect server, and by spark-submit."""
+"""One engine, three ways: job scripts attached to a warm Connect server, by spark-submit, and in process."""
 
 from __future__ import annotations
 
@@ -6,20 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from changeledger.config.files import named_feed
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import distinct_names
-from changeledger.storage.session import jars, local_conf, spark_conf
+from changeledger.model.window import Window
+from changeledger.storage.session import jars, local_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
+from tests.integration.line import STAGES as MODULES
+from tests.integration.line import run
+from tests.lake_states import session_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +33,7 @@ pytestmark = pytest.mark.integration
 
 FEED = "shop_cdc"
 TABLES = ("sales.orders",)
+OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish")
 PASSWORD = "not for other eyes"
 ON_LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="there is no /proc")
@@ -39,10 +45,10 @@ def log() -> Log:
 
 
 @pytest.fixture(scope="module")
-def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("source")) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        yield postgres
+def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
+    postgres = new_database()
+    sqlserver_cdc.load(postgres.url, log)
+    return postgres
 
 
 @pytest.fixture(scope="module")
@@ -55,21 +61,10 @@ def feeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def attached(feeds: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=tmp_path_factory.mktemp("attached"), feeds=feeds)
-
-
-@pytest.fixture(scope="module")
-def submitted(feeds: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    return Settings(home=tmp_path_factory.mktemp("submitted"), feeds=feeds)
-
-
-def run_stages(
-    settings: Settings, source: Postgres, log: Log, command: list[str], **environment: str
+def run_jobs(
+    stages: Sequence[str], settings: Settings, source: Postgres, command: list[str], **environment: str
 ) -> None:
-    last = log.transactions[-1].commit_time.replace(year=2025)
-    window = ["--start", datetime(2024, 1, 1, tzinfo=UTC).isoformat(), "--end", last.isoformat()]
+    window = ["--start", OVER.start.isoformat(), "--end", OVER.end.isoformat()]
     variables = {
         **os.environ,
         "CHANGELEDGER_HOME": str(settings.home),
@@ -78,43 +73,45 @@ def run_stages(
         "PYTHONPATH": str(PROJECT / "include"),
         **environment,
     }
-    for stage in STAGES:
+    for stage in stages:
         job = [*command, str(PROJECT / "jobs" / f"{stage}.py"), "--feed", FEED, *window]
         ended = subprocess.run(job, env=variables, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, f"{stage}:\n{ended.stdout[-3000:]}\n{ended.stderr[-3000:]}"
 
 
-def reader(spark: SparkSession, settings: Settings) -> Callable[[str], list[str]]:
-    """Reads the tables of a lake: each session has catalogs of its own."""
-    session = spark.newSession()
-    for key, value in spark_conf(settings).items():
-        if key.startswith("spark.sql.catalog.lake."):
-            session.conf.set(key, value)
-
-    def rows(table: str) -> list[str]:
-        return sorted(repr(row.asDict(recursive=True)) for row in session.table(table).collect())
-
-    return rows
+def rows(session: SparkSession, table: str) -> list[str]:
+    return sorted(repr(row.asDict(recursive=True)) for row in session.table(table).collect())
 
 
-def test_both_ways_publish_the_same_tables(
-    spark: SparkSession, log: Log, source: Postgres, attached: Settings, submitted: Settings
+def test_all_ways_publish_the_same_tables(
+    spark: SparkSession,
+    log: Log,
+    source: Postgres,
+    feeds: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    attached = Settings(home=tmp_path / "attached", feeds=feeds)
     with SparkConnectServer(attached, attached.home) as server:
-        run_stages(attached, source, log, [sys.executable], SPARK_REMOTE=server.remote)
+        run_jobs(STAGES, attached, source, [sys.executable], SPARK_REMOTE=server.remote)
     said = [line for line in server.log.read_text().splitlines() if " INFO " in line]
     assert [line for line in said if "SparkConnectServer" not in line] == [], "155 MB in an hour"
+    # A submitted job takes long to start: one of them, whose window goes on here. `test_cluster` submits all.
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "submitted"))
+    submitted = Settings(feeds=feeds)
     conf = [f"{k}={v}" for k, v in local_conf(submitted).items() if k != "spark.jars"]
     submit = [
         str(Path(sys.executable).with_name("spark-submit")), "--master", "local[2]",
         "--jars", ",".join(jars(submitted)), *(part for pair in conf for part in ("--conf", pair)),
     ]  # fmt: skip
-    run_stages(submitted, source, log, submit, PYSPARK_DRIVER_PYTHON=sys.executable)
-    one, other = reader(spark, attached), reader(spark, submitted)
+    run_jobs(STAGES[:1], submitted, source, submit, PYSPARK_DRIVER_PYTHON=sys.executable)
+    monkeypatch.setenv("AIRFLOW_CONN_SHOP_SQLSERVER", json.dumps(source.connection))
+    one, other = session_of(spark, attached), session_of(spark, submitted)
+    run(other, named_feed(feeds, FEED), OVER, MODULES[1:])
     for table, names in distinct_names(FEED, list(TABLES)).items():
         for name in names:
-            assert one(name) == other(name), name
-        assert len(one(names.current)) == len(log.final_rows(log.table(table)))
+            assert rows(one, name) == rows(other, name), name
+        assert len(rows(one, names.current)) == len(log.final_rows(log.table(table)))
 
 
 def command_lines() -> str:

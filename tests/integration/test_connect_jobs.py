@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -123,12 +123,12 @@ def log() -> Log:
 
 
 @pytest.fixture(scope="module")
-def source(log: Log, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    with Postgres(tmp_path_factory.mktemp("source")) as postgres:
-        sqlserver_cdc.load(postgres.url, log)
-        qlik_tables.load(postgres.url, log)
-        base_tables.load(postgres.url, log)
-        yield postgres
+def source(log: Log, new_database: Callable[[], Postgres]) -> Postgres:
+    postgres = new_database()
+    sqlserver_cdc.load(postgres.url, log)
+    qlik_tables.load(postgres.url, log)
+    base_tables.load(postgres.url, log)
+    return postgres
 
 
 def configured(home: Path) -> Settings:
