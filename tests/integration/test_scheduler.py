@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.table_names import TableNames
-from changeledger.storage.session import spark_conf
+from changeledger.model.window import Window
 from sourcelab.log import Log, simulate
 from tests.integration.airflow_lab import BEGIN, HOUR, HOURS, Lab, running, spread
+from tests.integration.line import run
+from tests.lake_states import session_of
 
 pytestmark = pytest.mark.integration
 
 TABLE = "sales.orders"
-FEEDS = ("forwards", "backwards", "straight")
+FEEDS = ("forwards", "backwards")
+CONNECTION = "AIRFLOW_CONN_SHOP_SQLSERVER"
 # What says in which run a row was written.
 OF_THE_RUN = ("_window_id", "window_id", "feed", "source_position", "paired_source_position")
 
@@ -27,23 +30,23 @@ def test_windows_in_any_order_and_at_once(
 ) -> None:
     log = spread(simulate(5, 30))
     with running(FEEDS, [TABLE], log, tmp_path, monkeypatch) as lab:
+        monkeypatch.setenv(CONNECTION, lab.airflow.environment[CONNECTION])
         _run(spark, lab, log)
 
 
 def _run(spark: SparkSession, lab: Lab, log: Log) -> None:
     lab.backfill("forwards")
     lab.backfill("backwards", "--run-backwards")
-    times = {"start": BEGIN.isoformat(), "end": (BEGIN + HOURS * HOUR).isoformat()}
-    lab.cli("dags", "trigger", "straight", "--conf", json.dumps({"mode": "window", **times}))
-    # In mid-run: one of the three has read its first window, others wait for theirs.
-    lab.await_that(lambda: lab.has_ended("straight", "extract"))
+    # In mid-run: one of them has read its first window, other windows wait.
+    lab.await_that(lambda: lab.has_ended("forwards", "extract"))
     lab.lose_the_scheduler()
-    runs = 2 * HOURS + 1
+    straight = in_one_window(spark, lab.settings)
+    runs = 2 * HOURS
     lab.await_that(lab.all_done(runs))
     found = {feed: tables(spark, lab.settings, feed) for feed in FEEDS}
-    assert found["forwards"] == found["straight"]
-    assert found["backwards"] == found["straight"]
-    assert len(found["straight"]["current"]) == len(log.final_rows(log.table(TABLE)))
+    assert found["forwards"] == straight
+    assert found["backwards"] == straight
+    assert len(straight["current"]) == len(log.final_rows(log.table(TABLE)))
     # What is done stays done: again from its beginning, and from its middle.
     lab.await_that(lab.backfills_ended)
     lab.backfill("backwards", "--run-backwards", "--reprocess-behavior", "completed")
@@ -57,12 +60,16 @@ def _run(spark: SparkSession, lab: Lab, log: Log) -> None:
     assert {feed: tables(spark, lab.settings, feed) for feed in FEEDS} == found
 
 
+def in_one_window(spark: SparkSession, settings: Settings) -> dict[str, list[str]]:
+    """The tables of a third feed, which this process runs: both hours at once."""
+    feed = named_feed(settings.feeds, FEEDS[0]).model_copy(update={"feed": "straight"})
+    run(session_of(spark, settings), feed, Window(start=BEGIN, end=BEGIN + HOURS * HOUR))
+    return tables(spark, settings, feed.feed)
+
+
 def tables(spark: SparkSession, settings: Settings, feed: str) -> dict[str, list[str]]:
     """The rows of each published table, without what says in which run they were written."""
-    session = spark.newSession()
-    for key, value in spark_conf(settings).items():
-        if key.startswith("spark.sql.catalog.lake."):
-            session.conf.set(key, value)
+    session = session_of(spark, settings)
     return {
         kind: sorted(
             repr({k: v for k, v in row.asDict(recursive=True).items() if k not in OF_THE_RUN})
