@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,49 +21,46 @@ pytestmark = pytest.mark.integration
 
 
 def test_paused_feeds_do_not_keep_the_source_from_being_read(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(33, 30, datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1))
     tables = [{"table": CUSTOMERS.full_name}]
-    with Postgres(tmp_path) as postgres:
-        feeds = {
-            name: cdc_feed(name, postgres, monkeypatch, tables=tables).model_copy(
-                update={"database": "paused"}
-            )
-            for name in ("goes_on", "paused_1", "paused_2", "never_ran")
-        }
-        database = Database.model_validate({"database": "paused", "verify": {"grace_period": 0}})
+    feeds = {
+        name: cdc_feed(name, postgres, monkeypatch, tables=tables).model_copy(update={"database": "paused"})
+        for name in ("goes_on", "paused_1", "paused_2", "never_ran")
+    }
+    database = Database.model_validate({"database": "paused", "verify": {"grace_period": 0}})
 
-        def last() -> dict[str, ProofRow]:
-            verify_and_report(spark, database, feeds)
-            proofs = ControlStore(Settings().control_url).last_proofs("paused")
-            return {feed: row for feed, (row,) in proofs.items()}
+    def last() -> dict[str, ProofRow]:
+        verify_and_report(spark, database, feeds)
+        proofs = ControlStore(Settings().control_url).last_proofs("paused")
+        return {feed: row for feed, (row,) in proofs.items()}
 
-        base_tables.load(postgres.url, log, 20)
-        sqlserver_cdc.load(postgres.url, log, 20)
-        for name in ("goes_on", "paused_1", "paused_2"):
-            run(spark, feeds[name], window())
-        proven = last()
-        assert {feed: row.outcome for feed, row in proven.items()} == {
-            "goes_on": "proven", "paused_1": "proven", "paused_2": "proven",
-        }  # fmt: skip
+    base_tables.load(postgres.url, log, 20)
+    sqlserver_cdc.load(postgres.url, log, 20)
+    for name in ("goes_on", "paused_1", "paused_2"):
+        run(spark, feeds[name], window())
+    proven = last()
+    assert {feed: row.outcome for feed, row in proven.items()} == {
+        "goes_on": "proven", "paused_1": "proven", "paused_2": "proven",
+    }  # fmt: skip
 
-        base_tables.append(postgres.url, log, 20, 30)
-        sqlserver_cdc.append(postgres.url, log, 20, 30)
-        run(spark, feeds["goes_on"], window())
-        first = last()
-        outcomes = {"goes_on": "proven", "paused_1": "waiting", "paused_2": "waiting"}
-        assert {feed: row.outcome for feed, row in first.items()} == outcomes
-        # Read again, though two feeds wait for what was read before.
-        second = last()
-        assert {feed: row.outcome for feed, row in second.items()} == outcomes
-        assert second["goes_on"].until > first["goes_on"].until
-        # A feed that goes on is proved by what was read for it: the source is left alone.
-        run(spark, feeds["paused_1"], window())
-        third = last()
-        assert third["paused_1"].outcome == "proven"
-        assert third["paused_1"].snapshot_id == second["paused_1"].snapshot_id
-        assert third["goes_on"].snapshot_id == second["goes_on"].snapshot_id
+    base_tables.append(postgres.url, log, 20, 30)
+    sqlserver_cdc.append(postgres.url, log, 20, 30)
+    run(spark, feeds["goes_on"], window())
+    first = last()
+    outcomes = {"goes_on": "proven", "paused_1": "waiting", "paused_2": "waiting"}
+    assert {feed: row.outcome for feed, row in first.items()} == outcomes
+    # Read again, though two feeds wait for what was read before.
+    second = last()
+    assert {feed: row.outcome for feed, row in second.items()} == outcomes
+    assert second["goes_on"].until > first["goes_on"].until
+    # A feed that goes on is proved by what was read for it: the source is left alone.
+    run(spark, feeds["paused_1"], window())
+    third = last()
+    assert third["paused_1"].outcome == "proven"
+    assert third["paused_1"].snapshot_id == second["paused_1"].snapshot_id
+    assert third["goes_on"].snapshot_id == second["goes_on"].snapshot_id
     page = database.proofs(Settings()).read_text("utf-8")
     assert "never_ran has not been verified: nothing of it has been released yet" in page
     assert "paused_2 waits" in page
