@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from changeledger.kernels import touched
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
@@ -70,12 +71,20 @@ def test_keys_of_several_batches_are_touched_together() -> None:
     batches = [keys_touched(keys, schema) for keys in (batch(5, 2), batch(), batch(9))]
     found = Touched.of(pa.Table.from_batches(batches))
     assert len(found.hashes) == 3
-    assert found.ends.column("id").to_pylist() == [2, 9]
+    assert sorted(found.keys.column("id").to_pylist()) == [2, 5, 9]
 
 
 def test_ends_of_what_has_no_order_are_unknown() -> None:
     rows = pa.RecordBatch.from_pydict({"x": [1.0, float("nan")], "flag": [True, False], "id": [2, 1]})
-    assert ends(rows).to_pylist() == [
-        {"x": None, "flag": None, "id": 1},
-        {"x": None, "flag": None, "id": 2},
-    ]
+    of_others = {"x": None, "flag": None}
+    assert ends(rows).to_pylist() == [{**of_others, "id": at} for at in (1, 2, 1)]
+
+
+def test_null_is_an_end_of_its_own() -> None:
+    assert ends(batch(3, None, 1)).column(0).to_pylist() == [1, 3, None]
+    assert ends(ends(batch(3, None, 1))).column(0).to_pylist() == [1, 3, None]
+
+
+def test_keys_with_one_hash_are_both_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(touched, "hash_of", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    assert sorted(Touched.of_keys(batch(1, 2, 2)).keys.column(0).to_pylist()) == [1, 2]

@@ -98,12 +98,13 @@ def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
 
 def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hash says which rows may go; their values say which do."""
-    monkeypatch.setattr(rewrites, "hash_of", lambda columns: np.zeros(len(columns[0]), np.uint64))
+    one = np.zeros(1, np.uint64)
+    monkeypatch.setattr(rewrites, "hash_of", lambda columns: one.repeat(len(columns[0])))
     kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])
     rows = pa.RecordBatch.from_pylist(
         [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
     )
     keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
-    left = rewrites.Stays.of(keys, None)(rows).to_pylist()
+    left = rewrites.Stays(keys, one, None)(rows).to_pylist()
     assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
     assert len(left) == 7

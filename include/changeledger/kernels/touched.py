@@ -1,4 +1,4 @@
-"""Which rows belong to those of another table: by hashes of some of their values, and by their ends."""
+"""Which rows belong to those of another table: by some of their values, hashes of them, and ends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools
 from changeledger.kernels.hashed import Key, hash_of
 
 HASHES: Final = pa.schema([("hash", pa.int64())])
+# Iceberg looks for each of up to so many values in a file's bounds.
+FEW: Final = 200
 # In order, each once.
 Known = npt.NDArray[np.uint64]
 
@@ -55,7 +58,10 @@ class Among:
 
 
 def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Two rows: the least and the greatest value of each column; NULL of one whose values have no order."""
+    """Of each column the least and the greatest value, and NULL where a row has it: three rows.
+
+    All are NULL of a column whose values have no order.
+    """
     found = [_ends(column) for column in rows.columns]
     return pa.RecordBatch.from_arrays(found, schema=rows.schema)
 
@@ -64,13 +70,13 @@ def _ends(column: pa.Array) -> pa.Array:
     kind = column.type
     # NaN stands between no two values.
     if pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_nested(kind):
-        return pa.nulls(2, kind)
+        return pa.nulls(3, kind)
     found: dict[str, Any] = pc.min_max(column).as_py()
-    return pa.array([found["min"], found["max"]], kind)
+    return pa.array([found["min"], found["max"], None if column.null_count else found["min"]], kind)
 
 
 def touched_schema(key: pa.StructType) -> pa.Schema:
-    """Of `keys_touched`: hashes of keys, and after them the ends of the keys' columns."""
+    """Of `keys_touched`: hashes of keys, and after them keys."""
     return pa.schema([("hash", pa.int64()), ("key", key)])
 
 
@@ -80,26 +86,43 @@ def sides_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """`touched_schema` of keys, a column for each part of theirs."""
+    """`touched_schema` of keys, a column for each part of theirs: each once, or ends of many."""
     kind = schema.field("key").type
     hashes = pa.array(np.unique(hash_of(keys.columns)).view(np.int64))
-    both = ends(keys).to_struct_array().cast(kind)
-    of_hashes, of_ends = pa.nulls(len(hashes), kind), pa.nulls(len(both), pa.int64())
-    cells = [pa.concat_arrays([hashes, of_ends]), pa.concat_arrays([of_hashes, both])]
+    shown = _each_once(keys) if len(hashes) <= FEW else ends(keys)
+    of_keys = shown.to_struct_array().cast(kind)
+    of_hashes, of_shown = pa.nulls(len(hashes), kind), pa.nulls(len(of_keys), pa.int64())
+    cells = [pa.concat_arrays([hashes, of_shown]), pa.concat_arrays([of_hashes, of_keys])]
     return pa.RecordBatch.from_arrays(cells, schema=schema)
 
 
+def _each_once(rows: pa.RecordBatch) -> pa.RecordBatch:
+    _, first = np.unique(order.codes(rows.columns, len(rows)), return_index=True)
+    return rows.take(pa.array(first))
+
+
 class Touched(NamedTuple):
-    """Keys: their hashes, and the ends of their columns."""
+    """Keys: their hashes, and the keys themselves where they are `few`, else the ends of their columns."""
 
     hashes: Known
-    ends: pa.RecordBatch
+    keys: pa.RecordBatch
 
     @classmethod
     def of(cls, found: pa.Table) -> Touched:
         """`found`: `touched_schema` of all batches."""
         hashes = known(found.select(["hash"]).drop_null())
-        return cls(hashes, ends(rows_of([found.column("key").combine_chunks()])))
+        keys = rows_of([found.column("key").combine_chunks()])
+        # A batch of more than a few has more than a few hashes: where all are few, all keys are here.
+        return cls(hashes, _each_once(keys) if len(hashes) <= FEW else ends(keys))
+
+    @classmethod
+    def of_keys(cls, keys: pa.RecordBatch) -> Touched:
+        schema = touched_schema(pa.struct(list(keys.schema)))
+        return cls.of(pa.Table.from_batches([keys_touched(keys, schema)]))
+
+    @property
+    def are_few(self) -> bool:
+        return len(self.hashes) <= FEW
 
 
 def rows_of(structs: Sequence[pa.StructArray]) -> pa.RecordBatch:

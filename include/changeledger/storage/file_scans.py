@@ -33,7 +33,6 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
 from changeledger.kernels.rows import BatchKernel
-from changeledger.storage.selection import selected
 
 # A batch for the kernels has at most this many rows, and about this many bytes.
 _MOST_ROWS, _MOST_BYTES = 50_000, 64 << 20
@@ -67,7 +66,7 @@ class Scan:
     ) -> Scan:
         scan = table.scan(where, snapshot_id=snapshot)
         parts = [part for task in scan.plan_files() for part in _parts(task)]
-        projection = scan.projection().select(*selected(schema, scan.projection()))
+        projection = scan.projection().select(*_selected(schema, scan.projection()))
         return cls(alone(table), projection, where, schema, tuple(parts))
 
     def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -169,6 +168,21 @@ def _paths(struct: StructType, prefix: str = "") -> Iterator[str]:
 def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     table = pa.Table.from_batches([rows]).select(schema.names).cast(schema).combine_chunks()
     return table.to_batches()[0]
+
+
+def _selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
+    """As Iceberg names the columns; of a struct with some of its fields only, each of these."""
+    for field in schema:
+        whole = there.find_type(field.name)
+        if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
+            yield from (f"{field.name}.{one.name}" for one in field.type)
+        else:
+            yield field.name
+
+
+def unchanged(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The kernel of all rows."""
+    return rows
 
 
 def alone(table: Table) -> TableMetadata:

@@ -11,10 +11,11 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
 
-from changeledger.kernels import order, touched
+from changeledger.kernels import order
 from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
+from changeledger.kernels.touched import Known, Touched, is_among
 from changeledger.storage import catalog, scans
 from changeledger.storage.file_scans import FilePart, Scan, alone
 from changeledger.storage.file_writes import Writing
@@ -23,8 +24,6 @@ from changeledger.storage.worker_batches import gathered
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
-# Iceberg looks for each of up to so many values in a file's bounds.
-_FEW_KEYS = 200
 _ROWS_AT_ONCE = 100_000
 
 
@@ -36,9 +35,8 @@ def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool
     """
     name, branch = place
     table = catalog.load(name)
-    where = scans.is_between(touched.ends(as_batch(keys)))
-    if len(keys) <= _FEW_KEYS and scans.can_ask(keys.schema):
-        where = And(where, scans.among({n: column(keys, n) for n in keys.schema.names}))
+    there = Touched.of_keys(as_batch(keys))
+    where = scans.are_near(there)
     if open_by is not None:
         where = And(where, scans.is_null(open_by))
     tasks = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
@@ -46,7 +44,7 @@ def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool
     rows = sum(task.file.record_count for task in tasks)
     if any(t.delete_files for t in tasks) or size > _MOST_BYTES or rows > _MOST_ROWS:
         return False
-    stays = Stays.of(keys, open_by)
+    stays = Stays(keys, there.hashes, open_by)
     written = parallel_map(lambda task: (task.file, _rewritten(table, task, stays)), tasks)
     found = [(old, new) for old, new in written if new is not None]
     if found:
@@ -59,17 +57,13 @@ class Stays:
     """The kernel of the rows that do not go."""
 
     keys: pa.Table
-    hashes: touched.Known
+    hashes: Known
     open_by: str | None
-
-    @classmethod
-    def of(cls, keys: pa.Table, open_by: str | None) -> Stays:
-        return cls(keys, np.unique(hash_of([column(keys, n) for n in keys.schema.names])), open_by)
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         # As the keys have them: Iceberg reads texts of any size.
         cells = [rows.column(field.name).cast(field.type) for field in self.keys.schema]
-        may_go = touched.is_among(hash_of(cells), self.hashes)
+        may_go = is_among(hash_of(cells), self.hashes)
         if self.open_by is not None:
             may_go &= ~rows.column(self.open_by).is_valid().to_numpy(zero_copy_only=False)
         found = np.flatnonzero(may_go)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import (
+    AlwaysFalse,
     AlwaysTrue,
     And,
     BooleanExpression,
@@ -21,8 +23,9 @@ from pyiceberg.expressions import (
     Or,
 )
 
+from changeledger.kernels.touched import Touched
 from changeledger.storage import catalog, summaries
-from changeledger.storage.selection import selected
+from changeledger.storage.file_scans import Scan, unchanged
 
 # Rows, and bytes in files, which are packed.
 Weight = tuple[int, int]
@@ -39,46 +42,15 @@ def weight(table: str, run: str | None = None) -> Weight:
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
     """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
-    scan = catalog.load(table).scan(where, snapshot_id=snapshot)
-    chosen = scan.update(selected_fields=tuple(selected(schema, scan.projection())))
-    return chosen.to_arrow().select(schema.names).cast(schema)
+    scan = Scan.of(catalog.load(table), where, schema, snapshot)
+    return pa.Table.from_batches(scan.all_rows(unchanged), schema)
 
 
 def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """`read` of main, file by file: not all rows are here at once."""
-    for batch in catalog.load(table).scan(where, tuple(schema.names)).to_arrow_batch_reader():
-        yield from pa.Table.from_batches([batch]).select(schema.names).cast(schema).to_batches()
-
-
-def among(cells: Mapping[str, pa.Array]) -> BooleanExpression:
-    """Is the value of each column one of these? Files without any are passed over, however many there are.
-
-    A column may be a member of a struct: `key.id`. See `can_ask`.
-    """
-    found: BooleanExpression = AlwaysTrue()
-    for name, values in cells.items():
-        there = pc.unique(values).drop_null()
-        found = And(found, In(name, there.to_pylist()))  # type: ignore[call-arg, arg-type]
-        if len(there) and not pa.types.is_boolean(there.type):
-            ends = pc.min_max(there).as_py()
-            found = And(found, _bound(GreaterThanOrEqual, name, ends["min"]))
-            found = And(found, _bound(LessThanOrEqual, name, ends["max"]))
-    return found
-
-
-def are(rows: pa.Table) -> BooleanExpression:
-    """Are the columns' values those of one of the rows?"""
-    found = among({name: rows.column(name).combine_chunks() for name in rows.column_names})
-    if rows.num_columns == 1:
-        return found
-    each = [[is_equal(name, value) for name, value in row.items()] for row in rows.to_pylist()]
-    whole = [And(*row) for row in each]
-    return And(found, Or(*whole) if len(whole) > 1 else whole[0])
-
-
-def can_ask(schema: pa.Schema) -> bool:
-    """May `among` be asked for such columns? NaN is among nothing, and a dot leads into a struct."""
-    return not any(pa.types.is_floating(field.type) or "." in field.name for field in schema)
+    scan = Scan.of(catalog.load(table), where, schema)
+    for part in scan.parts:
+        yield from scan.rows(part)
 
 
 def is_equal(name: str, value: object) -> BooleanExpression:
@@ -89,19 +61,33 @@ def is_behind(name: str, value: object) -> BooleanExpression:
     return _bound(GreaterThan, name, value)
 
 
-def is_between(ends: pa.RecordBatch, prefix: str = "") -> BooleanExpression:
-    """Does a row stand between the two rows of `ends`, in each column that has them?
+def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
+    """Can a row have one of the keys, by the value of each column? Files of other rows are passed over.
 
     `prefix`: `key.` where the columns are members of the struct `key`. A dot in a name leads into a struct.
     """
+    if not len(touched.hashes):
+        return AlwaysFalse()
     found: BooleanExpression = AlwaysTrue()
-    for name, values in zip(ends.schema.names, ends.columns, strict=True):
-        if values.null_count or not len(values) or "." in name:
-            continue
-        least, greatest = values.to_pylist()
-        found = And(found, _bound(GreaterThanOrEqual, prefix + name, least))
-        found = And(found, _bound(LessThanOrEqual, prefix + name, greatest))
-    return found
+    columns = zip(touched.keys.schema.names, touched.keys.columns, strict=True)
+    each = [_is_near(prefix + name, c, few=touched.are_few) for name, c in columns if "." not in name]
+    return reduce(And, each, found)
+
+
+def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
+    kind = values.type
+    # NaN is among nothing, and stands between nothing.
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or (pa.types.is_boolean(kind) and not few):
+        return AlwaysTrue()
+    there = pc.unique(values).drop_null()
+    found: BooleanExpression = AlwaysFalse()
+    if len(there):
+        found = In(name, there.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
+        if not pa.types.is_boolean(kind):
+            bounds = pc.min_max(there).as_py()
+            found = And(found, _bound(GreaterThanOrEqual, name, bounds["min"]))
+            found = And(found, _bound(LessThanOrEqual, name, bounds["max"]))
+    return Or(found, is_null(name)) if values.null_count else found
 
 
 def is_null(name: str) -> BooleanExpression:

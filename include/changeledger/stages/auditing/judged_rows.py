@@ -99,9 +99,9 @@ class JudgedRows:
         if all(self.tables[name].main is None for name in names):
             # All that is there is the run's.
             return OfKeys(*self._built(contract, AlwaysTrue(), AlwaysTrue()), nothing)
-        of_keys, ends = self._touched(contract)
-        among = Among(by("key"), of_keys)
-        is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.is_between(ends)
+        touched = self._touched(contract)
+        among = Among(by("key"), touched.hashes)
+        is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.are_near(touched)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
         history, current = (rows.through(among, rows.schema) for rows in self._built(contract, *may_matter))
@@ -136,12 +136,11 @@ class JudgedRows:
     def _published(self, contract: Contract, new: Rows) -> Rows:
         """Rows of main that have an id of the run's changes."""
         name = self.ctx.names[contract.table].changes
-        is_near = None if self.tables[name].main is None else published_changes.between(new)
-        if is_near is None:
+        if self.tables[name].main is None:
             return Here(ids.PUBLISHED_IDS.empty_table())
         among = _among(new.through(ids.new_ids, ids.NEW_IDS), by("id"))
         of = pa.schema([("change_id", pa.string()), ("source_position", RECORD)])
-        rows = self.carrier.scanned(self.ctx.spark, name, is_near, (of, None))
+        rows = self.carrier.scanned(self.ctx.spark, name, published_changes.are_near(new), (of, None))
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:

@@ -13,17 +13,13 @@ from changeledger.kernels.rows import BatchKernel, Here, Rows
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import catalog, scans
-from changeledger.storage.caching import Cache
-from changeledger.storage.file_scans import Scan
+from changeledger.storage.caching import Cache, uncached
+from changeledger.storage.file_scans import Scan, unchanged
 from changeledger.storage.session import for_rows_of, for_small_data
 from changeledger.storage.spread import Spread, as_table
 
 # Of files, which are packed.
 _MOST_BYTES = 64 << 20
-
-
-def _all(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows
 
 
 class Carrier(NamedTuple):
@@ -50,6 +46,11 @@ class Carrier(NamedTuple):
     def for_rows(cls, rows: int, cache: Cache) -> Carrier:
         return cls(rows if rows > Settings().rows_here else None, cache)
 
+    @classmethod
+    def of(cls, rows: Rows) -> Carrier:
+        """Whoever carries these rows carries those that are read for them."""
+        return cls(rows.size, rows.cache) if isinstance(rows, Spread) else cls(None, uncached)
+
     def scanned(
         self,
         spark: SparkSession,
@@ -65,7 +66,7 @@ class Carrier(NamedTuple):
         schema, snapshot = of
         scan = Scan.of(catalog.load(table), where, schema, snapshot)
         if self.size is None:
-            return Here(pa.Table.from_batches(scan.all_rows(among or _all), schema))
+            return Here(pa.Table.from_batches(scan.all_rows(among or unchanged), schema))
         for_small_data(spark, small=False)
         found = Spread.of_files(spark, scan, self.cache, self.size)
         return found if among is None else found.through(among, schema)

@@ -18,7 +18,6 @@ from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks
 from changeledger.stages.reconciliation.keys import Keys
@@ -42,8 +41,7 @@ class Building:
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         emptied = tuple(came.column("sort_key").to_pylist())
         keys = Keys(ctx, contract, self.published, emptied, changes, self.cache)
-        rows = self._new(keys.carrier)
-        exploded = rows.through(buckets.exploded_batch, buckets.exploded_schema(contract))
+        exploded = keys.new.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened()
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
@@ -64,12 +62,6 @@ class Building:
         # They alone have no key: files without any are passed over.
         without_key = [scans.is_null(f"key.{c.name}") for c in self.contract.key if "." not in c.name]
         return self._of_branch(reduce(And, without_key, is_truncate))
-
-    def _new(self, carrier: Carrier) -> Rows:
-        """The run's own changes."""
-        at = refs.snapshot_of(self._names.changes, self.ctx.branch)
-        of = ledger_schema(self.contract), at
-        return carrier.scanned(self.ctx.spark, self._names.changes, scans.of_window(self.ctx.id), of)
 
     def _of_branch(self, where: BooleanExpression) -> pa.Table:
         """Rows of the ledger as the run has built it."""

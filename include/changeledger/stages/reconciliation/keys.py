@@ -7,12 +7,13 @@ from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
 
 from changeledger.kernels import touched
 from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BatchKernel, Here, Rows, as_batch, together
+from changeledger.kernels.rows import BatchKernel, Here, Rows, together
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -25,13 +26,15 @@ from changeledger.kernels.touched import (
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
+from changeledger.stages.common import published_changes
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import refs, scans
 from changeledger.storage.caching import Cache
 
 _IDS = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
-_PLACES = pa.schema([("sort_key", pa.binary()), ("commit_lsn", pa.binary())])
+_SORT_KEY = pa.schema([("sort_key", pa.binary())])
+_COMMIT_LSN = pa.schema([("commit_lsn", pa.binary())])
 
 
 @dataclass(frozen=True)
@@ -70,24 +73,33 @@ class Keys:
         name = self.ctx.names[self.contract.table].changes
         return self.carrier.scanned(self.ctx.spark, name, where, (schema, None), among)
 
-    def _new(self, schema: pa.Schema, kernel: BatchKernel, made: pa.Schema) -> pa.Table:
-        """What a kernel makes of the run's changes, read in these columns."""
+    @cached_property
+    def new(self) -> Rows:
+        """The run's own changes."""
+        return self._of_run(ledger_schema(self.contract))
+
+    def _of_run(self, schema: pa.Schema) -> Rows:
         name = self.ctx.names[self.contract.table].changes
         of = schema, refs.snapshot_of(name, self.ctx.branch)
-        rows = self.carrier.scanned(self.ctx.spark, name, scans.of_window(self.ctx.id), of)
-        return rows.through(kernel, made).collected()
+        return self.carrier.scanned(self.ctx.spark, name, scans.of_window(self.ctx.id), of)
+
+    def _own(self, schema: pa.Schema) -> Rows:
+        """These columns of the run's changes; workers read no others."""
+        new = self.new
+        return Here(new.table.select(schema.names)) if isinstance(new, Here) else self._of_run(schema)
 
     @cached_property
     def _touched(self) -> Touched:
         own = row_type(self.contract.key)
-        schema = touched_schema(own)
-        of_changes = pa.schema([("key", own), ("previous_key", own)])
-        return Touched.of(self._new(of_changes, partial(sides_touched, schema=schema), schema))
+        schema, of_changes = touched_schema(own), pa.schema([("key", own), ("previous_key", own)])
+        rows = self._own(of_changes).through(partial(sides_touched, schema=schema), schema)
+        return Touched.of(rows.collected())
 
-    @cached_property
-    def _places(self) -> pa.RecordBatch:
-        """The ends of the run's changes, in the order and in commit LSNs."""
-        return touched.ends(as_batch(self._new(_PLACES, touched.ends, _PLACES)))
+    def _first(self) -> bytes | None:
+        """The sort key of the run's first change."""
+        rows = self._own(_SORT_KEY).through(touched.ends, _SORT_KEY)
+        first: bytes | None = pc.min(rows.collected().column(0)).as_py()
+        return first
 
     def opened(self) -> Rows:
         """The open intervals of keys that the changes have effects on, and of those that truncates end."""
@@ -96,7 +108,7 @@ class Keys:
             return Here(schema.empty_table())
         where: BooleanExpression = scans.is_null("_valid_to")
         if not self.emptied:
-            where = And(where, scans.is_between(self._touched.ends))
+            where = And(where, scans.are_near(self._touched))
         among = selection.OpenOrEmptied(self.contract, self._touched.hashes, self.emptied)
         return self._history(self.carrier, where, among, schema)
 
@@ -107,8 +119,8 @@ class Keys:
     def shown(self, opened: Rows) -> Rows:
         """Published rows of snapshots of the keys after the run's first change. `opened`: see `opened`."""
         schema = buckets.shown_schema(self.contract)
-        first = self._places.column("sort_key")[0].as_py()
-        if self.published is None or first is None:
+        first = None if self.published is None else self._first()
+        if first is None:
             return Here(schema.empty_table())
         where = And(scans.is_equal("operation", change.SNAPSHOT), scans.is_behind("sort_key", first))
         hashes = self._touched.hashes
@@ -116,7 +128,7 @@ class Keys:
             more = opened.through(HashesOf(selection.key_of_rows(self.contract)), HASHES).collected()
             hashes = np.union1d(hashes, known(more))
         else:
-            where = And(where, scans.is_between(self._touched.ends, "key."))
+            where = And(where, scans.are_near(self._touched, "key."))
         return self._ledger(where, Among(buckets.KEY, hashes), schema)
 
     def again(self) -> Rows:
@@ -128,11 +140,11 @@ class Keys:
         return together([self._joined(schema), *self._ended_before(schema)])
 
     def _joined(self, schema: pa.Schema) -> Rows:
-        ids = self._new(_IDS, selection.joined_ids, selection.IDS)
+        ids = self._own(_IDS).through(selection.joined_ids, selection.IDS).collected()
         if not len(ids):
             return Here(schema.empty_table())
         # The two halves stand where the update stands.
-        where = scans.is_between(self._places.select(["commit_lsn"]))
+        where = published_changes.are_near(self._own(_COMMIT_LSN))
         hashes = known(Here(ids).through(HashesOf(by("change_id")), HASHES).collected())
         with_ids = schema.append(pa.field("change_id", pa.string()))
         return self._ledger(where, Among(by("change_id"), hashes), with_ids).through(
