@@ -7,7 +7,7 @@ reads them, or some row groups of them, as Arrow, a batch at a time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -68,12 +68,6 @@ class Scan:
         parts = [part for task in scan.plan_files() for part in _parts(task)]
         projection = scan.projection().select(*_selected(schema, scan.projection()))
         return cls(alone(table), projection, where, schema, tuple(parts))
-
-    def __call__(self, numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of the parts with these numbers."""
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                yield from self.rows(self.parts[number])
 
     def all_rows(self, among: BatchKernel) -> list[pa.RecordBatch]:
         """The rows of all parts that pass through the kernel: by this process, some parts at once."""

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io import load_file_io
 from pyiceberg.io.fileformat import FileFormatFactory
 from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import sanitize_column_names
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.transforms import BucketTransform, Transform
+from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
 from changeledger.storage.file_scans import alone
@@ -68,18 +71,35 @@ class Writing:
         if not fields:
             yield Record(), rows
             return
-        (field,) = fields
-        assert field.transform == OPEN_OR_CLOSED, "other partitions are written by Spark"
-        is_open = rows.column(self.metadata.schema().find_column_name(field.source_id)).is_null()
-        for partition, mask in ((Record(None), is_open), (Record(0), pc.invert(is_open))):
-            own = rows.filter(mask)
-            if len(own):
-                yield partition, own
+        names = [str(field.field_id) for field in fields]
+        values = pa.table([*map(partial(self._values, rows), fields), np.arange(len(rows))], [*names, "row"])
+        grouped = values.group_by(names, use_threads=False).aggregate([("row", "list")])
+        for at, partition in enumerate(grouped.select(names).to_pylist()):
+            own = grouped.column("row_list")[at].values
+            yield Record(*partition.values()), rows if len(own) == len(rows) else rows.take(own)
+
+    def _values(self, rows: pa.Table, field: PartitionField) -> pa.ChunkedArray:
+        cells = rows.column(self.metadata.schema().find_column_name(field.source_id))
+        if field.transform == OPEN_OR_CLOSED:
+            return pc.if_else(cells.is_valid(), pa.scalar(0), pa.scalar(None, pa.int64()))
+        assert isinstance(field.transform, IdentityTransform), "other partitions are written by Spark"
+        return cells
 
 
 def files_in(files: pa.Table) -> list[DataFile]:
     """`FILES` as they were before they were pickled: by our own workers."""
     return [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - ours
+
+
+def commit(table: Table, branch: str, new: Iterable[DataFile], old: Collection[DataFile] = ()) -> None:
+    """Append the files to the branch, in place of `old` ones."""
+    with table.transaction() as transaction:
+        snapshot = transaction.update_snapshot(branch=branch)
+        with snapshot.overwrite() if old else snapshot.fast_append() as change:
+            for file in old:
+                change.delete_data_file(file)
+            for file in new:
+                change.append_data_file(file)
 
 
 class _NewFile:

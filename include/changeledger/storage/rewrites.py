@@ -18,7 +18,7 @@ from changeledger.kernels.rows import as_batch
 from changeledger.kernels.touched import Known, Touched, is_among
 from changeledger.storage import catalog, scans
 from changeledger.storage.file_scans import FilePart, Scan, alone
-from changeledger.storage.file_writes import Writing
+from changeledger.storage.file_writes import Writing, commit
 from changeledger.storage.lake import parallel_map
 from changeledger.storage.worker_batches import gathered
 
@@ -48,7 +48,7 @@ def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool
     written = parallel_map(lambda task: (task.file, _rewritten(table, task, stays)), tasks)
     found = [(old, new) for old, new in written if new is not None]
     if found:
-        _replace(table, branch, found)
+        commit(table, branch, [file for _, new in found for file in new], [old for old, _ in found])
     return True
 
 
@@ -86,14 +86,3 @@ def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile]
     if sum(map(len, left)) == task.file.record_count:
         return None
     return Writing.into(table).files_of(left)
-
-
-def _replace(table: Table, branch: str, files: list[tuple[DataFile, list[DataFile]]]) -> None:
-    with (
-        table.transaction() as transaction,
-        transaction.update_snapshot(branch=branch).overwrite() as overwrite,
-    ):
-        for old, new in files:
-            overwrite.delete_data_file(old)
-            for file in new:
-                overwrite.append_data_file(file)

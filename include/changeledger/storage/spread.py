@@ -14,7 +14,6 @@ from pyspark.sql.types import StructType
 
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
 from changeledger.storage.caching import Cache
-from changeledger.storage.file_scans import Scan
 from changeledger.storage.file_writes import FILES, Writing
 from changeledger.storage.partitions import numbers_of_partitions
 from changeledger.storage.worker_batches import (
@@ -23,9 +22,11 @@ from changeledger.storage.worker_batches import (
     PART,
     TO,
     Batches,
+    InParts,
     carried,
     deal,
     of_bucket,
+    read,
     typed,
     unchanged,
     unpacked,
@@ -70,10 +71,10 @@ class Spread:
         return cls((Source(frame, steps=(partial(typed, schema),)),), schema, cache, size)
 
     @classmethod
-    def of_files(cls, spark: SparkSession, scan: Scan, cache: Cache, size: int) -> Spread:
-        """The rows of the lake's files."""
-        numbers = spark.range(0, len(scan.parts), 1, max(len(scan.parts), 1))
-        return cls((Source(numbers, scan),), scan.schema, cache, size)
+    def of_parts(cls, spark: SparkSession, source: InParts, cache: Cache, size: int) -> Spread:
+        """The rows that workers read."""
+        numbers = spark.range(0, len(source.parts), 1, max(len(source.parts), 1))
+        return cls((Source(numbers, partial(read, source)),), source.schema, cache, size)
 
     @property
     def frame(self) -> DataFrame:

@@ -9,7 +9,7 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Final
+from typing import Any, Final, Protocol
 from zipimport import zipimporter
 
 import numpy as np
@@ -45,6 +45,25 @@ def carried(
     _begin_task()
     rows = (reduce(lambda made, step: step(made), steps, batch) for batch in opened(batches))
     return work(batch for batch in rows if batch.num_rows)
+
+
+class InParts(Protocol):
+    """Rows that are read part by part, each for itself."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+
+    @property
+    def parts(self) -> Sequence[Any]: ...
+
+    def rows(self, part: Any) -> Iterator[pa.RecordBatch]: ...
+
+
+def read(source: InParts, numbers: Batches) -> Batches:
+    """The rows of the parts with these numbers."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from source.rows(source.parts[number])
 
 
 def unchanged(batches: Batches) -> Batches:

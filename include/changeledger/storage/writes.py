@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFile
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
-from changeledger.storage import catalog, lake
+from changeledger.storage import catalog, lake, refs, scans
 from changeledger.storage.bounds import FLOATS, between, sql_literal
-from changeledger.storage.file_writes import Writing, files_in
+from changeledger.storage.file_writes import Writing, commit, files_in
 from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread, as_frame
 
@@ -28,24 +29,29 @@ def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
     """The `columns` of the rows, after what the branch has; no rows, no commit."""
     if isinstance(rows, Here) and not len(rows.table):
         return
-    names, writing = [name for name, _ in columns], Writing.into(catalog.load(table))
-    if isinstance(rows, Here):
-        found = writing.files_of(rows.table.select(names).to_batches())
-    else:
-        assert isinstance(rows, Spread), "rows are here or spread"
-        chosen = pa.schema([rows.schema.field(name) for name in names])
-        found = files_in(rows.through(partial(_chosen, names), chosen).written(writing))
+    names = [name for name, _ in columns]
+    chosen = pa.schema([rows.schema.field(name) for name in names])
+    found = _written(rows.through(partial(_chosen, names), chosen), table)
     if found:
-        _commit(table, branch, found)
+        commit(catalog.load(table), branch, found)
 
 
-def _commit(table: str, branch: str, files: Sequence[DataFile]) -> None:
-    with (
-        catalog.load(table).transaction() as transaction,
-        transaction.update_snapshot(branch=branch).fast_append() as append,
-    ):
-        for file in files:
-            append.append_data_file(file)
+def replace_window(rows: Rows, table: str, window_id: str) -> None:
+    """The rows in place of those that main has of the window: twice is as good as once."""
+    found, there = _written(rows, table), catalog.load(table)
+    old = list(there.scan(scans.of_window(window_id)).plan_files())
+    assert all(task.residual == AlwaysTrue() for task in old), "a file has rows of one window alone"
+    if found or old:
+        commit(there, refs.MAIN, found, [task.file for task in old])
+
+
+def _written(rows: Rows, table: str) -> list[DataFile]:
+    """New files of the table, with the rows: written where these are."""
+    writing = Writing.into(catalog.load(table))
+    if isinstance(rows, Here):
+        return writing.files_of(rows.table.to_batches())
+    assert isinstance(rows, Spread), "rows are here or spread"
+    return files_in(rows.written(writing))
 
 
 def _chosen(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:

@@ -68,7 +68,7 @@ class Carrier(NamedTuple):
         if self.size is None:
             return Here(pa.Table.from_batches(scan.all_rows(among or unchanged), schema))
         for_small_data(spark, small=False)
-        found = Spread.of_files(spark, scan, self.cache, self.size)
+        found = Spread.of_parts(spark, scan, self.cache, self.size)
         return found if among is None else found.through(among, schema)
 
     def carried(self, frame: DataFrame, schema: pa.Schema | None = None) -> Rows:
