@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-run setup-test lock-jars
+.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-run setup-bench setup-test lock-jars
 PYTHON := .venv/bin/python
 
 help: ## this list
@@ -28,7 +28,7 @@ sbom: setup-lint ## what the project is made of, as CycloneDX JSON on standard o
 up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
 	@$(PYTHON) -m sourcelab.up
 
-bench: setup-run ## the table of targets, beside Spark by hand, DuckDB and dlt; MESSAGES and TRIES say how much
+bench: setup-bench ## the table of targets, beside Spark by hand, DuckDB and dlt; MESSAGES and TRIES say how much
 	@PYTHONPATH=include $(PYTHON) -m benchmarks.run $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(TRIES),--tries $(TRIES))
 
 faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C; SOAK is a seed of fifty windows
@@ -46,6 +46,9 @@ setup-lint:
 
 setup-run:
 	@scripts/bootstrap spark kafka
+
+setup-bench:
+	@scripts/bootstrap spark kafka bench
 
 setup-test:
 	@scripts/bootstrap spark kafka debezium

@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache"
-CONFIGURATIONS = ("spark", "kafka", "debezium")
+CONFIGURATIONS = ("spark", "kafka", "debezium", "bench")
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""
 

@@ -16,9 +16,10 @@ _WHAT = {
     "spark": "on Spark's class path",
     "kafka": "the broker of demo and tests, never part of an installation",
     "debezium": "the engine of integration tests, never part of an installation",
+    "bench": "Spark's Kafka source, for the benchmarks, never part of an installation",
     "pyspark": "in pyspark's wheel, on Spark's class path",
 }
-_FOR_TESTS = {"kafka", "debezium"}
+_FOR_TESTS = {"kafka", "debezium", "bench"}
 
 
 def document(found: Sequence[Component]) -> dict[str, Any]:

@@ -1,17 +1,24 @@
-"""A session as one starts it without this project: on the same catalog and jars, with Spark's own JVM options."""
+"""A session as one starts it without this project: on the same catalog, with Spark's own JVM options.
+
+To the project's jars come those of Spark's Kafka source (`.jars/bench`).
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
-from changeledger.storage.session import local_conf, spark_conf
+from changeledger.storage.session import jars, local_conf, spark_conf
 
 
 def plain_session(name: str) -> SparkSession:
     settings = Settings()
     builder = SparkSession.builder.appName(name).master("local[*]")
-    for key, value in {**local_conf(settings), **spark_conf(settings)}.items():
+    conf = {**local_conf(settings), **spark_conf(settings)}
+    conf["spark.jars"] = ",".join(
+        [*jars(settings), *map(str, settings.jars.with_name("bench").glob("*.jar"))]
+    )
+    for key, value in conf.items():
         if key != "spark.driver.extraJavaOptions":
             builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -42,7 +42,7 @@ JINJA = {
 
 
 class Advisories(BaseHTTPRequestHandler):
-    """Holes of jinja2 and of Spark's kafka-clients, and no others."""
+    """Holes of jinja2 and of the kafka-clients of the benchmarks, and no others."""
 
     def do_POST(self) -> None:
         query = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -139,7 +139,7 @@ def test_the_bill_of_materials() -> None:
     ours = {
         f"{ref.partition(':')[0]}/{one['name']}-{one['version']}.jar": one["hashes"][0]["content"]
         for ref, one in by_ref.items()
-        if ref.startswith(("spark:", "kafka:", "debezium:"))
+        if ref.startswith(("spark:", "kafka:", "debezium:", "bench:"))
     }
     assert ours == pinned
     spark = by_ref["pyspark:pkg:maven/org.apache.spark/spark-core_2.13@4.0.4"]
@@ -159,5 +159,5 @@ def test_kafka_clients_has_no_hole_that_is_known() -> None:
         for jar in inventory.own_jars()
         if jar.name == "kafka-clients"
     }
-    assert versions["spark"] >= (3, 9, 2)
+    assert versions["bench"] >= (3, 9, 2)
     assert versions["kafka"] >= (4, 1, 2)
