@@ -1,4 +1,4 @@
-"""Sources behind TLS, logins and ACLs, for real: both Kafka clients, and PostgreSQL over JDBC.
+"""Sources behind TLS, logins and ACLs, for real: Kafka's client here and in Spark's workers, and PostgreSQL.
 
 The certificates are made here. What the clients say of a wrong one is theirs; the remedies are ours.
 """
@@ -9,6 +9,7 @@ import json
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,12 @@ from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
 from changeledger.model.errors import ConfigError
 from changeledger.stages import extract
+from changeledger.storage import failures
 from changeledger.storage import kafka as kafka_storage
+from changeledger.storage.caching import uncached
 from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.storage.kafka import Kafka
+from changeledger.storage.spread import Spread
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
 from tests.conftest import JARS
@@ -118,16 +122,28 @@ def kafka(extra: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Kafka:
     return Kafka("tls", Connection.named("tls"))
 
 
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_TIMEOUT_SECONDS", "_STUCK_SECONDS"):
+        monkeypatch.setattr(kafka_storage, name, 5.0)
+
+
 def planned(source: Kafka) -> dict[str, dict[str, int]]:
-    """librdkafka's half: what there is."""
+    """What there is."""
     topics = source.topics(["*"])
     return source.latest(topics)
 
 
-def read(spark: SparkSession, source: Kafka) -> list[bytes]:
-    """Java's half, in Spark."""
-    with source.explained():
-        return sorted(bytes(row["value"]) for row in source.read(spark, {}, {"open": {"0": 3}}).collect())
+def read(source: Kafka) -> list[bytes]:
+    """By this process."""
+    messages = source.messages({}, {"open": {"0": 3}}).few(1 << 20)
+    assert messages is not None
+    return messages.column("value").to_pylist()
+
+
+def read_by_workers(spark: SparkSession, source: Kafka) -> list[bytes]:
+    with failures.named("tls"):
+        spread = Spread.of_parts(spark, source.messages({}, {"open": {"0": 3}}), uncached, 3)
+        return spread.collected().column("value").to_pylist()
 
 
 ALL = [b"0", b"1", b"2"]
@@ -139,7 +155,8 @@ def test_a_login_over_tls_of_a_private_authority(
     source = kafka(login(broker, authority), monkeypatch)
     # ACLs: the other topic is not there for this login.
     assert planned(source) == {"open": {"0": 3}}
-    assert read(spark, source) == ALL
+    assert read(source) == ALL
+    assert read_by_workers(spark, source) == ALL
     assert len(source.fingerprints({"open": {"0": 3}})["open"]["0"] or "") == 32
 
 
@@ -172,35 +189,39 @@ def test_a_client_certificate(
         extra["ssl.key.password"] = "sésame"
     source = kafka(extra, monkeypatch)
     assert planned(source) == {"open": {"0": 3}}
-    assert read(spark, source) == ALL
+    assert read(source) == ALL
+    # A worker of another machine has none of the files.
+    made.certificate.unlink()
+    made.key.unlink()
+    assert read_by_workers(spark, source) == ALL
 
 
-@pytest.mark.parametrize("half", ["plan", "read"])
+@pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
 def test_the_certificate_of_another_authority(
     spark: SparkSession,
     broker: KafkaBroker,
     stranger: Authority,
     monkeypatch: pytest.MonkeyPatch,
-    half: str,
+    what: str,
 ) -> None:
-    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    short(monkeypatch)
     source = kafka(login(broker, stranger), monkeypatch)
     with pytest.raises(
         ConfigError, match=r"certificate of Kafka at 127\.0\.0\.1:.* is not trusted"
     ) as refused:
-        planned(source) if half == "plan" else read(spark, source)
+        {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
     assert "ssl.ca.location or ssl.ca.pem" in refused.value.remedy
 
 
-@pytest.mark.parametrize("half", ["plan", "read"])
+@pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
 def test_no_client_certificate(
     spark: SparkSession,
     broker: KafkaBroker,
     authority: Authority,
     monkeypatch: pytest.MonkeyPatch,
-    half: str,
+    what: str,
 ) -> None:
-    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    short(monkeypatch)
     extra = {
         "bootstrap.servers": f"127.0.0.1:{broker.certificate_port}",
         "security.protocol": "SSL",
@@ -208,22 +229,22 @@ def test_no_client_certificate(
     }
     source = kafka(extra, monkeypatch)
     with pytest.raises(ConfigError, match="does not accept the client's certificate") as refused:
-        planned(source) if half == "plan" else read(spark, source)
+        {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
     assert "ssl.certificate.location" in refused.value.remedy
 
 
-@pytest.mark.parametrize("half", ["plan", "read"])
+@pytest.mark.parametrize("what", ["plan", "read", "read by workers"])
 def test_a_wrong_password(
     spark: SparkSession,
     broker: KafkaBroker,
     authority: Authority,
     monkeypatch: pytest.MonkeyPatch,
-    half: str,
+    what: str,
 ) -> None:
-    monkeypatch.setattr(kafka_storage, "_TIMEOUT_SECONDS", 5.0)
+    short(monkeypatch)
     source = kafka(login(broker, authority, sasl__password="gehäim"), monkeypatch)
     with pytest.raises(ConfigError, match="does not accept the login") as refused:
-        planned(source) if half == "plan" else read(spark, source)
+        {"plan": planned, "read": read, "read by workers": partial(read_by_workers, spark)}[what](source)
     assert "sasl.password" in refused.value.remedy
     assert "gehäim" not in str(refused.value)
 
@@ -234,9 +255,10 @@ def test_a_login_that_may_not_read(
     """The topic's offsets are DESCRIBE, its records READ."""
     source = kafka(login(broker, authority, "describer"), monkeypatch)
     assert planned(source) == {"open": {"0": 3}}
-    with pytest.raises(ConfigError, match=r"not authorized.*open") as refused:
-        read(spark, source)
-    assert "READ" in refused.value.remedy
+    for reading in (read, partial(read_by_workers, spark)):
+        with pytest.raises(ConfigError, match=r"not authorized.*open") as refused:
+            reading(source)
+        assert "READ" in refused.value.remedy
     with pytest.raises(ConfigError, match="not authorized"):
         source.fingerprints({"open": {"0": 3}})
 

@@ -1,6 +1,6 @@
 """Errors of other systems, by the texts in which they come: each has its kind, its cause in a line, a remedy.
 
-The texts are those of Spark 4.0, Kafka's clients, PostgreSQL's and SQLite's drivers and Iceberg, most of them
+The texts are those of Spark 4.0, PostgreSQL's and SQLite's drivers and Iceberg, most of them
 from their sources; `tests/faults/test_gone.py` makes the usual ones for real.
 """
 
@@ -20,29 +20,15 @@ from changeledger.storage import failures
 
 JOB = "An error occurred while calling o99.append.\n: org.apache.spark.SparkException: Job aborted: "
 KNOWN = {
-    "broker": (
-        "An error occurred while calling o71.overwrite.\n"
-        ": org.apache.spark.SparkException: [INTERNAL_ERROR] The Spark SQL phase planning failed\n"
-        "Caused by: java.util.concurrent.ExecutionException: org.apache.kafka.common.errors."
-        "TimeoutException: Timed out waiting for a node assignment. Call: describeTopics",
-        SourceUnavailable, "the broker does not answer any more: ", "'shop_kafka'",
-    ),
-    "broker of an executor": (
-        f"{JOB}Task 0 in stage 3.0 failed 1 times\nCaused by: java.util.concurrent.TimeoutException: Cannot "
-        "fetch record for offset 5 in 120000 milliseconds",
-        SourceUnavailable,
-        "the broker does not answer any more: Cannot fetch record for offset 5 in 120000 milliseconds",
-        "'shop_kafka'",
+    "worker": (
+        f"{JOB}x\norg.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "
+        '"kafka_messages.py", line 9, in batches\nchangeledger.model.errors.SourceDataLostError: messages '
+        "were removed: t[0]\n  Remedy: run the window again\n\n\tat org.apache.spark.api.python.X",
+        SourceDataLostError, "messages were removed: t[0]", "run the window again",
     ),
     "grants": (
         f"{JOB}x\norg.postgresql.util.PSQLException: ERROR: permission denied for table orders__ct",
         ConfigError, "may not read what the feed needs: ERROR: permission denied for table", "Grants",
-    ),
-    "retention": (
-        f"{JOB}x\nCaused by: java.lang.IllegalStateException: Cannot fetch records in [0, 9) (GroupId: g, "
-        "TopicPartition: t-0). \nSome data may have been lost because they are not available in Kafka",
-        SourceDataLostError,
-        "messages were removed while they were read: Some data may have been lost", "A gap",
     ),
     "database": (
         "An error occurred while calling o60.load.\n: org.postgresql.util.PSQLException: Connection to "
@@ -119,7 +105,7 @@ def test_what_nobody_knows_keeps_its_traceback() -> None:
 def test_the_cause_may_stand_beside_the_message() -> None:
     """pyspark keeps Java's stack apart; Python's own cause is one, too."""
     error = RuntimeError("[WRITING_JOB_ABORTED] Writing job aborted")
-    error._stackTrace = KNOWN["broker"][0]  # type: ignore[attr-defined]
+    error._stackTrace = KNOWN["database"][0]  # type: ignore[attr-defined]
     assert type(failures.known(error)) is SourceUnavailable
     outer = ValueError("outer")
     outer.__cause__ = RuntimeError(KNOWN["memory"][0])

@@ -1,8 +1,8 @@
 """What other systems' errors mean: a broker, a database, the catalog, storage or Spark itself that fails.
 
-Spark reads when something is written, so these errors come from any line of a stage, as Java's text. Only
-this module reads that text, and `kafka_errors` what Kafka says against a login. An unknown error keeps its
-traceback: it may be a fault of ours.
+Spark reads when something is written, so these errors come from any line of a stage, as Java's text; so do
+errors of ours in its workers. Only this module reads that text. An unknown error keeps its traceback: it may
+be a fault of ours.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from changeledger.model.errors import (
 _MOST = 300
 # All up to the last of Java's classes before a message.
 _CLASS = re.compile(r"^.*(?:[a-zA-Z_$][\w$]*\.)+[\w$]*(?:Exception|Error)\b:? ?")
+
+# Errors of ours that workers raise, at the end of Python's traceback.
+_OF_WORKERS = {kind.__name__: kind for kind in (ConfigError, SourceDataLostError, SourceUnavailable)}
+_OF_WORKER = re.compile(rf"changeledger\.model\.errors\.({'|'.join(_OF_WORKERS)}): (.*)\n  Remedy: (.*)")
 
 
 class _Cause(NamedTuple):
@@ -84,21 +88,6 @@ _OF_OTHERS = (
         "grant it (docs/connections.md, 'Grants') on the source of the connection{connection}",
     ),
     _cause(
-        r"may have been lost|OffsetOutOfRange|does not host this topic-partition|Some data .* lost|"
-        r"KAFKA_DATA_LOSS",
-        SourceDataLostError,
-        "messages were removed while they were read",
-        "run the window again: what is gone is then named (docs/when-a-run-stops.md, 'A gap')",
-    ),
-    _cause(
-        r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|Retriable)\w*|"
-        r"Cannot fetch record for offset|Timed out waiting for a node assignment|"
-        r"Failed to (?:construct|create new) kafka\w*",
-        SourceUnavailable,
-        "the broker does not answer any more",
-        "check that the broker runs, and the connection{connection}; then clear the task",
-    ),
-    _cause(
         r"PSQLException: (?:Connection to .* refused|The connection attempt failed|This connection has been "
         r"closed|An I/O error occurred|FATAL: (?:terminating connection|the database system is|sorry, too "
         r"many|remaining connection))|SQLServerException: .*(?:TCP/IP connection|Connection reset|connection "
@@ -130,6 +119,9 @@ _OF_OTHERS = (
 def known(error: BaseException, connection: str = "") -> ChangeledgerError | None:
     """What the error of another system is; None if nobody knows. `connection`: the source's."""
     text = _text(error)
+    ours = _of_worker(text)
+    if ours is not None:
+        return ours
     causes = [*_OF_STORAGE, *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []), *_OF_OTHERS]
     # Not where a stack says which line of code it was.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
@@ -153,6 +145,11 @@ def named(connection: str = "") -> Iterator[None]:
         if ours is None:
             raise
         raise ours from error
+
+
+def _of_worker(text: str) -> ChangeledgerError | None:
+    found = _OF_WORKER.search(text)
+    return None if found is None else _OF_WORKERS[found[1]](found[2], found[3])
 
 
 def _told(cause: _Cause, line: str, connection: str) -> ChangeledgerError:

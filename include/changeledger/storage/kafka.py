@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,15 +24,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ListOffsetsResultInfo,
     OffsetSpec,
 )
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config.connection import Connection
-from changeledger.model.errors import ChangeledgerError, SourceUnavailable
+from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
 from changeledger.storage import kafka_errors
+from changeledger.storage.kafka_messages import MessageScan, Range, in_parts
 from changeledger.storage.kafka_records import FirstMessages, first_messages
-from changeledger.storage.kafka_settings import checked, java_settings
+from changeledger.storage.kafka_settings import ClientSettings
 from changeledger.storage.schema_registry import PREFIX
 
 log = logging.getLogger("changeledger")
@@ -44,8 +40,8 @@ Offsets = dict[str, dict[str, int]]
 Fingerprints = dict[str, dict[str, str | None]]
 
 _TIMEOUT_SECONDS = 20.0
-# Records a Spark task reads; a topic of one partition is then still read by every core.
-_RECORDS_PER_TASK = 250_000
+# While messages are read: a broker that is started again, or another leader, takes a while.
+_STUCK_SECONDS = 120.0
 # Errors of librdkafka in the background, which are repeated a hundred times a second.
 _COMPLAINTS = 20
 
@@ -57,13 +53,18 @@ class Kafka:
     """
 
     def __init__(self, conn_id: str, connection: Connection) -> None:
-        settings = {k: v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
-        self._conn_id = conn_id
-        self._settings = checked(conn_id, settings)
+        own = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
+        self._settings = ClientSettings.of(conn_id, own)
         self._complaints: deque[str] = deque(maxlen=_COMPLAINTS)
         # librdkafka logs each failed attempt; the error that ends the stage says it once.
-        self._quiet: dict[str, Any] = {**self._settings, "log_level": 0, "error_cb": self._complain}
-        self._admin = AdminClient(self._quiet)
+        self._quiet: dict[str, Any] = {**self._settings.stated, "log_level": 0, "error_cb": self._complain}
+        try:
+            self._admin = AdminClient(self._quiet)
+        except KafkaException as error:
+            raise ConfigError(
+                f"the connection {conn_id!r} makes no client of Kafka: {error.args[0].str()}",
+                "correct its extra: librdkafka's settings",
+            ) from None
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
         """Topics that are there and match a name or a pattern with `*`."""
@@ -117,36 +118,14 @@ class Kafka:
             for topic, partitions in self._first("read_uncommitted", places).items()
         }
 
-    def read(self, spark: SparkSession, start: Offsets, end: Offsets) -> DataFrame:
-        """Messages of `[start, end)` with their headers, as received. Raises when some are gone."""
-        options = {
-            f"kafka.{name}": value for name, value in java_settings(self._conn_id, self._settings).items()
-        }
-        wanted = {topic: partitions for topic, partitions in end.items() if partitions}
-        first = {t: {p: start.get(t, {}).get(p, 0) for p in partitions} for t, partitions in wanted.items()}
-        return (
-            spark.read.format("kafka")
-            .options(**options)
-            .option("kafka.isolation.level", "read_committed")
-            .option("assign", json.dumps({t: sorted(map(int, p)) for t, p in wanted.items()}))
-            .option("startingOffsets", json.dumps(first))
-            .option("endingOffsets", json.dumps(wanted))
-            .option("includeHeaders", "true")
-            .option("failOnDataLoss", "true")
-            .option("maxRecordsPerPartition", str(_RECORDS_PER_TASK))
-            .load()
-        )
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Meanwhile Spark reads: raises ConfigError for what its client says against the connection."""
-        try:
-            yield
-        except (PySparkException, Py4JJavaError) as error:
-            cause = kafka_errors.explained(self._conn_id, self._servers, str(error))
-            if cause is None:
-                raise
-            raise cause from error
+    def messages(self, start: Offsets, end: Offsets) -> MessageScan:
+        """Messages of `[start, end)` with their headers, as received."""
+        ranges = [
+            Range(topic, int(partition), start.get(topic, {}).get(partition, 0), last)
+            for topic, partitions in end.items()
+            for partition, last in partitions.items()
+        ]
+        return MessageScan(self._settings, in_parts(ranges), _STUCK_SECONDS)
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """Those whose cleanup.policy removes older messages of a key; none if the login may not ask."""
@@ -231,10 +210,6 @@ class Kafka:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
-    @property
-    def _servers(self) -> str:
-        return self._settings["bootstrap.servers"]
-
     def _complain(self, error: KafkaError) -> None:
         """What librdkafka says in the background: why a request that ran out of time did."""
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
@@ -244,10 +219,10 @@ class Kafka:
         # Its errors come by then.
         self._admin.poll(0)
         said = "\n".join((repr(error.args[0]), *self._complaints))
-        cause = kafka_errors.explained(self._conn_id, self._servers, said)
-        return cause or SourceUnavailable(
-            f"Kafka at {self._servers} does not answer: {error.args[0]}",
-            f"check that the broker runs, and the connection {self._conn_id!r}",
+        conn_id, servers = self._settings.conn_id, self._settings.servers
+        return kafka_errors.explained(conn_id, servers, said) or SourceUnavailable(
+            f"Kafka at {servers} does not answer: {error.args[0]}",
+            f"check that the broker runs, and the connection {conn_id!r}",
         )
 
 

@@ -1,6 +1,6 @@
-"""What Kafka's two clients say against a connection, as one error with its remedy.
+"""What librdkafka says against a connection, as one error with its remedy.
 
-Their texts: librdkafka's rdkafka_ssl.c and rdkafka_sasl.c, and Java's (JSSE, org.apache.kafka.common.errors).
+Its texts: rdkafka_ssl.c and rdkafka_sasl.c, and OpenSSL's.
 """
 
 from __future__ import annotations
@@ -26,24 +26,23 @@ def _cause(said: str, message: str, remedy: str) -> _Cause:
 # The first that fits: a refused certificate of the client is also a handshake that failed.
 _CAUSES: Final = (
     _cause(
-        r"not authorized to access|authorization failed|_AUTHORIZATION_FAILED|AuthorizationException",
+        r"authorization failed|_AUTHORIZATION_FAILED",
         "the login is not authorized at Kafka at {servers}: {reason}",
         "grant it READ and DESCRIBE on the feed's topics (docs/connections.md, 'Grants')",
     ),
     _cause(
-        r"SaslAuthenticationException|SASL authentication error|code=_AUTHENTICATION|invalid credentials",
+        r"SASL authentication error|code=_AUTHENTICATION|invalid credentials",
         "Kafka at {servers} does not accept the login: {reason}",
         "correct sasl.username, sasl.password and sasl.mechanism in the extra of the connection {conn_id!r}",
     ),
     _cause(
-        r"alert (bad certificate|certificate required|unknown ca|certificate unknown)"
-        r"|fatal alert: (bad_certificate|certificate_required|unknown_ca|certificate_unknown)",
+        r"alert (bad certificate|certificate required|unknown ca|certificate unknown)",
         "Kafka at {servers} does not accept the client's certificate, or wants one: {reason}",
         "put ssl.certificate.location and ssl.key.location (or both as .pem), of an authority that the "
         "broker trusts, into the extra of the connection {conn_id!r}",
     ),
     _cause(
-        r"certificate verify failed|PKIX path|No subject alternative|No name matching",
+        r"certificate verify failed",
         "the certificate of Kafka at {servers} is not trusted: {reason}",
         "put the authority that signed it into the extra of the connection {conn_id!r}, as ssl.ca.location "
         "or ssl.ca.pem, and name the broker in bootstrap.servers as its certificate does",
@@ -54,10 +53,9 @@ _CAUSES: Final = (
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
     """The error that a client's text stands for; None if trying again may help."""
     for cause in _CAUSES:
-        # The last place: what Java throws names its cause after it.
-        places = list(cause.said.finditer(said))
-        if places:
-            reason = _line_around(said, places[-1])
+        place = cause.said.search(said)
+        if place is not None:
+            reason = _line_around(said, place)
             return ConfigError(
                 cause.message.format(servers=servers, reason=reason), cause.remedy.format(conn_id=conn_id)
             )

@@ -28,7 +28,17 @@ def first_messages(
     wanted = [TopicPartition(t, int(p), offset) for t, ps in places.items() for p, offset in ps.items()]
     if not wanted:
         return {}
-    consumer = Consumer(
+    # One record of each partition is wanted, and what is behind it may be much.
+    reading = consumer(settings, isolation, {"fetch.wait.max.ms": 50, "fetch.message.max.bytes": 64 << 10})
+    try:
+        return _read(reading, wanted, seconds)
+    finally:
+        reading.close()
+
+
+def consumer(settings: Mapping[str, Any], isolation: str, more: Mapping[str, Any]) -> Consumer:
+    """It says where a partition ends, and an offset that is gone is an error; it commits nothing."""
+    return Consumer(
         {
             **settings,
             "group.id": "changeledger",
@@ -36,15 +46,9 @@ def first_messages(
             "enable.partition.eof": True,
             "isolation.level": isolation,
             "auto.offset.reset": "error",
-            # One record of each partition is wanted, and what is behind it may be much.
-            "fetch.wait.max.ms": 50,
-            "fetch.message.max.bytes": 64 << 10,
+            **more,
         }
     )
-    try:
-        return _read(consumer, wanted, seconds)
-    finally:
-        consumer.close()
 
 
 def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> FirstMessages:

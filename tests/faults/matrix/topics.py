@@ -156,7 +156,7 @@ def _retention(who: Operator) -> tuple[int, tuple[str, ...]]:
 def _retention_during(who: Operator) -> tuple[int, tuple[str, ...]]:
     whole = _extract(who)
     whole.wait()
-    at = next(e["at"] for e in whole.written() if e["label"].startswith("overwrite raw"))
+    at = next(e["at"] for e in whole.written() if e["label"].startswith("append raw"))
     # Once more, with the removal just before the records are read again.
     job = _extract(who, fault=Fault("meet", at))
     job.await_meeting()

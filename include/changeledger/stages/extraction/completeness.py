@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
-from pyspark.sql import Row
-from pyspark.sql import functions as F
+import pyarrow as pa
 
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import TablePositions
+from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.extraction import source_states
-from changeledger.storage import catalog, lake, scans
+from changeledger.storage import catalog, scans
 from changeledger.storage.kafka import Kafka, Offsets
+
+_PARTITION = ["topic", "partition"]
+_PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])
+
+
+class _Found(NamedTuple):
+    """Records of a partition: how many, the first offset, the newest time in milliseconds."""
+
+    rows: int
+    first: int
+    newest: int | None
 
 
 def partition(topic: str, number: str) -> str:
@@ -81,14 +93,14 @@ def note_messages(
     Offsets without a message are marks of transactions, or aborted messages; in a compacted topic they are
     lost changes.
     """
-    found = {partition(row["topic"], row["number"]): row for row in _counted(ctx)}
-    came = {source: (row["rows"], row["first"]) for source, row in found.items()}
+    found = _counted(ctx)
     earliest, compacted = kafka.earliest(end), kafka.compacted(end)
     reads = []
     for topic, partitions in end.items():
         for number, last in partitions.items():
             first = start.get(topic, {}).get(number, 0)
-            received, lowest = came.get(partition(topic, number), (0, last))
+            here = found.get(partition(topic, number))
+            received, lowest = (0, last) if here is None else (here.rows, here.first)
             asked, low = last - first, earliest.get(topic, {}).get(number, 0)
             problem = None
             if first < min(low, lowest, last):
@@ -101,20 +113,31 @@ def note_messages(
             reads.append(SourceRead(partition(topic, number), asked, received, before, problem))
     ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
-    source_states.save_topic_states(ctx, kafka, end, {source: row["newest"] for source, row in found.items()})
+    source_states.save_topic_states(ctx, kafka, end, {source: one.newest for source, one in found.items()})
 
 
-def _counted(ctx: StageContext) -> list[Row]:
-    """Of each partition with records in the window: how many, the first offset, the newest time."""
-    if not catalog.exists(ctx.lake.raw) or not scans.has_rows(ctx.lake.raw, ctx.id):
-        return []
-    rows = lake.read(ctx.spark, ctx.lake.raw).where(F.col("window_id") == ctx.id)
-    counted = rows.groupBy("topic", F.col("partition").cast("string").alias("number")).agg(
-        F.count(F.lit(1)).alias("rows"),
-        F.min("offset").alias("first"),
-        F.unix_millis(F.max("timestamp")).alias("newest"),
-    )
-    return counted.collect()
+def _counted(ctx: StageContext) -> dict[str, _Found]:
+    """By partition, of those with records in the window. Counted without Spark, file by file."""
+    if not catalog.exists(ctx.lake.raw):
+        return {}
+    counted = [
+        pa.Table.from_batches([batch])
+        .group_by(_PARTITION)
+        .aggregate([([], "count_all"), ("offset", "min"), ("timestamp", "max")])
+        for batch in scans.batches(ctx.lake.raw, scans.of_window(ctx.id), _PLACES)
+    ]
+    if not counted:
+        return {}
+    of_all = [("count_all", "sum"), ("offset_min", "min"), ("timestamp_max", "max")]
+    found = pa.concat_tables(counted).group_by(_PARTITION).aggregate(of_all)
+    times = found.column("timestamp_max_max").cast(pa.int64()).to_pylist()
+    rows = found.select([*_PARTITION, "count_all_sum", "offset_min_min"]).to_pylist()
+    return {
+        partition(row["topic"], str(row["partition"])): _Found(
+            row["count_all_sum"], row["offset_min_min"], None if time is None else time // 1000
+        )
+        for row, time in zip(rows, times, strict=True)
+    }
 
 
 def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.config.connection import Connection
+from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
 from changeledger.kernels.avro import FRAME_BYTES, schema_id
+from changeledger.kernels.rows import Here, Rows
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common import input_records
-from changeledger.stages.common.context import MOST_ROWS, StageContext, log
+from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness
-from changeledger.storage import lake
+from changeledger.storage import catalog, lake, writes
+from changeledger.storage.caching import uncached
 from changeledger.storage.kafka import Kafka, Offsets
 from changeledger.storage.kafka_gaps import check_continuity, check_retention
+from changeledger.storage.kafka_messages import RAW, RAW_COLUMNS, MessageScan, of_window
 from changeledger.storage.schema_registry import SchemaRegistry
 from changeledger.storage.session import for_small_data
+from changeledger.storage.spread import Spread
 
-RAW_COLUMNS = (
-    ("window_id", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("key", "binary"),
-    ("value", "binary"),
-    ("headers", "array<struct<key:string,value:binary>>"),
-)
+# More are read by Spark's workers, however few messages they are.
+_MOST_BYTES = 64 << 20
 
 
 def extract_messages(ctx: StageContext) -> None:
@@ -46,16 +45,24 @@ def extract_messages(ctx: StageContext) -> None:
 
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
-    lake.create(ctx.spark, ctx.lake.raw, RAW_COLUMNS, ("window_id", "topic"))
-    for_small_data(ctx.spark, small=wanted <= MOST_ROWS)
-    messages = kafka.read(ctx.spark, start, end).withColumn("window_id", F.lit(ctx.id))
-    with kafka.explained():
-        lake.replace_partition(
-            messages.select(*(F.col(name).cast(kind) for name, kind in RAW_COLUMNS)),
-            ctx.lake.raw,
-            "window_id",
-            ctx.id,
-        )
+    if not catalog.exists(ctx.lake.raw):
+        lake.create(ctx.spark, ctx.lake.raw, RAW_COLUMNS, ("window_id", "topic"))
+    messages = _messages(ctx, kafka.messages(start, end), wanted)
+    raw = messages.through(partial(of_window, ctx.id), RAW)
+    writes.replace_window(raw, ctx.lake.raw, ctx.id)
+
+
+def _messages(ctx: StageContext, scan: MessageScan, wanted: int) -> Rows:
+    """Read by this process, if they are few and small; else by Spark's workers.
+
+    How large they are shows when they are read: up to `_MOST_BYTES` of them are then read again.
+    """
+    if wanted <= Settings().rows_here:
+        few = scan.few(_MOST_BYTES)
+        if few is not None:
+            return Here(few)
+    for_small_data(ctx.spark, small=False)
+    return Spread.of_parts(ctx.spark, scan, uncached, wanted)
 
 
 def _fetch_schemas(ctx: StageContext) -> None:

@@ -1,0 +1,162 @@
+"""Messages into raw: the same rows whoever carries them, in place of what was there, and without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model.errors import SourceDataLostError
+from changeledger.model.window import SourceRead, Window
+from changeledger.stages import extract
+from changeledger.stages.extraction import messages as stage
+from changeledger.storage import catalog, scans
+from changeledger.storage.kafka_messages import RAW
+from changeledger.storage.spread import Spread
+from sourcelab.messages import Message, produce
+from sourcelab.services import KafkaBroker
+from tests.integration.line import message_feed, window, without_spark
+from tests.storage.test_kafka_messages import remove
+
+pytestmark = pytest.mark.integration
+Rows = list[dict[str, Any]]
+
+
+@pytest.fixture
+def feed(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Feed:
+    name = request.node.name.replace("test_", "x_")[:40]
+    return message_feed(name, "debezium", kafka, [f"{name}.*"], monkeypatch, tables=[{"table": "dbo.t"}])
+
+
+def send(kafka: KafkaBroker, feed: Feed, numbers: range, topics: int = 2) -> None:
+    made = [
+        Message(f"{feed.feed}.{at % topics}", b"%d" % at, b"value %d" % at, (("h", b"%d" % at),), 10**12 + at)
+        for at in numbers
+    ]
+    produce(kafka.bootstrap, made, partitions=2)
+
+
+def extracted(session: Any, feed: Feed, over: Window) -> None:
+    try:
+        extract.run(session, feed, over)
+    finally:
+        ControlStore(Settings().control_url).release_lease(feed.feed, over.holder)
+
+
+def raw(feed: Feed, over: Window) -> Rows:
+    rows = scans.read(feed.lake.raw, scans.of_window(over.id), RAW).to_pylist()
+    return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """How often Spark's workers have read."""
+    usual, called = Spread.of_parts, []
+
+    def noted(*arguments: Any) -> Spread:
+        called.append(1)
+        return usual(*arguments)
+
+    monkeypatch.setattr(Spread, "of_parts", noted)
+    return lambda: len(called)
+
+
+def test_again_by_another(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    feed: Feed,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: Callable[[], int],
+) -> None:
+    """By this process, by workers, and by this one again: each time the same rows, once."""
+    send(kafka, feed, range(60))
+    over = window()
+    extracted(spark, feed, over)
+    first = raw(feed, over)
+    assert [row["value"] for row in sorted(first, key=lambda row: int(row["key"]))] == [
+        b"value %d" % at for at in range(60)
+    ]
+    assert all(row["headers"] == [{"key": "h", "value": row["key"]}] for row in first)
+    assert workers() == 0
+    for rows_here, times in (("0", 1), ("1000", 1), ("59", 2)):
+        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", rows_here)
+        extracted(spark, feed, over)
+        assert raw(feed, over) == first
+        assert workers() == times
+    by_spark = spark.table(feed.lake.raw).where(f"window_id = '{over.id}'")
+    assert by_spark.count() == 60
+    reads = ControlStore(Settings().control_url).reads(feed.feed, over)
+    assert sum(read.received for read in reads) == 60
+    assert all(read.problem is None for read in reads)
+
+
+def test_files_are_of_one_window_and_topic(
+    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So one window goes without a trace in another."""
+    send(kafka, feed, range(20))
+    one, two = window(), window()
+    extracted(spark, feed, one)
+    monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
+    extracted(spark, feed, two)
+    files = [task.file for task in catalog.load(feed.lake.raw).scan().plan_files()]
+    topics = {f"{feed.feed}.0", f"{feed.feed}.1"}
+    assert {tuple(file.partition[at] for at in (0, 1)) for file in files} == {
+        (over.id, topic) for over in (one, two) for topic in topics
+    }
+    before = raw(feed, two)
+    extracted(spark, feed, one)
+    assert raw(feed, two) == before
+    assert len(raw(feed, one)) == 20
+
+
+def test_few_large_messages_are_many(
+    spark: SparkSession,
+    kafka: KafkaBroker,
+    feed: Feed,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: Callable[[], int],
+) -> None:
+    monkeypatch.setattr(stage, "_MOST_BYTES", 100)
+    send(kafka, feed, range(30))
+    over = window()
+    extracted(spark, feed, over)
+    assert workers() == 1
+    assert len(raw(feed, over)) == 30
+
+
+def test_a_small_window_needs_no_spark(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
+    """But to create raw, once."""
+    send(kafka, feed, range(10), topics=1)
+    extracted(spark, feed, window())
+    send(kafka, feed, range(10, 20), topics=1)
+    over = window()
+    extracted(without_spark, feed, over)
+    assert len(raw(feed, over)) == 20
+    reads = ControlStore(Settings().control_url).reads(feed.feed, over)
+    assert reads == [SourceRead(f"{feed.feed}.0[{at}]", n, n) for at, n in _numbers(raw(feed, over))]
+
+
+def _numbers(rows: Rows) -> list[tuple[int, int]]:
+    of = [row["partition"] for row in rows]
+    return [(at, of.count(at)) for at in sorted(set(of))]
+
+
+def test_a_loss_that_a_worker_finds(
+    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has its kind and its remedy, and raw is as it was."""
+    monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
+    produce(kafka.bootstrap, [Message(f"{feed.feed}.0", b"k", b"v", (), 10**12)] * 9, partitions=1)
+    over = window()
+    extracted(spark, feed, over)
+    remove(kafka, f"{feed.feed}.0", 3)
+    with pytest.raises(SourceDataLostError, match=rf"while they were read: {feed.feed}\.0\[0\]") as raised:
+        extracted(spark, feed, over)
+    assert "A gap" in raised.value.remedy
+    assert len(raw(feed, over)) == 9
