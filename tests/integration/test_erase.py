@@ -149,30 +149,29 @@ def test_a_person_of_a_topic(
 
 
 def test_a_person_of_a_change_table(
-    spark: SparkSession, log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside a window that is built and waits: it has the rows, so it is built again."""
     person = deleted(log)
-    with Postgres(tmp_path) as postgres:
-        cut = last_change(log)
-        sqlserver_cdc.load(postgres.url, log, to_tx=cut)
-        feed = cdc_feed("erasing_rows", postgres, monkeypatch, tables=[{"table": TABLE}])
-        first = window()
-        run(spark, feed, first)
-        sqlserver_cdc.append(postgres.url, log, cut, len(log.transactions))
-        waiting = window(start=first.end)
-        run(spark, feed, waiting, (extract, normalize, reconcile, audit))
-        ControlStore(Settings().control_url).release_lease(feed.feed, waiting.holder)
-        before = others(spark, feed, person)
-        erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
-        raw = f"lake.{feed.feed}.raw_dbo_customers"
-        assert erased[raw] > 0
-        require_gone(spark, feed, person)
-        assert in_files(spark, raw, f"id = {person}") == 0
-        assert others(spark, feed, person) == before
-        with pytest.raises(StageOrderError):
-            publish.run(spark, feed, waiting)
-        run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
+    cut = last_change(log)
+    sqlserver_cdc.load(postgres.url, log, to_tx=cut)
+    feed = cdc_feed("erasing_rows", postgres, monkeypatch, tables=[{"table": TABLE}])
+    first = window()
+    run(spark, feed, first)
+    sqlserver_cdc.append(postgres.url, log, cut, len(log.transactions))
+    waiting = window(start=first.end)
+    run(spark, feed, waiting, (extract, normalize, reconcile, audit))
+    ControlStore(Settings().control_url).release_lease(feed.feed, waiting.holder)
+    before = others(spark, feed, person)
+    erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
+    raw = f"lake.{feed.feed}.raw_dbo_customers"
+    assert erased[raw] > 0
+    require_gone(spark, feed, person)
+    assert in_files(spark, raw, f"id = {person}") == 0
+    assert others(spark, feed, person) == before
+    with pytest.raises(StageOrderError):
+        publish.run(spark, feed, waiting)
+    run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
     assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["id"] == person]
 
 

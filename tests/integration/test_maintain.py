@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -40,10 +39,9 @@ def log() -> Log:
 
 
 @pytest.fixture
-def source(log: Log, tmp_path: Path) -> Iterator[Postgres]:
-    with Postgres(tmp_path) as postgres:
-        sqlserver_cdc.load(postgres.url, log, to_tx=CUTS[1])
-        yield postgres
+def source(log: Log, postgres: Postgres) -> Postgres:
+    sqlserver_cdc.load(postgres.url, log, to_tx=CUTS[1])
+    return postgres
 
 
 def over() -> Window:
