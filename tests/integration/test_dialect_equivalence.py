@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -67,7 +66,7 @@ LEGITIMATE = {
 
 
 def test_five_dialects_tell_one_truth(
-    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debezium begins with a snapshot; the windows overlap."""
     log = simulate(2, 40)
@@ -75,31 +74,30 @@ def test_five_dialects_tell_one_truth(
     # A hundred columns take most of the time: two dialects write that table, with masks of two kinds.
     narrow = [{"table": table} for table in TABLES if table != "dbo.wide"]
     keyed = [{**reported, "key": KEYS[reported["table"]]} for reported in narrow]
-    with Postgres(tmp_path) as postgres:
-        feeds = [
-            cdc_feed("cdc", postgres, monkeypatch),
-            qlik_tables_feed("qlik_tables", postgres, monkeypatch, tables=keyed),
-            debezium_feed("debezium", kafka, "shop", monkeypatch, tables=narrow),
-            message_feed("ces", "ces", kafka, ["ces"], monkeypatch, tables=narrow),
-            message_feed("qlik", "qlik_messages", kafka, ["qlik.*"], monkeypatch),
-        ]
-        for first, last in pairwise(cuts):
-            if first == 0:
-                base_tables.load(postgres.url, log, to_tx=last)
-                sqlserver_cdc.load(postgres.url, log, to_tx=last)
-                qlik_tables.load(postgres.url, log, to_tx=last)
-            else:
-                base_tables.append(postgres.url, log, first, last)
-                sqlserver_cdc.append(postgres.url, log, first, last)
-                qlik_tables.append(postgres.url, log, first, last)
-            produce(kafka.bootstrap, _messages(log, first, last))
-            over = window()
-            for feed in feeds:
-                run(spark, feed, over)
+    feeds = [
+        cdc_feed("cdc", postgres, monkeypatch),
+        qlik_tables_feed("qlik_tables", postgres, monkeypatch, tables=keyed),
+        debezium_feed("debezium", kafka, "shop", monkeypatch, tables=narrow),
+        message_feed("ces", "ces", kafka, ["ces"], monkeypatch, tables=narrow),
+        message_feed("qlik", "qlik_messages", kafka, ["qlik.*"], monkeypatch),
+    ]
+    for first, last in pairwise(cuts):
+        if first == 0:
+            base_tables.load(postgres.url, log, to_tx=last)
+            sqlserver_cdc.load(postgres.url, log, to_tx=last)
+            qlik_tables.load(postgres.url, log, to_tx=last)
+        else:
+            base_tables.append(postgres.url, log, first, last)
+            sqlserver_cdc.append(postgres.url, log, first, last)
+            qlik_tables.append(postgres.url, log, first, last)
+        produce(kafka.bootstrap, _messages(log, first, last))
+        over = window()
         for feed in feeds:
-            idle = window(start=over.end)
-            assert extract.run(without_spark, feed, idle) is False, "an idle window starts no Spark"
-        _verify(spark, feeds, log)
+            run(spark, feed, over)
+    for feed in feeds:
+        idle = window(start=over.end)
+        assert extract.run(without_spark, feed, idle) is False, "an idle window starts no Spark"
+    _verify(spark, feeds, log)
     for feed in feeds:
         for table in _tables(feed, log):
             _check(spark, feed, log, table)
