@@ -5,10 +5,11 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from changeledger.kernels.order import are_among
+from changeledger.kernels.order import are_among, distinct, is_among
 
 AMOUNT = pa.decimal128(38, 2)
 
@@ -37,3 +38,12 @@ def test_all_columns_of_one_row_count() -> None:
     columns = [pa.array([1, 1, 2, None, None]), pa.array(["a", "b", "a", "a", None])]
     among = [pa.array([1, 2, None]), pa.array(["a", "b", None])]
     assert are_among(columns, among).tolist() == [True, False, False, False, True]
+
+
+@pytest.mark.parametrize("numbers", [[], [7], [3, 1, 3, 2**64 - 1, 0, 1]])
+def test_each_number_once(numbers: list[int]) -> None:
+    ranks = np.array(numbers, np.uint64)
+    known = distinct(ranks)
+    assert known.tolist() == sorted(set(numbers))
+    assert is_among(ranks, known).all()
+    assert not is_among(np.array([5], np.uint64), known).any()

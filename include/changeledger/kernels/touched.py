@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels import order
-from changeledger.kernels.arrow import Bools
 from changeledger.kernels.hashed import Key, hash_of
 
 HASHES: Final = pa.schema([("hash", pa.int64())])
@@ -29,21 +28,13 @@ class HashesOf:
     key: Key
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        found = np.unique(self.key(rows)).view(np.int64)
+        found = order.distinct(self.key(rows)).view(np.int64)
         return pa.RecordBatch.from_arrays([pa.array(found)], schema=HASHES)
 
 
 def known(hashes: pa.Table) -> Known:
     """`HASHES` of all batches, each once."""
-    return np.unique(hashes.column("hash").to_numpy().view(np.uint64))
-
-
-def is_among(own: Known, hashes: Known) -> Bools:
-    """Which of a batch's hashes are among the known ones."""
-    if not len(hashes):
-        return np.zeros(len(own), np.bool_)
-    found: Bools = hashes[np.minimum(np.searchsorted(hashes, own), len(hashes) - 1)] == own
-    return found
+    return order.distinct(hashes.column("hash").to_numpy().view(np.uint64))
 
 
 @dataclass(frozen=True)
@@ -54,7 +45,7 @@ class Among:
     hashes: Known
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        return rows.filter(pa.array(is_among(self.key(rows), self.hashes)))
+        return rows.filter(pa.array(order.is_among(self.key(rows), self.hashes)))
 
 
 def ends(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -88,7 +79,7 @@ def sides_touched(changes: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def keys_touched(keys: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """`touched_schema` of keys, a column for each part of theirs: each once, or ends of many."""
     kind = schema.field("key").type
-    hashes = pa.array(np.unique(hash_of(keys.columns)).view(np.int64))
+    hashes = pa.array(order.distinct(hash_of(keys.columns)).view(np.int64))
     shown = _each_once(keys) if len(hashes) <= FEW else ends(keys)
     of_keys = shown.to_struct_array().cast(kind)
     of_hashes, of_shown = pa.nulls(len(hashes), kind), pa.nulls(len(of_keys), pa.int64())

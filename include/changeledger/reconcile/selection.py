@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import Bools, flags_of, row_type, valid
 from changeledger.kernels.hashed import by, hash_of
-from changeledger.kernels.touched import HASHES, HashesOf, Known, is_among, known
+from changeledger.kernels.order import is_among
+from changeledger.kernels.touched import HASHES, HashesOf, Known, known
 from changeledger.model.contract import Contract
 
 # From when to when the row of an interval was there.

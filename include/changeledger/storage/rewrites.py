@@ -15,7 +15,7 @@ from changeledger.kernels import order
 from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
-from changeledger.kernels.touched import Known, Touched, is_among
+from changeledger.kernels.touched import Known, Touched
 from changeledger.storage import catalog, scans
 from changeledger.storage.file_scans import FilePart, Scan, alone
 from changeledger.storage.file_writes import Writing, commit
@@ -63,7 +63,7 @@ class Stays:
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         # As the keys have them: Iceberg reads texts of any size.
         cells = [rows.column(field.name).cast(field.type) for field in self.keys.schema]
-        may_go = is_among(hash_of(cells), self.hashes)
+        may_go = order.is_among(hash_of(cells), self.hashes)
         if self.open_by is not None:
             may_go &= ~rows.column(self.open_by).is_valid().to_numpy(zero_copy_only=False)
         found = np.flatnonzero(may_go)
