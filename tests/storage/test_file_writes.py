@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.rows import Here, Rows
-from changeledger.storage import catalog, lake, refs
+from changeledger.storage import catalog, lake, refs, renames
 from changeledger.storage.caching import cached
 from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread
@@ -98,3 +98,28 @@ def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str)
     assert sizes(table, refs.MAIN) == ([5], [12])
     refs.set_branch(table, BRANCH, refs.snapshot_of(table) or 0)
     assert content(spark, table) == before
+
+
+def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSession) -> None:
+    """Deletes from before and after the change belong to no one partition."""
+    name = "lake.apart.begun"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
+    lake.create(spark, name, COLUMNS)
+    try:
+        for before in (True, False):
+            spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")
+            spark.sql(f"INSERT INTO {name} SELECT id, TIMESTAMP '2026-08-07' FROM range(10) t(id)")
+            spark.sql(f"DELETE FROM {name} WHERE id = {int(before)}")
+            if before:
+                renames.lie_apart(name, "_valid_to")
+                spark.sql(f"REFRESH TABLE {name}")
+        specs = f"SELECT DISTINCT spec_id FROM {name}.delete_files"
+        assert len(spark.sql(specs).collect()) == 2
+        lake.compact(spark, name)
+        assert spark.sql(f"SELECT * FROM {name}.delete_files").isEmpty()
+        assert spark.table(name).where("id < 2").count() == 2, (
+            "the second delete took the rows of before, too"
+        )
+        assert spark.table(name).count() == 34
+    finally:
+        spark.sql(f"DROP TABLE {name} PURGE")

@@ -211,7 +211,11 @@ def _view(rows: DataFrame, table: str) -> str:
 
 def compact(spark: SparkSession, table: str) -> None:
     """Few large files on main for many small ones; deleted rows are taken out of them."""
+    specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names
     files = "map('delete-file-threshold', '1')"
+    if len(specs) > 1:
+        # Iceberg takes delete files from before and after the partitions changed for those of one partition.
+        files = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
     spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {files})")
     # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
     deletes = "map('rewrite-all', 'true')"
