@@ -150,8 +150,9 @@ def of_targets(targets: Sequence[Target], found: Mapping[str, Figures]) -> Table
             table.add_row(target.what, target.aim_text, "not measured", "")
             continue
         reached = target.reached(*(found[name] for name in target.of))
-        met = "met" if reached <= target.aim else "missed"
-        table.add_row(target.what, target.aim_text, f"{reached:.2f}", met)
+        missed = f"missed: {target.why}" if target.why else "missed"
+        verdict = "met" if reached <= target.aim else missed
+        table.add_row(target.what, target.aim_text, f"{reached:.2f}", verdict)
     return table
 
 
