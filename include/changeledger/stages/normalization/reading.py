@@ -35,6 +35,8 @@ MaskRules = Callable[[Contract], mask_evidence.MaskRules]
 # Records of a window that are sampled: a proof needs ten, a source that turned shows within hundreds.
 _LOOKED_AT = 20_000
 _LONGEST = 500
+# Which of the discovery's tables a message is of; NULL for those of none.
+_NUMBER = pa.field("table_number", pa.int32())
 # The column that the two rows of an update share.
 _PAIRED = "pair_key"
 
@@ -120,6 +122,7 @@ def discovered(
         facts = kernel.merged([facts, _facts(kernel, made["events"], schemas)[0]])
     discovery = kernel.discover(facts, feed, known._replace(avro_schemas=schemas))
     of_feed = _OfMessages(kernel, discovery, feed, window_id)
+    sources = [source.through(of_feed.routed, source.schema.append(_NUMBER)) for source in sources]
     records = [
         of_feed.records(number, one.table, one.writer_schema, sources)
         for number, one in enumerate(discovery.tables)
@@ -168,7 +171,9 @@ class _OfMessages:
     def records(
         self, number: int, table: str, writer_schema: Contract | None, sources: Sequence[Rows]
     ) -> Records:
-        raws = [source.through(partial(self.of_table, number), source.schema) for source in sources]
+        raws = [
+            source.through(partial(_of_table, number), _without_number(source.schema)) for source in sources
+        ]
 
         def decode(raw: Rows, resolved: ResolvedSchema, contract: Contract) -> Rows:
             plan = self.kernel.plan(self.discovery, number, self.feed, resolved, contract, self.window_id)
@@ -177,10 +182,11 @@ class _OfMessages:
         rules = self.kernel.mask_rules
         return Records(self.feed, table, writer_schema, raws, decode, _refuse_messages, rules)
 
-    def of_table(self, number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
+    def routed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        """The messages with their number among the discovery's tables, see `MessageKernel.routes`."""
         raw = _as_messages(raw)
-        is_one = pc.equal(self.kernel.routes(raw, self.discovery), number)
-        return raw.filter(is_one.fill_null(fill_value=False))
+        numbers = self.kernel.routes(raw, self.discovery)
+        return pa.RecordBatch.from_arrays([*raw.columns, numbers], schema=raw.schema.append(_NUMBER))
 
     def decode(self, plan: Any, raw: pa.RecordBatch) -> pa.RecordBatch:
         if not raw.num_rows:
@@ -188,9 +194,17 @@ class _OfMessages:
         return self.kernel.decode(raw, plan)
 
     def decode_other(self, raw: pa.RecordBatch) -> pa.RecordBatch:
-        raw = _as_messages(raw)
-        others = raw.filter(self.kernel.routes(raw, self.discovery).is_null())
-        return self.kernel.decode_other(others, self.feed, self.discovery)
+        others = raw.filter(raw.column(_NUMBER.name).is_null())
+        return self.kernel.decode_other(others.select(raw.schema.names[:-1]), self.feed, self.discovery)
+
+
+def _of_table(number: int, raw: pa.RecordBatch) -> pa.RecordBatch:
+    is_one = pc.equal(raw.column(_NUMBER.name), number).fill_null(fill_value=False)
+    return raw.filter(is_one).select(raw.schema.names[:-1])
+
+
+def _without_number(schema: pa.Schema) -> pa.Schema:
+    return schema.remove(len(schema) - 1)
 
 
 def _refuse_messages(raw: Rows, why: str) -> Rows:
