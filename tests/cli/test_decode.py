@@ -326,7 +326,7 @@ def qlik_message(**headers: Any) -> dict[str, Any]:
     return {"topic": "dbo.t", "value": json.dumps({**message, "beforeData": None})}
 
 
-def test_a_qlik_message_alone_waits_for_what_tells_its_columns(tmp_path: Path) -> None:
+def test_a_qlik_message_alone_waits_for_its_columns(tmp_path: Path) -> None:
     """As docs/decode.md says."""
     with_id, without = qlik_message(externalSchemaId="t-1"), qlik_message()
     columns = {
@@ -364,7 +364,7 @@ def test_what_is_delivered_again_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages", "qlik_tables", "sqlserver_cdc"])
-def test_lines_that_are_no_records_are_told_in_their_place(dialect: str) -> None:
+def test_lines_that_are_no_records_are_reported_in_their_place(dialect: str) -> None:
     lines: list[Any] = ["{", "[]", '"x"', '{"row": 1, "value": 1}', "[" * 5000]
     found = decode(dialect, lines)
     assert [(f["record"], f["disposition"], f["reason"]) for f in found] == [

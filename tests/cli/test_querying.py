@@ -86,6 +86,6 @@ def test_nothing_but_a_query_is_answered(table: SparkSession, sql: str) -> None:
     assert sorted(row.id for row in table.table(TABLE).collect()) == [1, 2]
 
 
-def test_a_wrong_query_is_told_as_spark_tells_it(table: SparkSession) -> None:
+def test_a_wrong_query_is_reported_as_spark_does(table: SparkSession) -> None:
     with pytest.raises(ConfigError, match=r"Syntax error at or near 'FROM'"):
         asked(table, f"SELECT (id FROM {TABLE}")

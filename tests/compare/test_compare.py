@@ -63,7 +63,7 @@ def _all(log: Log) -> list[tuple[Transaction, Change]]:
     return [(transaction, change) for transaction in log.transactions for change in transaction.changes]
 
 
-def test_feeds_that_tell_the_same_are_equal() -> None:
+def test_feeds_with_the_same_changes_are_equal() -> None:
     log = joined([apart(simulate(seed, 25), seed) for seed in SEEDS])
     for table in log.tables:
         counts, found = verdicts(log, log, table)
@@ -113,7 +113,7 @@ def test_each_cell_that_is_not_alike_is_seen() -> None:
     assert unlike(pa.concat_tables([reported, reported.slice(0, 1)])) == 1
 
 
-def test_what_tools_tell_in_their_own_way_is_legitimate() -> None:
+def test_what_tools_write_in_their_own_way_is_expected() -> None:
     log = simulate(4, 40)
     table = log.table("sales.orders")
     everything = len(effects(_all(log), table))

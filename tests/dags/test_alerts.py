@@ -98,7 +98,7 @@ def test_another_runs_lease_is_left_alone(control: ControlStore, reported: list[
 
 
 @pytest.mark.parametrize("missing", [{"params": {"mode": "window"}}, {"dag_run": None}], ids=str)
-def test_a_run_without_a_window_is_told_of(
+def test_a_run_without_a_window_is_reported(
     control: ControlStore, reported: list[dict[str, Any]], missing: dict[str, Any]
 ) -> None:
     alerts.on_failure(FEED)(context("extract", **missing))

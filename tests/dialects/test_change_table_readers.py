@@ -207,7 +207,7 @@ def test_a_large_window_is_read_in_parts() -> None:
     assert read(reader, memory, start, {"dbo.orders": seq("100200", 2)}, "id") == [0, 1, 2, 10]
 
 
-def test_a_table_that_was_filled_anew_is_a_gap() -> None:
+def test_a_table_that_was_filled_again_is_a_gap() -> None:
     reader = qlik(filled((seq("093000", 1), "09:30:00", 1)))
     with pytest.raises(SourceDataLostError, match="orders__ct ends at"):
         reader.check({"dbo.orders": seq("103000", 9)})
@@ -348,7 +348,7 @@ def cdc(memory: Memory, **source: Any) -> CaptureTables:
     return CaptureTables(feed("sqlserver_cdc", tables=[{"table": "dbo.orders"}], source=source), memory)
 
 
-def test_the_older_instance_tells_up_to_where_the_newer_one_begins(captured: Memory) -> None:
+def test_the_older_instance_counts_up_to_where_the_newer_one_begins(captured: Memory) -> None:
     reader = cdc(captured)
     assert [(t.table, t.instance, t.writer_schema.names) for t in reader.tables] == [
         ("dbo.orders", "dbo_orders", ("id", "old")),
@@ -420,7 +420,9 @@ def test_nothing_captured_yet(captured: Memory) -> None:
     assert cdc(captured).bounds(hour(10), {}) == ({}, {})
 
 
-def test_a_capture_job_that_stands_still_is_told(captured: Memory, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_capture_job_that_stands_still_is_reported(
+    captured: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
     reader = cdc(captured)
     reader.bounds(hour(11), {})
     assert not caplog.messages
@@ -465,7 +467,7 @@ def test_a_source_that_was_restored_and_has_grown(captured: Memory) -> None:
         reader.landmarks({"dbo.orders": text(5)})
 
 
-def test_a_position_that_a_clean_up_has_removed_tells_nothing(captured: Memory) -> None:
+def test_a_position_that_a_clean_up_has_removed_says_nothing(captured: Memory) -> None:
     captured.session.execute("DELETE FROM cdc.lsn_time_mapping WHERE start_lsn <= ?", [lsn(5)])
     assert cdc(captured).landmarks({"dbo.orders": text(5)}) == {}
 

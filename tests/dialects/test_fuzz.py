@@ -77,7 +77,7 @@ DIALECTS = pytest.mark.parametrize("dialect", ["debezium", "ces", "qlik_messages
 
 @DIALECTS
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spoilt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
+def test_corrupt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     good = reported(dialect, simulate(seed, 12))
     # A segment sent again in other words corrupts its event, by rule: so the good events have none.
     again = reported(dialect, simulate(seed, 12), split_at=700)
@@ -86,7 +86,7 @@ def test_spoilt_messages_are_accounted_for_and_hurt_nobody(dialect: str, seed: i
 
 
 @DIALECTS
-def test_spoilt_avro_is_accounted_for_and_hurts_nobody(dialect: str) -> None:
+def test_corrupt_avro_is_accounted_for_and_hurts_nobody(dialect: str) -> None:
     registry = SchemaRegistry()
     in_json = reported(dialect, simulate(3, 12), schemas=True)
     good = in_avro(dialect, in_json, registry)

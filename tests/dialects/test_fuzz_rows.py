@@ -78,7 +78,7 @@ def results(dialect: str, lines: list[Line]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("dialect", ["sqlserver_cdc", "qlik_tables"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spoilt_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
+def test_corrupt_rows_are_accounted_for_and_hurt_nobody(dialect: str, seed: int) -> None:
     rng = Random(f"{dialect} {seed}")
     good = reported(dialect, simulate(seed, 40))
     bad = [corrupted(rng, elsewhere(line)) for line in rng.choices(good, k=CORRUPTED)]

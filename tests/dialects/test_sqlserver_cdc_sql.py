@@ -147,7 +147,7 @@ def captured(name: str, kind: str, at: int, **members: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_the_contract_that_the_metadata_tells() -> None:
+def test_the_contract_that_the_metadata_gives() -> None:
     rows = [
         captured("name", "nvarchar", 4, max_length=100),
         captured("id", "int", 1, is_nullable=False, index_ordinal=1),

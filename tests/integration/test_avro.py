@@ -62,15 +62,15 @@ def test_debezium_whatever_befalls_the_registry(
 ) -> None:
     log = simulate(5, 24)
     tables = [{"table": table} for table in TABLES]
-    in_json = debezium_feed("told_in_json", kafka, "told_in_json", monkeypatch, tables=tables)
-    in_avro = debezium_feed("told_in_avro", kafka, "told_in_avro", monkeypatch, tables=tables)
-    produce(kafka.bootstrap, reported(log, "told_in_json"), partitions=1)
+    in_json = debezium_feed("sent_in_json", kafka, "sent_in_json", monkeypatch, tables=tables)
+    in_avro = debezium_feed("sent_in_avro", kafka, "sent_in_avro", monkeypatch, tables=tables)
+    produce(kafka.bootstrap, reported(log, "sent_in_json"), partitions=1)
     run(spark, in_json, window())
 
     registry = SchemaRegistry(LOGIN)
     converter = AvroConverter(registry.register)
     # One message of the second half names a schema that the registry does not know yet.
-    first, last = reported(log, "told_in_avro", to_tx=12), reported(log, "told_in_avro", from_tx=12)
+    first, last = reported(log, "sent_in_avro", to_tx=12), reported(log, "sent_in_avro", from_tx=12)
     produce(kafka.bootstrap, converter.encoded(first), partitions=1)
     with registry:
         connect(monkeypatch, in_avro, kafka, registry.url)

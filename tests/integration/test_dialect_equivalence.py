@@ -65,7 +65,7 @@ LEGITIMATE = {
 }
 
 
-def test_five_dialects_tell_one_truth(
+def test_five_dialects_have_one_truth(
     spark: SparkSession, kafka: KafkaBroker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Debezium begins with a snapshot; the windows overlap."""

@@ -35,20 +35,20 @@ def test_all_faults_of_two_feeds_together(
         with_faults(log, list(VERDICT), Random(seed), last=len(log.transactions) - 1) for seed in (1, 2)
     )
     produce(kafka.bootstrap, debezium.messages(to_debezium, schemas=True, snapshot=False, prefix="damaged"))
-    produce(kafka.bootstrap, ces.messages(to_ces, topic="spoilt_ces"))
+    produce(kafka.bootstrap, ces.messages(to_ces, topic="corrupt_ces"))
     sqlserver_cdc.load(postgres.url, log)
     feeds = [
-        cdc_feed("unspoilt", postgres, monkeypatch, tables=tables),
+        cdc_feed("intact", postgres, monkeypatch, tables=tables),
         debezium_feed("damaged", kafka, "damaged", monkeypatch, tables=tables),
-        message_feed("spoilt_ces", "ces", kafka, ["spoilt_ces"], monkeypatch, tables=tables),
+        message_feed("corrupt_ces", "ces", kafka, ["corrupt_ces"], monkeypatch, tables=tables),
     ]
     for feed in feeds:
         run(spark, feed, window())
-    database = Database(database="shop", reference="unspoilt", verify=None)
+    database = Database(database="shop", reference="intact", verify=None)
     with pytest.raises(FeedsDisagree):
         compare.run(spark, database, {feed.feed: feed for feed in feeds})
     assert found(spark, "damaged") == expected(log, in_debezium)
-    assert found(spark, "spoilt_ces") == expected(log, in_ces)
+    assert found(spark, "corrupt_ces") == expected(log, in_ces)
 
 
 def found(spark: SparkSession, feed: str) -> list[Found]:

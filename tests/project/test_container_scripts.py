@@ -100,7 +100,7 @@ def test_every_file_is_a_variable(tmp_path: Path) -> None:
     assert "folder" not in reported
 
 
-def test_the_command_is_run_without_secrets_and_its_end_is_told(tmp_path: Path) -> None:
+def test_the_command_is_run_without_secrets_and_its_end_is_reported(tmp_path: Path) -> None:
     assert with_secrets(tmp_path / "nothing", "sh", "-c", "exit 7").returncode == 7
 
 

@@ -125,7 +125,7 @@ def test_by_buckets_as_at_once(seed: int) -> None:
         assert sorted(found, key=repr) == sorted(rows_of(getattr(at_once, name)), key=repr)
 
 
-def test_what_nothing_tells_apart_is_said() -> None:
+def test_what_nothing_distinguishes_is_said() -> None:
     """A key of which nothing was known, and a row that shows its keys alone: taken for a chain, marked."""
     manner = SILENT._replace(in_mid_stream=True)
     rows = [

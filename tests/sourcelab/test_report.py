@@ -48,7 +48,7 @@ def shown(report: Report) -> str:
     return console.export_text()
 
 
-def test_all_that_matters_is_told() -> None:
+def test_all_that_matters_is_shown() -> None:
     text = shown(good())
     assert "shop_cdc: 1225 records read, 1225 accounted for" in text
     lines = [line for line in text.splitlines() if TABLE in line]
@@ -106,7 +106,7 @@ def test_whatever_is_wrong_fails(report: Report) -> None:
     assert not report.holds
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_what_is_wrong_is_reported() -> None:
     report = corrupted(broken=["dbo.customers: unique change ids"])
     text = shown(replace(report, missing=["shop_debezium"], equal={TABLE: False}))
     assert "failed: dbo.customers: unique change ids" in text

@@ -174,7 +174,7 @@ def test_a_value(kind: str, value: object, written: object) -> None:
     assert wire_text(Column("c", kind, 1), value) == written
 
 
-def test_every_change_is_told() -> None:
+def test_every_change_is_sent() -> None:
     log = simulate(9, 200)
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
     keys = changes["key_update"]

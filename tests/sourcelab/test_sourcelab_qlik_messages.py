@@ -128,7 +128,7 @@ def test_a_key_update_is_one_update_with_the_old_key() -> None:
     assert (reported["data"]["id"], reported["beforeData"]["id"]) == (8, 7)
 
 
-def test_a_delete_tells_the_key_and_filler() -> None:
+def test_a_delete_has_the_key_and_filler() -> None:
     (reported,) = _reported(_change("delete", None))
     assert reported["data"] == {n: 7 if n == "id" else None for n in CUSTOMERS.names}
     assert (reported["headers"]["operation"], reported["beforeData"]) == ("DELETE", None)
@@ -212,7 +212,7 @@ def test_metadata_comes_before_the_data_and_has_an_id_of_its_own() -> None:
     }
 
 
-def test_every_change_is_told_once_and_steps_add_up_to_the_whole() -> None:
+def test_every_change_is_sent_once_and_steps_add_up_to_the_whole() -> None:
     log = simulate(9, 40)
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
     settings: dict[str, Any] = {"envelope": True, "snapshot": False}

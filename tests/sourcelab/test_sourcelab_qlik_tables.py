@@ -115,13 +115,13 @@ def test_binary_masks_begin_with_the_lowest_byte() -> None:
     assert [row["change_mask"] for row in rows] == [b"", b"\x10\x08"]
 
 
-def test_a_task_stores_what_it_is_told_to() -> None:
+def test_a_task_stores_what_it_is_asked_to() -> None:
     task = Task(prefix="hdr ", header=("change_seq", "operation"))
     assert task.columns == {"hdr change_seq": "varchar(35)", "hdr operation": "varchar(12)"}
     assert list(reported(change("delete", None), task)[0])[:3] == ["change_seq", "operation", "id"]
 
 
-def test_change_seqs_grow_and_tell_every_change() -> None:
+def test_change_seqs_grow_and_have_every_change() -> None:
     log: Log = simulate(9, 200)
     rows = [
         row

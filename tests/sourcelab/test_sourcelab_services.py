@@ -17,7 +17,7 @@ def _fake_java(home: Path, version: str) -> None:
     program.chmod(0o755)
 
 
-def test_no_java_is_told_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_is_an_error_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ServiceError, match=r"no Java(.|\n)*Remedy: install a Java 17"):
         java()
@@ -38,7 +38,7 @@ def test_a_new_java_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ve
     assert java() == str(tmp_path / "bin" / "java")
 
 
-def test_missing_jars_are_told(tmp_path: Path) -> None:
+def test_missing_jars_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="there is no Kafka in"), KafkaBroker(tmp_path, tmp_path):
         pass
 

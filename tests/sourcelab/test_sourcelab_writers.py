@@ -189,7 +189,7 @@ def test_a_snapshot_marks_its_first_and_last_rows() -> None:
     assert len({p["source"]["commit_lsn"] for p in snapshot}) == 1
 
 
-def test_both_tellers_tell_every_change() -> None:
+def test_both_dialects_have_every_change() -> None:
     log = simulate(9, 200)
     changes = Counter(c.operation for t in log.transactions for c in t.changes)
     reported = Counter(row[3] for t in log.transactions for _, row in sqlserver_cdc.change_rows(t))
@@ -224,7 +224,7 @@ def test_heartbeats_have_a_topic_of_their_own() -> None:
     }
 
 
-def test_commit_times_are_told_in_the_servers_zone() -> None:
+def test_commit_times_are_in_the_servers_zone() -> None:
     (row,) = sqlserver_cdc.time_rows(_log(_change("insert", BEFORE)), 0, 1, "Europe/Istanbul")
     assert row[2] == datetime(2024, 3, 1, 15, 0, 0, 125_000)
 

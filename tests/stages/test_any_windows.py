@@ -44,7 +44,7 @@ class Reported(NamedTuple):
     parts: Sequence[Part]
 
 
-def told_in_parts(rng: Random, how: str) -> Reported:
+def sent_in_parts(rng: Random, how: str) -> Reported:
     """Together the parts are all of it; some overlap, and one comes twice."""
     ends = sorted(rng.uniform(0.2, 0.9) for _ in range(WINDOWS - 2))
     begins = [max(0.0, end - rng.choice((0.0, 0.0, 0.2))) for end in (0.0, *ends)]
@@ -67,7 +67,7 @@ def test_the_tables_do_not_depend_on_the_windows(spark: SparkSession) -> None:
     seed = SystemRandom().randrange(10**6)
     print(f"seed {seed}")
     rng = Random(seed)
-    reported = [told_in_parts(rng, how) for how in ORDERS_OF_PARTS]
+    reported = [sent_in_parts(rng, how) for how in ORDERS_OF_PARTS]
     logs = [apart(simulate(one.seed, 40), number) for number, one in enumerate(reported)]
     rows = [ledger_rows(spark, log, number) for number, log in enumerate(logs)]
     spoil(rows[:FAULTY], rng)

@@ -161,7 +161,7 @@ def test_drift_beside_changes_in_flight(seed: int) -> None:
         assert len(expected) > 1
 
 
-def test_by_the_clock_where_the_source_tells_no_position() -> None:
+def test_by_the_clock_where_the_source_gives_no_position() -> None:
     log = simulate(9, 60)
     manner = PLAIN._replace(knows_lsn=False)
     since, until = log.transactions[20].commit_time, log.transactions[45].commit_time
@@ -176,7 +176,7 @@ def test_by_the_clock_where_the_source_tells_no_position() -> None:
     assert drifts
 
 
-def test_cells_that_no_tool_has_told_are_unknown_and_no_drift() -> None:
+def test_cells_that_no_tool_has_sent_are_unknown_and_no_drift() -> None:
     log = simulate(10, 40)
     manner = PLAIN._replace(unsent=frozenset({"notes"}))
     rows = log.final_rows(CUSTOMERS)
@@ -222,7 +222,7 @@ def test_no_row_is_a_table_too() -> None:
     assert first.rows == 0
 
 
-def test_a_drift_is_told_with_both_values_its_last_change_and_what_mends_it() -> None:
+def test_a_drift_has_both_values_its_last_change_and_what_mends_it() -> None:
     log = simulate(13, 30)
     rows = log.final_rows(CUSTOMERS)
     changed, lost, model = sorted(rows)[:3]

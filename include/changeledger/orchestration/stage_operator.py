@@ -66,11 +66,11 @@ class StageOperator(JobOperator):
         return lineage.written(tables, Settings().warehouse)
 
     def _report(self, context: Context) -> None:
-        self._tell_assets(context)
+        self._note_assets(context)
         if self.stage == "extract":
             alerts.late_sources(self.feed, self.window)
 
-    def _tell_assets(self, context: Context) -> None:
+    def _note_assets(self, context: Context) -> None:
         """Release, window and counts with the event of each published table."""
         if not self.outlets:
             return

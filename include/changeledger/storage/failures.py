@@ -129,7 +129,7 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
         fitting = [line for line in lines if cause.pattern.search(line)]
         if fitting:
             # The last: Java names the cause of an error after it.
-            return _told(cause, fitting[-1], connection)
+            return _explained(cause, fitting[-1], connection)
     return None
 
 
@@ -152,7 +152,7 @@ def _of_worker(text: str) -> ChangeledgerError | None:
     return None if found is None else _OF_WORKERS[found[1]](found[2], found[3])
 
 
-def _told(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
+def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
     reason = (_CLASS.sub("", line) or line)[:_MOST]
     whose = f" {connection!r}" if connection else ""
     return cause.kind(f"{cause.what}: {reason}", cause.remedy.replace("{connection}", whose))

@@ -118,7 +118,7 @@ def test_a_half_that_comes_again_is_a_duplicate_of_the_first() -> None:
     assert reported(*reversed(rows)) == found
 
 
-def test_halves_that_nothing_tells_apart_are_quarantined() -> None:
+def test_halves_that_nothing_distinguishes_are_quarantined() -> None:
     rows = [half(0, "before", "p"), half(1, "after", "p"), half(2, "before", "p"), half(3, "after", "p")]
     found = reported(*rows)
     assert {one[:2] for one in brief(found).values()} == {("quarantined", "ambiguous_pair")}
