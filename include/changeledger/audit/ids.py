@@ -134,9 +134,8 @@ def _duplicates(tables: Mapping[str, pa.Table]) -> Finding:
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     """Of an update of a key whose halves came in two windows, the first half was that window's record."""
     joined = new.filter(new.column("is_joined"))
-    both = [pa.concat_arrays([column(joined, name), column(halves, name)]) for name in ("id", "hash")]
-    codes = order.codes(both, len(joined) + len(halves))
-    earlier = joined.filter(pa.array(np.isin(codes[: len(joined)], codes[len(joined) :])))
+    own, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
+    earlier = joined.filter(pa.array(order.are_among(own, among)))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
     found = {
         "source_position": column(earlier, "source_position"),

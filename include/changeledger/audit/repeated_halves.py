@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from changeledger.audit.findings import FINDINGS, Finding, checked, of_rows
@@ -45,10 +44,8 @@ def of_places(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
 
 
 def _halves(halves: pa.Table, there: pa.Table) -> Finding:
-    sides = [column(table, "source_position").flatten() for table in (halves, there)]
+    own, others = (column(table, "source_position").flatten() for table in (halves, there))
     # Source and row: the number of a repeated row stands between them.
-    both = [pa.concat_arrays([side[at] for side in sides]) for at in (0, 3)]
-    codes = order.codes(both, len(halves) + len(there))
-    stands = np.isin(codes[: len(halves)], codes[len(halves) :]) & valid(sides[0][3])
+    stands = order.are_among([own[0], own[3]], [others[0], others[3]]) & valid(own[3])
     gone = of_rows(halves, ~stands, HALF.names)
     return Finding(gone.violations, samples=gone.samples)

@@ -106,11 +106,7 @@ class Rebuild:
 
 def _are_among(changes: pa.Table, keys: pa.StructArray) -> Bools:
     """Which effects are on one of the keys?"""
-    sides = zip(keys_of(changes).flatten(), keys.flatten(), strict=True)
-    both = [pa.concat_arrays([of_changes, own]) for of_changes, own in sides]
-    numbers = order.codes(both, len(changes) + len(keys))
-    found: Bools = np.isin(numbers[: len(changes)], numbers[len(changes) :])
-    return found
+    return order.are_among(keys_of(changes).flatten(), keys.flatten())
 
 
 def _tables(made: History) -> dict[str, pa.Table]:

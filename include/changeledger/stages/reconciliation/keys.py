@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
 
-from changeledger.kernels import touched
+from changeledger.kernels import order, touched
 from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BatchKernel, Here, Rows, together
@@ -126,7 +126,7 @@ class Keys:
         hashes = self._touched.hashes
         if self.emptied:
             more = opened.through(HashesOf(selection.key_of_rows(self.contract)), HASHES).collected()
-            hashes = np.union1d(hashes, known(more))
+            hashes = order.distinct(np.concatenate([hashes, known(more)]))
         else:
             where = And(where, scans.are_near(self._touched, "key."))
         return self._ledger(where, Among(buckets.KEY, hashes), schema)
