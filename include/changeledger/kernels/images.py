@@ -88,17 +88,26 @@ def differs(one: pa.Array, other: pa.Array) -> Bools:
     return found
 
 
-def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
-    """array<string> of the columns that differ, without gaps; NULL if a side is missing."""
-    both = before.present & after.present
-    found = np.zeros((len(both), len(names)), np.bool_)
-    for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
-        found[:, at] = differs(old, new)
+def known_in_both(before: Image, after: Image) -> Bools:
+    """n x columns: the cells that are a gap in neither image."""
+    found = np.ones((len(before.present), len(before.cells)), np.bool_)
     for states in (before.states, after.states):
         if states is not None:
             found &= states == KNOWN
-    found &= both[:, None]
-    return named_where(found, names, both)
+    return found
+
+
+def differing(before: Image, after: Image) -> Bools:
+    """n x columns: the cells that are known in both images, and differ; none where a side is missing."""
+    found = known_in_both(before, after) & (before.present & after.present)[:, None]
+    for at, (old, new) in enumerate(zip(before.cells, after.cells, strict=True)):
+        found[:, at] &= differs(old, new)
+    return found
+
+
+def changed(before: Image, after: Image, names: Sequence[str]) -> pa.ListArray:
+    """array<string> of the columns that differ, without gaps; NULL if a side is missing."""
+    return named_where(differing(before, after), names, before.present & after.present)
 
 
 def fitted(image: Image, written: Contract, contract: Contract) -> Image:

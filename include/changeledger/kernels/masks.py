@@ -131,6 +131,15 @@ def of_images(differing: Bools, compared: Bools) -> tuple[Bools, Bools]:
     return differing & compared, differing | ~compared
 
 
+def of_key(rows: Bools, key: Bools) -> tuple[Bools, Bools]:
+    """n x columns: what is required and allowed where the bits of the key are set alone, in these rows.
+
+    `key`: the columns of the key; where none is known, nothing contradicts a mask.
+    """
+    others = ~rows[:, None] | (not key.any())
+    return rows[:, None] & key, key | others
+
+
 def any_set(flags: Bools) -> Bools:
     """n: in which rows of n x highest a flag is set."""
     found: Bools = np.logical_or.reduce(flags, axis=1)

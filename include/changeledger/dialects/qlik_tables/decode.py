@@ -227,15 +227,10 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 
 
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
-    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header.
-
-    Where no key is known, nothing contradicts the mask of a delete.
-    """
+    """An insert sets what it inserted, a delete its key, and nothing sets a column of the header."""
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
-    is_insert, is_delete = ((rows.code == code)[:, None] for code in (_INSERT, _DELETE))
-    required = is_delete & key
+    required, allowed = masks.of_key(rows.code == _DELETE, key)
     for at, one in enumerate(rows.cells):
-        required[:, at] |= is_insert[:, 0] & valid(one.values)
-    allowed = ~is_delete | key | (not key.any())
+        required[:, at] |= (rows.code == _INSERT) & valid(one.values)
     found = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
     return found | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known)

@@ -137,8 +137,7 @@ def _disagrees(code: Indices, flags: Bools, masked: Bools) -> Bools:
     """Inserts and deletes have the bits of all columns set. Those of updates are compared with their images
     once the two rows are joined."""
     sets_all = (code == _DELETE) | (code == _INSERT)
-    required = np.broadcast_to(sets_all[:, None], flags.shape)
-    return masks.disagrees(flags, masked, required, np.ones(flags.shape, np.bool_))
+    return masks.disagrees(flags, masked, required=sets_all[:, None], allowed=np.ones(1, np.bool_))
 
 
 def _pair_key(

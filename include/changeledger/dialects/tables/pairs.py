@@ -197,16 +197,11 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
 
 def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
     """Does the mask set other columns than those in which the images differ, gaps aside?"""
-    differing = np.column_stack(
-        [images.differs(old, new) for old, new in zip(found.before.cells, found.after.cells, strict=True)]
-    )
-    compared = np.ones(differing.shape, np.bool_)
-    for image in (found.before, found.after):
-        if image.states is not None:
-            compared &= image.states == KNOWN
+    both = found.before, found.after
+    required, allowed = masks.of_images(images.differing(*both), images.known_in_both(*both))
     flags = ledger.named(found.changed, plan.contract.names)
     known = valid(found.mask) & valid(found.changed) & paired
-    return masks.disagrees(flags, known, *masks.of_images(differing, compared))
+    return masks.disagrees(flags, known, required, allowed)
 
 
 def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
