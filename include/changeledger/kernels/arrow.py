@@ -27,18 +27,6 @@ RECORD = pa.struct(
     [("source", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("row", pa.binary())]
 )
 BREAK = pa.struct([("kind", pa.string()), ("columns", NAMES), ("previous_change_id", pa.string())])
-# A raw Kafka message, as the raw table has it.
-MESSAGE = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", INSTANT),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
-)
 
 _PLAIN: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -93,6 +81,10 @@ def history_schema(contract: Contract) -> pa.Schema:
 def table_schema(columns: Sequence[tuple[str, str]]) -> pa.Schema:
     """The schema of columns whose types are none of a contract's."""
     return pa.schema([(name, arrow_type(kind)) for name, kind in columns])
+
+
+# A raw Kafka message, as the raw table has it.
+MESSAGE = table_schema(change.MESSAGE_COLUMNS)
 
 
 def column(table: pa.Table, name: str) -> pa.Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,14 @@ from changeledger.model.errors import RowsTooLarge
 BatchKernel = Callable[[pa.RecordBatch], pa.RecordBatch]
 # Tables by name in, tables by name out; of each bucket.
 BucketKernel = Callable[[Mapping[str, pa.Table]], Mapping[str, pa.Table]]
+
+
+Unchanged = TypeVar("Unchanged")
+
+
+def unchanged(rows: Unchanged) -> Unchanged:
+    """The kernel that gives what it gets."""
+    return rows
 
 
 class Rows(Protocol):

@@ -104,9 +104,8 @@ QUARANTINE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
-# Records that wait, as they came: for the rest of a split message, or for the metadata that has their
-# columns. The table's state is that of the last run: a run takes all of them up again.
-PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+# Messages of Kafka as they came.
+MESSAGE_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("topic", "string"),
     ("partition", "int"),
     ("offset", "bigint"),
@@ -114,6 +113,14 @@ PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("key", "binary"),
     ("value", "binary"),
     ("headers", "array<struct<key:string,value:binary>>"),
+)
+RAW_MESSAGE_COLUMNS: Final = (("window_id", "string"), *MESSAGE_COLUMNS)
+
+
+# Records that wait, as they came: for the rest of a split message, or for the metadata that has their
+# columns. The table's state is that of the last run: a run takes all of them up again.
+PENDING_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
+    *MESSAGE_COLUMNS,
     # The start of the window that read the record.
     ("since", "timestamp"),
     ("table", "string"),

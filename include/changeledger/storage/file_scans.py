@@ -174,11 +174,6 @@ def _selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
             yield field.name
 
 
-def unchanged(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The kernel of all rows."""
-    return rows
-
-
 def alone(table: Table) -> TableMetadata:
     """What workers need to know of the table: neither its history, nor how the catalog is reached."""
     return table.metadata.model_copy(

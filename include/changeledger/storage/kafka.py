@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections import deque
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import (
     IsolationLevel,
-    KafkaError,
     KafkaException,
     Message,
     TopicCollection,
@@ -28,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
 from changeledger.storage import kafka_errors
+from changeledger.storage.kafka_errors import Complaints
 from changeledger.storage.kafka_messages import MessageScan, Range, in_parts
 from changeledger.storage.kafka_records import FirstMessages, first_messages
 from changeledger.storage.kafka_settings import ClientSettings
@@ -42,8 +41,6 @@ Fingerprints = dict[str, dict[str, str | None]]
 _TIMEOUT_SECONDS = 20.0
 # While messages are read: a broker that is started again, or another leader, takes a while.
 _STUCK_SECONDS = 120.0
-# Errors of librdkafka in the background, which are repeated a hundred times a second.
-_COMPLAINTS = 20
 
 
 class Kafka:
@@ -55,11 +52,10 @@ class Kafka:
     def __init__(self, conn_id: str, connection: Connection) -> None:
         own = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
         self._settings = ClientSettings.of(conn_id, own)
-        self._complaints: deque[str] = deque(maxlen=_COMPLAINTS)
-        # librdkafka logs each failed attempt; the error that ends the stage says it once.
-        self._quiet: dict[str, Any] = {**self._settings.stated, "log_level": 0, "error_cb": self._complain}
+        self._complaints = Complaints()
+        self._heard = self._complaints.heard(self._settings.stated)
         try:
-            self._admin = AdminClient(self._quiet)
+            self._admin = AdminClient(self._heard)
         except KafkaException as error:
             raise ConfigError(
                 f"the connection {conn_id!r} makes no client of Kafka: {error.args[0].str()}",
@@ -172,7 +168,7 @@ class Kafka:
 
     def _first(self, isolation: str, places: Offsets) -> FirstMessages:
         try:
-            return first_messages(self._quiet, isolation, places, _TIMEOUT_SECONDS)
+            return first_messages(self._heard, isolation, places, _TIMEOUT_SECONDS)
         except KafkaException as error:
             raise self._unavailable(error) from error
 
@@ -210,15 +206,10 @@ class Kafka:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
-    def _complain(self, error: KafkaError) -> None:
-        """What librdkafka says in the background: why a request that ran out of time did."""
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaints.append(repr(error))
-
     def _unavailable(self, error: KafkaException) -> ChangeledgerError:
         # Its errors come by then.
         self._admin.poll(0)
-        said = "\n".join((repr(error.args[0]), *self._complaints))
+        said = "\n".join((repr(error.args[0]), *map(repr, self._complaints.last)))
         conn_id, servers = self._settings.conn_id, self._settings.servers
         return kafka_errors.explained(conn_id, servers, said) or SourceUnavailable(
             f"Kafka at {servers} does not answer: {error.args[0]}",

@@ -6,7 +6,11 @@ Its texts: rdkafka_ssl.c and rdkafka_sasl.c, and OpenSSL's.
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import KafkaError
 
 from changeledger.model.errors import ConfigError
 
@@ -48,6 +52,22 @@ _CAUSES: Final = (
         "or ssl.ca.pem, and name the broker in bootstrap.servers as its certificate does",
     ),
 )
+
+
+class Complaints:
+    """What librdkafka says in the background: why a request that ran out of time did."""
+
+    def __init__(self) -> None:
+        # It repeats them a hundred times a second.
+        self.last: deque[KafkaError] = deque(maxlen=20)
+
+    def add(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self.last.append(error)
+
+    def heard(self, settings: Mapping[str, str]) -> dict[str, Any]:
+        """Settings of a client that complains here alone: it would log each failed attempt."""
+        return {**settings, "log_level": 0, "error_cb": self.add}
 
 
 def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:

@@ -8,7 +8,6 @@ end of the partition. Offsets that are gone are an error, not a gap.
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -19,8 +18,10 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, Message, TopicPartition
 
 from changeledger.kernels.arrow import HEADERS, INSTANT, MESSAGE, table_schema
+from changeledger.model import change
 from changeledger.model.errors import ChangeledgerError, SourceDataLostError, SourceUnavailable
 from changeledger.storage import kafka_errors
+from changeledger.storage.kafka_errors import Complaints
 from changeledger.storage.kafka_records import consumer
 from changeledger.storage.kafka_settings import ClientSettings
 
@@ -41,20 +42,8 @@ _GONE: Final = frozenset(
         KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
     }
 )  # fmt: skip
-# Errors of librdkafka in the background, which are repeated a hundred times a second.
-_COMPLAINTS = 20
 Place = tuple[str, int]
-RAW_COLUMNS: Final = (
-    ("window_id", "string"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("key", "binary"),
-    ("value", "binary"),
-    ("headers", "array<struct<key:string,value:binary>>"),
-)
-RAW: Final = table_schema(RAW_COLUMNS)
+RAW: Final = table_schema(change.RAW_MESSAGE_COLUMNS)
 
 
 class Range(NamedTuple):
@@ -139,11 +128,9 @@ class _Reading:
         self._ends: dict[Place, int] = {(one.topic, one.partition): one.end for one in part}
         # Where a partition ends before its range does.
         self._short: dict[Place, int] = {}
-        self._complaints: deque[KafkaError] = deque(maxlen=_COMPLAINTS)
+        self._complaints = Complaints()
         with scan.settings.given() as settings:
-            # librdkafka logs each failed attempt; the error that ends the stage says it once.
-            quiet = {**settings, "log_level": 0, "error_cb": self._complain}
-            self._consumer = consumer(quiet, "read_committed", _AHEAD)
+            self._consumer = consumer(self._complaints.heard(settings), "read_committed", _AHEAD)
         self._consumer.assign([TopicPartition(one.topic, one.partition, one.start) for one in part])
 
     def close(self) -> None:
@@ -188,7 +175,7 @@ class _Reading:
     def _meet(self, error: KafkaError, at: Message) -> None:
         """The end of a partition, or an error. One of no topic is the connection's: the client goes on."""
         if at.topic() is None:
-            self._complain(error)
+            self._complaints.add(error)
         elif _place(at) not in self._ends:
             return
         elif error.code() == KafkaError._PARTITION_EOF:
@@ -202,18 +189,19 @@ class _Reading:
             raise self._refused(said) or self._unavailable(said)
 
     def _stuck(self) -> ChangeledgerError:
-        refused = self._refused("\n".join(map(repr, self._complaints)))
+        complaints = self._complaints.last
+        refused = self._refused("\n".join(map(repr, complaints)))
         if refused is not None:
             return refused
-        gone = [error.str() for error in self._complaints if error.code() in _GONE]
+        gone = [error.str() for error in complaints if error.code() in _GONE]
         if gone:
             return _lost(gone[-1])
-        if self._short and not self._complaints:
+        if self._short and not complaints:
             (topic, partition), offset = next(iter(self._short.items()))
             end = self._ends[topic, partition]
             return _lost(f"{topic}[{partition}] ends at offset {offset}, and had messages up to {end}")
         nothing = f"nothing came for {self._scan.seconds:.0f} s"
-        return self._unavailable(repr(self._complaints[-1]) if self._complaints else nothing)
+        return self._unavailable(repr(complaints[-1]) if complaints else nothing)
 
     def _unavailable(self, what: str) -> SourceUnavailable:
         return SourceUnavailable(
@@ -225,10 +213,6 @@ class _Reading:
     def _refused(self, said: str) -> ChangeledgerError | None:
         settings = self._scan.settings
         return kafka_errors.explained(settings.conn_id, settings.servers, said)
-
-    def _complain(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaints.append(error)
 
 
 def _place(message: Message) -> Place:

@@ -23,9 +23,10 @@ from pyiceberg.expressions import (
     Or,
 )
 
+from changeledger.kernels.rows import unchanged
 from changeledger.kernels.touched import Touched
 from changeledger.storage import catalog, summaries
-from changeledger.storage.file_scans import Scan, unchanged
+from changeledger.storage.file_scans import Scan
 
 # Rows, and bytes in files, which are packed.
 Weight = tuple[int, int]

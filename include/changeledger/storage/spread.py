@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows
+from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows, unchanged
 from changeledger.storage.caching import Cache
 from changeledger.storage.file_writes import FILES, Writing
 from changeledger.storage.partitions import numbers_of_partitions
@@ -28,7 +28,6 @@ from changeledger.storage.worker_batches import (
     of_bucket,
     read,
     typed,
-    unchanged,
     unpacked,
 )
 

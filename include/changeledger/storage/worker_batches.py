@@ -66,10 +66,6 @@ def read(source: InParts, numbers: Batches) -> Batches:
             yield from source.rows(source.parts[number])
 
 
-def unchanged(batches: Batches) -> Batches:
-    return batches
-
-
 def _begin_task() -> None:
     """What Spark's Python does for each task is made cheap.
 

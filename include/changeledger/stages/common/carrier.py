@@ -9,12 +9,12 @@ from pyiceberg.expressions import BooleanExpression
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config.settings import Settings
-from changeledger.kernels.rows import BatchKernel, Here, Rows
+from changeledger.kernels.rows import BatchKernel, Here, Rows, unchanged
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext
 from changeledger.storage import catalog, scans
 from changeledger.storage.caching import Cache, uncached
-from changeledger.storage.file_scans import Scan, unchanged
+from changeledger.storage.file_scans import Scan
 from changeledger.storage.session import for_rows_of, for_small_data
 from changeledger.storage.spread import Spread, as_table
 

@@ -12,6 +12,7 @@ from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
 from changeledger.kernels.avro import FRAME_BYTES, schema_id
 from changeledger.kernels.rows import Here, Rows
+from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
@@ -20,7 +21,7 @@ from changeledger.storage import catalog, lake, writes
 from changeledger.storage.caching import uncached
 from changeledger.storage.kafka import Kafka, Offsets
 from changeledger.storage.kafka_gaps import check_continuity, check_retention
-from changeledger.storage.kafka_messages import RAW, RAW_COLUMNS, MessageScan, of_window
+from changeledger.storage.kafka_messages import RAW, MessageScan, of_window
 from changeledger.storage.schema_registry import SchemaRegistry
 from changeledger.storage.session import for_small_data
 from changeledger.storage.spread import Spread
@@ -46,7 +47,7 @@ def extract_messages(ctx: StageContext) -> None:
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
     if not catalog.exists(ctx.lake.raw):
-        lake.create(ctx.spark, ctx.lake.raw, RAW_COLUMNS, ("window_id", "topic"))
+        lake.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
     messages = _messages(ctx, kafka.messages(start, end), wanted)
     raw = messages.through(partial(of_window, ctx.id), RAW)
     writes.replace_window(raw, ctx.lake.raw, ctx.id)
