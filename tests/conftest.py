@@ -48,12 +48,13 @@ def spark(home: Path) -> Iterator[SparkSession]:
     from changeledger.storage import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
+        conf = usual(settings)
+        options = conf["spark.driver.extraJavaOptions"]
         return {
-            **usual(settings),
+            **conf,
             # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
-            # Within minutes, the thorough compiler's time does not come back.
-            "spark.driver.extraJavaOptions": f"{session.SMALL_DATA_JVM} -XX:TieredStopAtLevel=1",
+            "spark.driver.extraJavaOptions": f"{session.SMALL_DATA_JVM} {options}",
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
         }

@@ -9,16 +9,19 @@ from pathlib import Path
 
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
-from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties, local_conf, spark_conf
+from changeledger.storage.session import (
+    FOR_MINUTES_JVM,
+    SMALL_DATA,
+    SMALL_DATA_JVM,
+    as_properties,
+    class_archive,
+    local_conf,
+    spark_conf,
+)
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
-
-# Where other processes need the processors as much, the thorough compiler's time does not come back within
-# minutes; later the plans are made in half the time of the quick compiler's.
-_FOR_MINUTES = "-XX:TieredStopAtLevel=1"
-
 
 # Each query says a hundred lines of no interest: 155 MB in an hour. The server says when it is ready.
 _LOGGING = f"""\
@@ -71,12 +74,11 @@ class SparkConnectServer(Service):
         properties.unlink(missing_ok=True)
         properties.touch(0o600)
         properties.write_text(self._properties(), "utf-8")
-        conf = self.home / "conf"
-        conf.mkdir(exist_ok=True)
-        (conf / "log4j2.properties").write_text(_LOGGING, "utf-8")
+        self._logging.write_text(_LOGGING, "utf-8")
         command = [
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
-            "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={conf}", f"SPARK_HOME={pyspark}",
+            # A folder of settings on the class path would keep the archive of classes from being used.
+            "env", "-u", "SPARK_REMOTE", f"SPARK_CONF_DIR={self.home}/no-conf", f"SPARK_HOME={pyspark}",
             # Else its Python workers are whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
             str(pyspark / "bin" / "spark-submit"),
@@ -88,8 +90,16 @@ class SparkConnectServer(Service):
             self.launch(command, log, Owner(self.home))
         self.wait_until(lambda: "Spark Connect server started at" in self.logged(log_from), log_from)
 
+    @property
+    def _logging(self) -> Path:
+        return self.home / "spark-log4j2.properties"
+
     def _properties(self) -> str:
-        options = SMALL_DATA_JVM if self.lasting else f"{SMALL_DATA_JVM} {_FOR_MINUTES}"
+        options = [SMALL_DATA_JVM, f'"-Dlog4j2.configurationFile={self._logging}"']
+        options += class_archive(self.settings)
+        # In hours, the thorough compiler's time comes back: plans are made in half the time.
+        if not self.lasting:
+            options.append(FOR_MINUTES_JVM)
         conf = {
             **local_conf(self.settings),
             **spark_conf(self.settings),
@@ -98,7 +108,7 @@ class SparkConnectServer(Service):
             "spark.connect.grpc.binding.port": str(self.port),
             "spark.sql.warehouse.dir": str(self.home / "data"),
             "spark.local.dir": str(self.home / "data"),
-            "spark.driver.extraJavaOptions": options,
+            "spark.driver.extraJavaOptions": " ".join(options),
             **SMALL_DATA,
         }
         return as_properties(conf)

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,6 +94,7 @@ def test_all_ways_publish_the_same_tables(
 ) -> None:
     attached = Settings(home=tmp_path / "attached", feeds=feeds)
     with SparkConnectServer(attached, attached.home) as server:
+        assert maps_archived_classes(server)
         run_jobs(STAGES, attached, source, [sys.executable], SPARK_REMOTE=server.remote)
     said = [line for line in server.log.read_text().splitlines() if " INFO " in line]
     assert [line for line in said if "SparkConnectServer" not in line] == [], "155 MB in an hour"
@@ -112,6 +114,15 @@ def test_all_ways_publish_the_same_tables(
         for name in names:
             assert rows(one, name) == rows(other, name), name
         assert len(rows(one, names.current)) == len(log.final_rows(log.table(table)))
+
+
+def maps_archived_classes(server: SparkConnectServer) -> bool:
+    properties = str(server.home / "spark.properties").encode()
+    for line in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if properties in line.read_bytes() and "/classes-" in line.with_name("maps").read_text("utf-8"):
+                return True
+    return False
 
 
 def command_lines() -> str:

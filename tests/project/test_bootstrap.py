@@ -161,3 +161,60 @@ def test_no_stamp_of_another_folder_is_trusted(tmp_path: Path, monkeypatch: pyte
     assert bootstrap.stamped() == {}
     stamp.write_text(f'{{"project": "{bootstrap.PROJECT}", "lock": "1", "uv": "2"}}')
     assert bootstrap.stamped()["lock"] == "1"
+
+
+@pytest.fixture
+def archived(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of one jar and a Java that says its version; returns the Java."""
+    (tmp_path / ".jars" / "spark").mkdir(parents=True)
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "ivy-1.jar").write_text("jar")
+    (tmp_path / ".jars" / "spark" / "iceberg-1.jar").write_text("jar")
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 17.0.15 >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setattr(bootstrap, "PROJECT", tmp_path)
+    monkeypatch.setattr(bootstrap, "LOGS", tmp_path)
+    monkeypatch.setattr(bootstrap, "ivy_jar", lambda: tmp_path / "pyspark" / "ivy-1.jar")
+    return java
+
+
+def test_the_archive_of_classes_is_named_by_all_that_it_depends_on(archived: Path) -> None:
+    jars = archived.parent / ".jars" / "spark"
+
+    def name() -> str:
+        return bootstrap.class_archive(jars, str(archived)).name
+
+    names = [name(), name()]
+    (jars / "iceberg-1.jar").write_text("another jar")
+    names.append(name())
+    (archived.parent / "pyspark" / "ivy-1.jar").touch()
+    names.append(name())
+    archived.write_text("#!/bin/sh\necho 21.0.1 >&2\n")
+    names.append(name())
+    assert names[0] == names[1]
+    assert len(set(names)) == 4
+
+
+def test_the_archive_of_classes_is_made_once_and_replaces_those_of_other_jars(
+    archived: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jars, made = archived.parent / ".jars" / "spark", []
+
+    def made_by(_: str, command: list[str], __: str) -> None:
+        made.append(command)
+        Path(command[-1]).touch()
+
+    monkeypatch.setattr(bootstrap, "run_logged", made_by)
+    (jars / "classes-old.jsa").touch()
+    for _ in range(2):
+        bootstrap.ensure_class_archive(str(archived))
+    assert len(made) == 1
+    assert [file.name for file in jars.glob("*.jsa")] == [Path(made[0][-1]).name]
+
+
+def test_without_an_archive_of_classes_the_set_up_goes_on(
+    archived: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap.ensure_class_archive(str(archived))
+    assert "Spark starts without it" in capsys.readouterr().out
