@@ -48,13 +48,12 @@ def spark(home: Path) -> Iterator[SparkSession]:
     from changeledger.storage import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
-        conf = usual(settings)
-        options = conf["spark.driver.extraJavaOptions"]
+        options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, *session.class_archive(settings)]
         return {
-            **conf,
+            **usual(settings),
             # Else preparing queries would take most of the tests' time.
             **session.SMALL_DATA,
-            "spark.driver.extraJavaOptions": f"{session.SMALL_DATA_JVM} {options}",
+            "spark.driver.extraJavaOptions": " ".join(options),
             "spark.master": "local[2]",
             "spark.driver.memory": "2g",
         }
