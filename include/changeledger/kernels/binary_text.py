@@ -7,6 +7,7 @@ from binascii import Error, a2b_base64
 
 # Spaces may stand anywhere in base64, and the padding may lack (Spark's `to_binary`).
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}\Z")
+_WITH_SPACES = re.compile(r"[A-Za-z0-9+/=\s]*\Z")
 _SPACES = re.compile(r"\s+")
 
 
@@ -22,6 +23,8 @@ def from_hex(text: str) -> bytes | None:
 
 def from_base64(text: str) -> bytes | None:
     """Base64 in its usual alphabet; None for any other text."""
+    if not _WITH_SPACES.match(text):
+        return None
     text = _SPACES.sub("", text)
     letters = len(text.rstrip("="))
     if not _BASE64.match(text) or letters % 4 == 1 or (letters < len(text) and len(text) % 4):

@@ -48,10 +48,18 @@ class Way(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """A message's table, and where it stands, as comparable text."""
+    """A message's table, and what says where the event stands."""
 
     way: Way
-    place: str | None
+    logicalid: str | None
+    commitlsn: str | None
+
+    @property
+    def place(self) -> str | None:
+        """As comparable text."""
+        found = _PLACE.search(self.logicalid or "")
+        place = found[1] if found else self.commitlsn and self.commitlsn.replace(":", "")
+        return place and place.upper()
 
 
 @dataclass(frozen=True)
@@ -155,6 +163,14 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     return pa.array(found, pa.int32())
 
 
+def is_segment(value: bytes | None) -> bool:
+    """Is the message a part of a split event?"""
+    try:
+        return not envelope.read(value).is_whole
+    except (Problem, Tombstone):
+        return False
+
+
 def route(value: bytes | None) -> Routed | Outcome | None:
     """The table of a message, or why it has none; None for a part of a split event."""
     found = _usual(value)
@@ -168,7 +184,7 @@ def route(value: bytes | None) -> Routed | Outcome | None:
     except (Problem, Tombstone) as problem:
         return problem.outcome
     way = Way(data.table, data.cols, data.key_names)
-    return Routed(way, _place(outside.logicalid, data.transaction.get("commitlsn")))
+    return Routed(way, outside.logicalid, data.transaction.get("commitlsn"))
 
 
 @cache
@@ -197,10 +213,4 @@ def _usual(value: bytes | None) -> Routed | None:
         way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys)
     except typed.UNREADABLE:
         return None
-    return Routed(way, _place(one.logicalid, commitlsn))
-
-
-def _place(logicalid: str | None, commitlsn: str | None) -> str | None:
-    found = _PLACE.search(logicalid or "")
-    place = found[1] if found else commitlsn and commitlsn.replace(":", "")
-    return place and place.upper()
+    return Routed(way, one.logicalid, commitlsn)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import Meta
 
 from changeledger.dialects.ces import avro
 from changeledger.dialects.messages.message_rows import Outcome
@@ -23,6 +26,7 @@ from changeledger.model import change
 BEGINS = re.compile(r"\s*\{\s*\"event(source|row|data)\"", re.IGNORECASE)
 _BLANKS = b" \t\r\n"
 _MOST = 2**31 - 1
+Index = Annotated[int, Meta(ge=0, le=_MOST)]
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 Texts = Mapping[str, str | None]
 
@@ -31,6 +35,31 @@ class Tombstone(Exception):
     """A message without a value."""
 
     outcome = Outcome(change.TOMBSTONE, "tombstone", "a message without a value")
+
+
+_SAID = ("type", "source", "logicalid", "time", "operation")
+
+
+class _Usual(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A message in JSON as the producer writes it: each name once and in lower case, `data` as text."""
+
+    data: str
+    type: str | None = None
+    source: str | None = None
+    logicalid: str | None = None
+    time: str | None = None
+    operation: str | None = None
+    segmentindex: Index | None = None
+    splitindex: Index | None = None
+    splittotalcnt: Index | None = None
+    finalsegment: bool | None = None
+    specversion: str | None = None
+    id: str | None = None
+    datacontenttype: str | None = None
+
+
+_as_usual = msgspec.json.Decoder(_Usual).decode
+_UNUSUAL = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class Envelope(NamedTuple):
@@ -54,16 +83,37 @@ def read(value: bytes | None) -> Envelope:
     """Raises Tombstone or Problem."""
     if value is None:
         raise Tombstone
-    members, data = _in_avro(value) if avro.is_avro(value) else _in_json(value)
+    in_avro = avro.is_avro(value)
+    usual = None if in_avro else _usual(value)
+    if usual is not None:
+        return usual
+    members, data = _in_avro(value) if in_avro else _in_json(value)
     if data is None:
         raise Problem("no_data", "the message has no `data`")
-    segment, total, is_final = _place(members)
+    return _envelope(members, data, *_place(members))
+
+
+def _usual(value: bytes) -> Envelope | None:
+    """As `read`, in a tenth of the time; None if the message is not as usual."""
+    try:
+        one = _as_usual(value)
+    except _UNUSUAL:
+        return None
+    segment = one.splitindex if one.segmentindex is None else one.segmentindex
+    total = None if one.finalsegment is not None else one.splittotalcnt
+    if (segment is None) != (one.finalsegment is None and total is None):
+        return None
+    members: Texts = {name: getattr(one, name) for name in _SAID}
+    return _envelope(members, one.data, segment, total, one.finalsegment)
+
+
+def _envelope(
+    members: Texts, data: str | bytes, segment: int | None, total: int | None, is_final: bool | None
+) -> Envelope:
     whole = _is_whole(segment, total, is_final, data)
     if not whole and members.get("logicalid") is None:
         raise Problem("no_logicalid", "a part of a split event without `logicalid`")
-    type_, source, logicalid, time, operation = map(
-        members.get, ("type", "source", "logicalid", "time", "operation")
-    )
+    type_, source, logicalid, time, operation = map(members.get, _SAID)
     return Envelope(type_, source, logicalid, time, operation, data, segment, total, is_final, whole)
 
 

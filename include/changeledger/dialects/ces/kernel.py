@@ -37,8 +37,8 @@ def _plan(
 
 def _parts(raw: pa.RecordBatch) -> pa.RecordBatch:
     raw = message_rows.as_messages(raw)
-    rows = [at for at, value in enumerate(raw.column("value").to_pylist()) if discovery.route(value) is None]
-    return split.keyed(raw.take(pa.array(rows, pa.int64())))
+    are_parts = [discovery.is_segment(value) for value in raw.column("value").to_pylist()]
+    return split.keyed(raw.filter(pa.array(are_parts, pa.bool_())))
 
 
 def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:

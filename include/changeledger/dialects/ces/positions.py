@@ -104,7 +104,7 @@ def _differ(one: pa.Int64Array, other: pa.Int64Array) -> Bools:
 
 def sort_keys(found: Positions, operations: Sequence[str]) -> pa.BinaryArray:
     """19 bytes: commit LSN, number inside the transaction, rank of the operation."""
-    rank = np.array([[_RANKS[one]] for one in operations], np.uint8).reshape(-1, 1)
+    rank = np.array([_RANKS[one] for one in operations], np.uint8).reshape(-1, 1)
     key = np.hstack([found.commit_lsn.digits, lsn.big_endian(numbers(found.ordinal), 8), rank])
     return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
 

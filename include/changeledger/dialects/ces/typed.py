@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import UNSET
 
 from changeledger.dialects.ces import avro
-from changeledger.dialects.ces.envelope import BEGINS
+from changeledger.dialects.ces.envelope import BEGINS, Index
 from changeledger.dialects.ces.events import (  # fmt: skip
     DELETE,
     INSERT,
@@ -30,7 +30,6 @@ from changeledger.dialects.ces.single import is_known
 from changeledger.model.contract import Contract
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-Index = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 _Text = str | None
 Decode = Callable[[bytes | str], Any]
 
