@@ -12,27 +12,36 @@ from hypothesis import strategies as st
 from changeledger.dialects.ces import envelope
 from changeledger.dialects.messages.problems import Problem
 
-_INDEX = st.sampled_from([0, 1, 2, 2**31 - 1, 2**31, -1, "1", None, 1.0, True])
-_MEMBERS: dict[str, st.SearchStrategy[Any]] = {
-    **dict.fromkeys(("type", "source", "time", "id"), st.sampled_from(["text", "", None, 7])),
-    "logicalid": st.sampled_from(["a:b:1", None]),
-    "operation": st.sampled_from(["INS", "upd", None]),
-    **dict.fromkeys(("segmentindex", "splitindex", "splittotalcnt"), _INDEX),
-    "finalsegment": st.sampled_from([True, False, None, "true", 1]),
-    "data": st.sampled_from(['{"eventsource": {}}', "a piece", "\u00fc\ud83d\ude00", None, {"eventrow": 1}]),
-    "Data": st.sampled_from(["in another case"]),
-    "data_base64": st.sampled_from(["e30=", None]),
-    "other": st.sampled_from([1, [], "\\ud800"]),
+_TEXT = ["text", ""], [None, 7]
+_INDEX = [0, 1, 2, 2**31 - 1], [None, -1, 2**31, "1", 1.0, True]
+# Values that are usual, and others.
+_MEMBERS: dict[str, tuple[list[Any], list[Any]]] = {
+    "data": (['{"eventsource": {}}', "a piece", "\u00fc\U0001f600"], [None, {"eventrow": 1}]),
+    "logicalid": (["a:b:1"], [None]),
+    "segmentindex": _INDEX,
+    "finalsegment": ([True, False], [None, "true", 1]),
+    "splitindex": _INDEX,
+    "splittotalcnt": _INDEX,
+    **dict.fromkeys(("type", "source", "time", "operation", "id"), _TEXT),
+    "Data": (["in another case"], []),
+    "data_base64": (["e30=", None], []),
 }
 
 
 @st.composite
 def _messages(draw: st.DrawFn) -> bytes:
-    """Some members, most often those that are there; now and then one twice, or half of a surrogate pair."""
-    names = draw(st.lists(st.sampled_from([*_MEMBERS, "data", "data", "logicalid"]), max_size=9))
-    text = ", ".join(f"{json.dumps(name)}: {json.dumps(draw(_MEMBERS[name]))}" for name in names)
-    text = text.replace('"a piece"', draw(st.sampled_from(['"a piece"', '"\\ud800"'])))
-    return f"{draw(st.sampled_from(['', ' ']))}{{{text}}}".encode("utf-8", "surrogatepass")
+    """Members that are there most often; now and then one twice, or half of a surrogate pair."""
+    names = ["data", *draw(st.lists(st.sampled_from(list(_MEMBERS)[1:6]), unique=True))]
+    names += draw(
+        st.lists(st.sampled_from([*_MEMBERS, *["Data"] * 8]), max_size=draw(st.sampled_from([0, 0, 1, 3])))
+    )
+    members = []
+    for name in names:
+        usual, others = _MEMBERS[name]
+        value = draw(st.sampled_from([*usual * 3, *others]))
+        members.append(f"{json.dumps(name)}: {json.dumps(value)}")
+    text = ", ".join(members).replace('"a piece"', draw(st.sampled_from(['"a piece"', r'"\ud800"'])))
+    return f"{draw(st.sampled_from(['', ' ']))}{{{text}}}".encode()
 
 
 def _read(value: bytes) -> tuple[object, ...]:
