@@ -163,14 +163,6 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     return pa.array(found, pa.int32())
 
 
-def is_segment(value: bytes | None) -> bool:
-    """Is the message a part of a split event?"""
-    try:
-        return not envelope.read(value).is_whole
-    except (Problem, Tombstone):
-        return False
-
-
 def route(value: bytes | None) -> Routed | Outcome | None:
     """The table of a message, or why it has none; None for a part of a split event."""
     found = _usual(value)

@@ -36,9 +36,7 @@ def _plan(
 
 
 def _parts(raw: pa.RecordBatch) -> pa.RecordBatch:
-    raw = message_rows.as_messages(raw)
-    are_parts = [discovery.is_segment(value) for value in raw.column("value").to_pylist()]
-    return split.keyed(raw.filter(pa.array(are_parts, pa.bool_())))
+    return split.keyed(message_rows.as_messages(raw))
 
 
 def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:

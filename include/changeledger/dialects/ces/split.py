@@ -18,10 +18,11 @@ import numpy as np
 import pyarrow as pa
 
 from changeledger.dialects.ces import avro, envelope
-from changeledger.dialects.ces.envelope import Envelope
+from changeledger.dialects.ces.envelope import Envelope, Tombstone
 from changeledger.dialects.kernel import Joined
 from changeledger.dialects.messages import message_rows
 from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import binary_text, json_text
 from changeledger.kernels.arrow import MESSAGE, Indices
 from changeledger.kernels.json_text import NotJson
@@ -47,10 +48,19 @@ class Segment(NamedTuple):
     message: Mapping[str, Any]
 
 
-def keyed(segments: pa.RecordBatch) -> pa.RecordBatch:
-    """The segments with what their event is known by (`KEYED`)."""
-    events = [repr(_event_of(envelope.read(value))) for value in segments.column("value").to_pylist()]
-    return pa.RecordBatch.from_arrays([*segments.columns, pa.array(events, pa.string())], schema=KEYED)
+def keyed(raw: pa.RecordBatch) -> pa.RecordBatch:
+    """The segments among the messages, with what their event is known by (`KEYED`)."""
+    events = pa.array([_event_of_segment(value) for value in raw.column("value").to_pylist()], pa.string())
+    return pa.RecordBatch.from_arrays([*raw.columns, events], schema=KEYED).filter(events.is_valid())
+
+
+def _event_of_segment(value: bytes | None) -> str | None:
+    """None of any other message."""
+    try:
+        said = envelope.read(value)
+    except (Problem, Tombstone):
+        return None
+    return None if said.is_whole else repr(_event_of(said))
 
 
 def _event_of(said: Envelope) -> tuple[str | None, ...]:
