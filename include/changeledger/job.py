@@ -21,6 +21,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed, readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
+from changeledger.console.leaving import leave
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
@@ -48,7 +49,7 @@ def main(run: Stage, argv: list[str] | None = None) -> None:
     """
     stage = run.__module__.rpartition(".")[2]
     arguments = _parser(stage).parse_args(argv)
-    _end(lambda: _run(run, stage, arguments))
+    _end(lambda: _run(run, stage, arguments), argv)
 
 
 def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str] | None = None) -> None:
@@ -65,7 +66,7 @@ def main_of_feed(run: Callable[[SparkSession, Feed, str], None], argv: list[str]
             run(session(), feed, f"{stage} ({arguments.run})")
         return 0
 
-    _end(work)
+    _end(work, argv)
 
 
 class Choice(NamedTuple):
@@ -109,7 +110,7 @@ def main_of_database(
             run(session(), database, feeds, asked)
         return 0
 
-    _end(work)
+    _end(work, argv)
 
 
 class _Session:
@@ -159,8 +160,11 @@ def _spark(name: str, *, allowed: bool = True) -> Iterator[_Session]:
     session.stop()
 
 
-def _end(work: Callable[[], int]) -> NoReturn:
-    """The process, with the code that the work gives, or that its error stands for."""
+def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
+    """The process, with the code that the work gives, or that its error stands for.
+
+    With an `argv` of its own a job is not alone in its process: that learns the code by a SystemExit.
+    """
     lines = logging.StreamHandler(sys.stdout)
     lines.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[lines], level=logging.INFO)
@@ -175,6 +179,8 @@ def _end(work: Callable[[], int]) -> NoReturn:
             raise
         log.error("%s: %s", type(ours).__name__, ours)
         code = exit_codes.of(ours)
+    if argv is None:
+        leave(code)
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ import typer
 
 from changeledger.cli.commands import databases, decode, erase, migrate, quarantine, query, release, status
 from changeledger.cli.lake import fail
+from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
 
@@ -69,3 +70,5 @@ def main(argv: list[str] | None = None) -> None:
         if ours is None:
             raise
         fail(str(ours))
+    if argv is None:
+        leave(0)
