@@ -181,11 +181,13 @@ class AirflowHome:
         written = (self.home / "simple_auth_manager_passwords.json.generated").read_text("utf-8")
         return dict(json.loads(written))
 
-    def test_dag(self, dag: str, window: Window) -> DagTest:
+    def test_dag(self, dag: str, file: str, window: Window) -> DagTest:
+        """`file`: the DAG's, in `dags/`; the others are stored already (`migrate`)."""
         conf = json.dumps(
             {"mode": "window", "start": window.start.isoformat(), "end": window.end.isoformat()}
         )
-        command = [*_AIRFLOW, "dags", "test", dag, "--conf", conf]
+        place = ["--bundle-name", "dags-folder", "--dagfile-path", str(PROJECT / "dags" / file)]
+        command = [*_AIRFLOW, "dags", "test", dag, *place, "--conf", conf]
         return DagTest(
             f"airflow dags test {dag}", command, self.environment, self.logs / f"airflow-{dag}.log"
         )

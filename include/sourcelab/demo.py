@@ -78,7 +78,9 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         airflow.connect({**sources.connections, "changeledger_spark": spark})
         feeds = load_feeds(settings.feeds)
         window = Window(start=start, end=datetime.now(UTC))
-        failed = _run_dags(progress, [airflow.test_dag(feed, window) for feed in feeds])
+        failed = _run_dags(
+            progress, [airflow.test_dag(n, f"{f.dialect}.py", window) for n, f in feeds.items()]
+        )
         _prove(progress, settings, feeds, sources)
         found = report.gather(settings, list(feeds.values()), window, log)
         stages = {feed: airflow.task_runs(feed) for feed in feeds}
