@@ -79,7 +79,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         feeds = load_feeds(settings.feeds)
         window = Window(start=start, end=datetime.now(UTC))
         failed = _run_dags(
-            progress, [airflow.test_dag(n, f"{f.dialect}.py", window) for n, f in feeds.items()]
+            progress, [airflow.test_dag(name, f"{feed.dialect}.py", window) for name, feed in feeds.items()]
         )
         _prove(progress, settings, feeds, sources)
         found = report.gather(settings, list(feeds.values()), window, log)
