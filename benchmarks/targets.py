@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from benchmarks.meter import DRIVER, JVM, WORKERS
@@ -50,7 +51,7 @@ def _last_window(unit: str) -> Callable[[Figures], float]:
 
     def reached(figures: Figures) -> float:
         spans = (result.measured.spans[-len(STAGES) :] for result in figures.results)
-        return min(sum(s.wall if unit == "s" else s.cpu_seconds for s in last) for last in spans)
+        return median(sum(s.wall if unit == "s" else s.cpu_seconds for s in last) for last in spans)
 
     return reached
 
