@@ -107,9 +107,6 @@ SMALL_DATA_JVM = (
 # A JVM only hands on what kernels do. One that ends soon does without the second compiler, which took a fifth
 # of all processor time.
 FOR_MINUTES_JVM = "-XX:TieredStopAtLevel=1"
-# What it hands on are large arrays that live for a moment. The usual collector, which works beside it, took
-# another fifth.
-_COLLECTOR = "-XX:+UseParallelGC"
 # A driver of this machine alone, for one job. To read an event of 10 MB takes more than Spark's 1 GB.
 _LOCAL = {
     "spark.driver.memory": "4g",
@@ -139,7 +136,7 @@ def local_conf(settings: Settings) -> dict[str, str]:
     return {
         "spark.jars": ",".join(str(jar) for jar in jars(settings)),
         **_LOCAL,
-        "spark.driver.extraJavaOptions": " ".join([FOR_MINUTES_JVM, _COLLECTOR, *class_archive(settings)]),
+        "spark.driver.extraJavaOptions": " ".join([FOR_MINUTES_JVM, *_collector(), *class_archive(settings)]),
         # Two waves for two cores; the default of 200 costs more than it brings on one machine.
         "spark.sql.shuffle.partitions": str(4 * (os.cpu_count() or 2)),
     }
@@ -153,6 +150,16 @@ def jars(settings: Settings) -> list[str]:
             f"no jars in {settings.jars}", "run `make demo`, which fetches them, or set CHANGELEDGER_JARS"
         )
     return found
+
+
+def _collector() -> list[str]:
+    """Of garbage: none where the environment has chosen one, since a JVM refuses two.
+
+    What the JVM hands on are large arrays that live for a moment. The usual collector marks the heap beside
+    it again and again, which took a tenth of the JVM's time.
+    """
+    chosen = " ".join(os.environ.get(name, "") for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"))
+    return [] if re.search(r"-XX:\+Use\w+GC\b", chosen) else ["-XX:+UseParallelGC"]
 
 
 def class_archive(settings: Settings) -> list[str]:
