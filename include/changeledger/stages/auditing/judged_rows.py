@@ -15,7 +15,7 @@ from changeledger.audit import columns, dispositions, ids, record_sums, repeated
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.kernels.arrow import RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
-from changeledger.kernels.rows import Here, Rows, together
+from changeledger.kernels.rows import BatchKernel, Here, Rows, together
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -28,6 +28,7 @@ from changeledger.kernels.touched import (
 )
 from changeledger.model import change
 from changeledger.model.contract import Contract
+from changeledger.reconcile.selection import key_of_rows
 from changeledger.stages.common import input_records, published_changes
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
@@ -100,12 +101,11 @@ class JudgedRows:
             # All that is there is the run's.
             return OfKeys(*self._built(contract, AlwaysTrue(), AlwaysTrue()), nothing)
         touched = self._touched(contract)
-        among = Among(by("key"), touched.hashes)
         is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.are_near(touched)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
-        history, current = (rows.through(among, rows.schema) for rows in self._built(contract, *may_matter))
-        return OfKeys(history, current, self._published(contract, new))
+        among = Among(key_of_rows(contract), touched.hashes)
+        return OfKeys(*self._built(contract, *may_matter, among), self._published(contract, new))
 
     def _touched(self, contract: Contract) -> Touched:
         """The keys that the run touches, by changes or otherwise."""
@@ -121,12 +121,16 @@ class JudgedRows:
         return Touched.of(together(parts).collected())
 
     def _built(
-        self, contract: Contract, of_history: BooleanExpression, of_current: BooleanExpression
+        self,
+        contract: Contract,
+        of_history: BooleanExpression,
+        of_current: BooleanExpression,
+        among: BatchKernel | None = None,
     ) -> tuple[Rows, Rows]:
         names, schema = self.ctx.names[contract.table], built_schema(contract)
         of_each = (names.history, of_history, True), (names.current, of_current, False)
         history, current = (
-            self._at(name, where, columns.rows_read(contract, intervals=intervals)).through(
+            self._at(name, where, columns.rows_read(contract, intervals=intervals), among).through(
                 partial(columns.as_built, contract=contract), schema
             )
             for name, where, intervals in of_each
@@ -164,10 +168,12 @@ class JudgedRows:
             return Here(schema.empty_table())
         return self._at(table, scans.of_window(self.ctx.id), schema)
 
-    def _at(self, table: str, where: BooleanExpression, schema: pa.Schema) -> Rows:
+    def _at(
+        self, table: str, where: BooleanExpression, schema: pa.Schema, among: BatchKernel | None = None
+    ) -> Rows:
         """Rows of the table as the run has built it."""
         assert self.ctx.snapshots is not None, "the audit judges snapshots"
-        return self.carrier.scanned(self.ctx.spark, table, where, (schema, self.ctx.snapshots[table]))
+        return self.carrier.scanned(self.ctx.spark, table, where, (schema, self.ctx.snapshots[table]), among)
 
 
 def _among(rows: Rows, key: Key) -> Among:
