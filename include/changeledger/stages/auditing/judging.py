@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from changeledger.audit import conservation, dispositions, ids, key_rules, record_sums, repeated_halves, rules
 from changeledger.audit.conservation import Balance
 from changeledger.audit.findings import SAMPLES, Finding, by_rule, plain, together
@@ -18,7 +15,7 @@ from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Here, Part, Rows, bucketed
+from changeledger.kernels.rows import Here, Part, Rows, bucketed, count
 from changeledger.kernels.rows import together as rows_together
 from changeledger.model import change
 from changeledger.model.contract import Contract
@@ -178,16 +175,8 @@ def feed_rules(feed: Feed, judging: Judging, of_run: Accounting) -> list[Rule]:
 
 
 def _finding(rows: Rows, shown: list[str]) -> Finding:
-    counted = rows.through(_counted, _COUNT).collected()
-    number = pc.sum(counted.column("n")).as_py() or 0
+    number = count(rows)
     return Finding(number, samples=_samples(rows, shown) if number else ())
-
-
-_COUNT = pa.schema([("n", pa.int64())])
-
-
-def _counted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=_COUNT)
 
 
 def _samples(rows: Rows, shown: Iterable[str]) -> tuple[dict[str, object], ...]:

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
 from changeledger.kernels.arrow import ledger_schema
-from changeledger.kernels.rows import Here, Rows
+from changeledger.kernels.rows import Here, Rows, count
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -43,7 +43,7 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
     placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None), among)
-    if not len(placed.collected(1)):
+    if not count(placed):
         return None
     return carrier.scanned(ctx.spark, table, near, (ledger_schema(contract), None), among)
 

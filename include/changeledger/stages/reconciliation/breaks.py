@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
-from changeledger.kernels.rows import Here, Rows, together
+from changeledger.kernels.rows import Here, Rows, count, together
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext
@@ -35,7 +35,7 @@ class Breaks(NamedTuple):
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
-    rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and _some(rows)]
+    rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and count(rows)]
     if not rows and not is_known:
         return
     lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
@@ -48,7 +48,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
 
 def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     """The table's new rows; those of its keys that were built again are gone from the branch."""
-    found = [one.found] if _some(one.found) else []
+    found = [one.found] if count(one.found) else []
     if one.rebuilt is None:
         return found
     keys = pa.table({"key": pa.array(_texts(one), pa.string())})
@@ -62,17 +62,13 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
         same = "t.`table` = s.`table` AND t.key = s.key"
         lake.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
     rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
-    return [*found, *([rebuilt] if _some(rebuilt) else [])]
+    return [*found, *([rebuilt] if count(rebuilt) else [])]
 
 
 def _texts(one: Breaks) -> list[str]:
     """The keys as `display` writes them."""
     cells = one.again.column("key").combine_chunks().flatten()
     return keys_as_json({c.name: cell for c, cell in zip(one.contract.key, cells, strict=True)})
-
-
-def _some(rows: Rows) -> bool:
-    return len(rows.collected(1)) > 0
 
 
 def _first_found(runs: Mapping[Place, str], found: pa.RecordBatch) -> pa.RecordBatch:
