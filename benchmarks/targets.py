@@ -115,7 +115,7 @@ TARGETS = (
     ),
     Target(
         "10,000 changes into 10 M rows / into 0.1 M, keys spread", 2, "x", _SIZES, _beside_size("spread"),
-        "every file has some of the keys: all open intervals are decoded, and their keys read by the audit",
+        "every file has some of the keys: all open intervals are decoded, and two MERGEs look for the keys",
     ),
     Target(
         "10,000 changes into 10 M rows / into 0.1 M, recent keys", 1.2, "x", _SIZES, _beside_size("recent"),
