@@ -35,7 +35,10 @@ CDC, QLIK = "shop_cdc", "shop_qlik"
 # Runs what is asked on each line, a JSON list, as `python LIST`; says its code after what it prints.
 _RUNNER = """
 import gc, json, logging, runpy, sys, traceback
+import changeledger.cli.main, changeledger.job
 from changeledger.config.files import load_feeds
+# Each of them would end this process, too.
+changeledger.cli.main.leave = changeledger.job.leave = sys.exit
 for line in sys.stdin:
     sys.argv = json.loads(line)
     # As in a process of its own: the command keeps Spark's messages from its answers, feeds are read once.
