@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -75,11 +74,8 @@ class Judging:
             key_rules.CURRENT: Part(of_keys.current, by("key")),
         }
         found = bucketed(parts, key_rules.KeyRules(self.judged.ctx.id), key_rules.OUTPUTS)[key_rules.FOUND]
-        with ThreadPoolExecutor(1) as pool:
-            by_keys = pool.submit(found.collected)
-            by_ids = self._by_ids(contract, new, of_keys.published)
-            of_ids = by_ids[ids.FOUND].collected()
-            findings = by_rule([by_keys.result(), of_ids])
+        by_ids = self._by_ids(contract, new, of_keys.published)
+        findings = by_rule([found.collected(), by_ids[ids.FOUND].collected()])
         if self.beside.has(contract.table, named=False):
             name = "duplicates_leave_one"
             findings[name] = together(findings[name], self._halves(contract))
