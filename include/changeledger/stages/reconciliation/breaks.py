@@ -35,9 +35,11 @@ class Breaks(NamedTuple):
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
     is_known = catalog.exists(ctx.lake.image_chain_breaks)
-    rows = [rows for one in tables for rows in (one.found, one.rebuilt) if rows is not None and count(rows)]
-    if not rows and not is_known:
-        return
+    rows: list[Rows] = []
+    if not is_known:
+        rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None and count(r)]
+        if not rows:
+            return
     lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
     lake.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if is_known:
