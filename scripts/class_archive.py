@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from changeledger.config.settings import Settings
+from changeledger.kernels.rows import unchanged
 from changeledger.storage.session import spark_session
 from sourcelab.connect import SparkConnectServer
 
@@ -50,9 +50,6 @@ def main() -> None:
 
 
 def train(spark: Any) -> None:
-    def same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from batches
-
     rows = spark.createDataFrame(ROWS)
     rows.createOrReplaceTempView("added")
     schema = "id bigint, text string, bytes binary, price double"
@@ -60,7 +57,7 @@ def train(spark: Any) -> None:
     rows.writeTo(TABLE).append()
     for statement in STATEMENTS:
         spark.sql(statement)
-    rows.repartition(2, "id").mapInArrow(same, schema).cache().writeTo(TABLE).overwritePartitions()
+    rows.repartition(2, "id").mapInArrow(unchanged, schema).cache().writeTo(TABLE).overwritePartitions()
     spark.sql(f"SELECT text, count(*), max(price) FROM {TABLE} GROUP BY text ORDER BY text").toArrow()
     spark.sql(f"SELECT * FROM {TABLE}.files").collect()
     spark.stop()
