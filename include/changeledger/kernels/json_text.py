@@ -14,7 +14,8 @@ import msgspec
 
 _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
-_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+# What msgspec raises of bytes or text that it cannot decode.
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _ESCAPES = re.compile(rb"\\\\|(" + _HIGH + _LOW + rb")|(" + _HIGH + rb"|" + _LOW + rb")|\\.", re.DOTALL)
@@ -32,7 +33,7 @@ def members(value: bytes | Token) -> dict[str, Token]:
     """The members of an object. Raises NotJson."""
     try:
         return _OBJECT.decode(value)
-    except _BROKEN as error:
+    except UNREADABLE as error:
         raise NotJson(str(error)) from error
 
 

@@ -31,6 +31,7 @@ from changeledger.dialects.messages import samples
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
 # What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
@@ -161,7 +162,7 @@ def table_in(value: bytes | None) -> str | None:
         return None
     try:
         message = _ROUTED.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return None
     source = (message.payload and message.payload.source) or message.source
     if source is None or source.schema is None or source.table is None:

@@ -21,11 +21,11 @@ from changeledger.dialects.debezium.structs import Typed, typed
 from changeledger.dialects.debezium.values import UNUSUAL
 from changeledger.kernels import lsn, sql_text
 from changeledger.kernels.arrow import Bools, empty, valid
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.kernels.lsn import Lsns
 
 # This many messages are taken apart while they are in the processor's cache.
 _AT_ONCE = 500
-_BROKEN = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OF_MESSAGE = ("op", "sent_ms", "transaction")
 _OF_SOURCE = ("connector", "snapshot", "ts_ms", "commit_lsn", "change_lsn", "lsn", "event_serial_no")
 
@@ -86,7 +86,7 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
     some = [at for at in rows if values[at] is not None]
     try:
         messages = [decode(values[at] or b"") for at in some]
-    except _BROKEN:
+    except UNREADABLE:
         found = [(at, one) for at in some if (one := _message(values[at] or b"", how)) is not None]
         some, messages = [at for at, _ in found], [one for _, one in found]
     messages = [one.payload or one for one in messages]
@@ -100,7 +100,7 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
 def _message(value: bytes, how: Typed) -> Any:
     try:
         return how.decoder.decode(value)
-    except _BROKEN:
+    except UNREADABLE:
         return None
 
 

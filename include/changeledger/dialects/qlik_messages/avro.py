@@ -21,6 +21,7 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.kernels import avro, sql_text
 from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
+from changeledger.kernels.json_text import UNREADABLE
 
 UNKNOWN_SCHEMA = "unknown_schema"
 _HEADERS = (
@@ -201,7 +202,7 @@ _DECODE = msgspec.json.Decoder(_Metadata).decode
 def _schema_in(text: bytes) -> dict[str, str]:
     try:
         whole = _DECODE(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return {}
     body = whole.message or whole
     written = bytes(body.dataSchema)

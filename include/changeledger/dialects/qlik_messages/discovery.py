@@ -22,7 +22,7 @@ from changeledger.dialects.qlik_messages.message import METADATA
 from changeledger.dialects.qlik_messages.schemas import Label, TableRecords, WriterSchemas
 from changeledger.kernels import json_text
 from changeledger.kernels.arrow import numbers, valid
-from changeledger.kernels.json_text import Members, NotJson, Token
+from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
 from changeledger.model.contract import Contract
 
 # Of data a row for each label; of metadata each message, its text and when it was written.
@@ -38,7 +38,6 @@ FACTS = pa.schema(
         ("metadata", pa.string()),
     ]
 )
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 Place = tuple[str, int, int]
 
 
@@ -96,7 +95,7 @@ def address(value: bytes | None) -> Address:
         return Address()
     try:
         message = _DECODE(value)
-    except _UNREADABLE:
+    except UNREADABLE:
         return single_address(value)
     body = message.message or message
     headers = body.headers
@@ -121,7 +120,7 @@ def single_address(value: bytes) -> Address:
         named = {name: json_text.text(body.get(name)) for name in ("schema", "table", "tableStructure")}
         kind, own_id = json_text.text(outer.get("type")), json_text.text(outer.get("messageSchemaId"))
         operation, schema_id = (json_text.text(headers.get(n)) for n in ("operation", "externalSchemaId"))
-    except (NotJson, *_UNREADABLE):
+    except (NotJson, *UNREADABLE):
         return Address()
     by_content = named["tableStructure"] is not None and operation is None
     is_metadata = by_content if kind is None else kind.upper() in METADATA

@@ -14,9 +14,9 @@ import msgspec
 from changeledger.dialects.qlik_messages.events import DELETE, REFRESH, UPDATE, Event, is_empty, layout_of
 from changeledger.dialects.qlik_messages.message import DATA
 from changeledger.dialects.qlik_messages.metadata import MAGIC
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _Text = str | None
 # What a message may say in place of `message` and around it.
 _Members = list[tuple[str, Any, Any]]
