@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from changeledger.kernels.rows import Here, as_batch
+from changeledger.kernels.rows import Here, as_batch, count
 from changeledger.model.errors import RowsTooLarge
 
 SCHEMA = pa.schema([("value", pa.binary())])
@@ -23,6 +23,12 @@ def test_a_table_in_several_chunks_is_one_batch() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}, schema=SCHEMA)
     assert as_batch(pa.Table.from_batches([batch, batch])).column(0).to_pylist() == [b"a", b"b", b"a", b"b"]
     assert as_batch(SCHEMA.empty_table()).num_rows == 0
+
+
+def test_rows_are_counted() -> None:
+    batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}, schema=SCHEMA)
+    assert count(Here(pa.Table.from_batches([batch, batch]))) == 4
+    assert count(Here(SCHEMA.empty_table())) == 0
 
 
 def test_rows_that_one_batch_cannot_hold_are_refused(more_than_2_gib: pa.Table) -> None:

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
 from changeledger.dialects.ces import envelope
 from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels.json_text import UNREADABLE
 
 _TEXT = ["text", ""], [None, 7]
 _INDEX = [0, 1, 2, 2**31 - 1], [None, -1, 2**31, "1", 1.0, True]
@@ -57,6 +58,17 @@ def test_the_usual_way_says_the_same(value: bytes) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(envelope, "_usual", lambda _: None)
         assert _read(value) == found
+
+
+@given(_messages())
+def test_an_event_is_alone_where_its_message_is_the_whole(value: bytes) -> None:
+    try:
+        one = envelope._as_usual(value)
+    except UNREADABLE:
+        reject()
+    assume(one.data is not None)
+    found = _read(value)
+    assert envelope.is_alone(one) == (isinstance(found, envelope.Envelope) and found.is_whole)
 
 
 def test_messages_of_each_generation_are_as_usual() -> None:

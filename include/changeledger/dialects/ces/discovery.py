@@ -21,6 +21,7 @@ from changeledger.dialects.ces.columns import Variant, writer_schemas
 from changeledger.dialects.ces.envelope import Tombstone
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
 # In the place of a table's number: the message is a part of a split event (`split.joined`).
@@ -193,7 +194,7 @@ def _usual(value: bytes | None) -> Routed | None:
     of_envelope, of_data = _decoders()
     try:
         one: Any = of_envelope(avro.as_json(value))
-        if not typed.is_alone(one) or one.data is None:
+        if not envelope.is_alone(one) or one.data is None:
             return None
         data = of_data(one.data) if isinstance(one.data, str) else one.data
         source = data.eventsource
@@ -203,6 +204,6 @@ def _usual(value: bytes | None) -> Routed | None:
         keys = tuple(key.columnname for key in source.pkkey or ())
         commitlsn = None if source.transaction is None else source.transaction.commitlsn
         way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys)
-    except typed.UNREADABLE:
+    except UNREADABLE:
         return None
     return Routed(way, one.logicalid, commitlsn)

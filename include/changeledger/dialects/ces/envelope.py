@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -19,16 +19,18 @@ from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem
 from changeledger.kernels import binary_text, json_text, sql_text
 from changeledger.kernels.avro import beginning
-from changeledger.kernels.json_text import NotJson, Token
+from changeledger.kernels.json_text import UNREADABLE, NotJson, Token
 from changeledger.model import change
 
 # The start of an event's `data`, which no later segment can have: its quotes would be escaped.
 BEGINS = re.compile(r"\s*\{\s*\"event(source|row|data)\"", re.IGNORECASE)
 _BLANKS = b" \t\r\n"
 _MOST = 2**31 - 1
-Index = Annotated[int, Meta(ge=0, le=_MOST)]
+_Index = Annotated[int, Meta(ge=0, le=_MOST)]
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 Texts = Mapping[str, str | None]
+# Segment, total and whether it is the last.
+Place = tuple[int | None, int | None, bool | None]
 
 
 class Tombstone(Exception):
@@ -40,26 +42,18 @@ class Tombstone(Exception):
 _SAID = ("type", "source", "logicalid", "time", "operation")
 
 
-class _Usual(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A message in JSON as the producer writes it: each name once and in lower case, `data` as text."""
+def struct_of(data: Any) -> Any:
+    """The struct of a message in JSON as the producer writes it: each name once, and in lower case.
 
-    data: str
-    type: str | None = None
-    source: str | None = None
-    logicalid: str | None = None
-    time: str | None = None
-    operation: str | None = None
-    segmentindex: Index | None = None
-    splitindex: Index | None = None
-    splittotalcnt: Index | None = None
-    finalsegment: bool | None = None
-    specversion: str | None = None
-    id: str | None = None
-    datacontenttype: str | None = None
+    `data`: the type of its `data`.
+    """
+    text = [(name, str | None, None) for name in (*_SAID, "specversion", "id", "datacontenttype")]
+    place = [(name, _Index | None, None) for name in ("segmentindex", "splitindex", "splittotalcnt")]
+    rest = [("finalsegment", bool | None, None), ("data", data | None, None)]
+    return msgspec.defstruct("Message", [*text, *place, *rest], forbid_unknown_fields=True, gc=False)
 
 
-_as_usual = msgspec.json.Decoder(_Usual).decode
-_UNUSUAL = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_as_usual = msgspec.json.Decoder(struct_of(str)).decode
 
 
 class Envelope(NamedTuple):
@@ -97,14 +91,28 @@ def _usual(value: bytes) -> Envelope | None:
     """As `read`, in a tenth of the time; None if the message is not as usual."""
     try:
         one = _as_usual(value)
-    except _UNUSUAL:
+    except UNREADABLE:
         return None
+    place = _usual_place(one)
+    if place is None or one.data is None:
+        return None
+    members: Texts = {name: getattr(one, name) for name in _SAID}
+    return _envelope(members, one.data, *place)
+
+
+def is_alone(one: Any) -> bool:
+    """Is it plain that the event is in this message alone? `one`: of a `struct_of`."""
+    place = _usual_place(one)
+    return place is not None and _is_whole(*place, one.data)
+
+
+def _usual_place(one: Any) -> Place | None:
+    """As `_place`; None where some of it is missing."""
     segment = one.splitindex if one.segmentindex is None else one.segmentindex
     total = None if one.finalsegment is not None else one.splittotalcnt
     if (segment is None) != (one.finalsegment is None and total is None):
         return None
-    members: Texts = {name: getattr(one, name) for name in _SAID}
-    return _envelope(members, one.data, segment, total, one.finalsegment)
+    return segment, total, one.finalsegment
 
 
 def _envelope(
@@ -163,7 +171,7 @@ def texts_of(members: Mapping[str, Token]) -> dict[str, str | None]:
     return {name.lower(): json_text.text(token) for name, token in members.items()}
 
 
-def _place(members: Texts) -> tuple[int | None, int | None, bool | None]:
+def _place(members: Texts) -> Place:
     """Segment, total and whether it is the last. Raises Problem if some of it is missing or no number."""
     index, total, final = (members.get(name) for name in ("segmentindex", "splittotalcnt", "finalsegment"))
     index = members.get("splitindex") if index is None else index
@@ -183,7 +191,7 @@ def _number(text: str | None) -> int | None:
     return None if text is None else sql_text.whole(text, -_MOST - 1, _MOST)
 
 
-def _is_whole(segment: int | None, total: int | None, is_final: bool | None, data: str | bytes) -> bool:
+def _is_whole(segment: int | None, total: int | None, is_final: bool | None, data: Any) -> bool:
     """Segment 1 that is the last one is the whole event only where an event begins in it."""
     if is_final is not None:
         begins = isinstance(data, str) and BEGINS.match(data) is not None

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from changeledger.dialects.ces import avro
-from changeledger.dialects.ces.envelope import BEGINS, Index
+from changeledger.dialects.ces.envelope import is_alone, struct_of
 from changeledger.dialects.ces.events import (  # fmt: skip
     DELETE,
     INSERT,
@@ -27,9 +27,9 @@ from changeledger.dialects.ces.events import (  # fmt: skip
     members,
 )
 from changeledger.dialects.ces.single import is_known
+from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _Text = str | None
 Decode = Callable[[bytes | str], Any]
 
@@ -67,25 +67,7 @@ def envelope_of(row: Any) -> tuple[Any, Any]:
     data = msgspec.defstruct(
         "Data", [("eventsource", Source), ("eventrow", images)], forbid_unknown_fields=True, gc=False
     )
-    text = [(name, _Text, None) for name in ("specversion", "id", "datacontenttype")]
-    text += [(name, _Text, None) for name in ("type", "source", "logicalid", "time", "operation")]
-    place = [(name, Index | None, None) for name in ("segmentindex", "splitindex", "splittotalcnt")]
-    rest = [("finalsegment", bool | None, None), ("data", data | str | None, None)]
-    return msgspec.defstruct("Envelope", [*text, *place, *rest], forbid_unknown_fields=True, gc=False), data
-
-
-def is_alone(envelope: Any) -> bool:
-    """Is it plain that the event is in this message alone?"""
-    segment, final = envelope.segmentindex, envelope.finalsegment
-    if segment is None:
-        segment = envelope.splitindex
-    if final is None:
-        total = envelope.splittotalcnt
-        return total is None if segment is None else total is not None and total <= 1
-    data = envelope.data
-    return final and (
-        segment == 0 or (segment == 1 and isinstance(data, str) and BEGINS.match(data) is not None)
-    )
+    return struct_of(data | str), data
 
 
 class _OfRows(NamedTuple):
