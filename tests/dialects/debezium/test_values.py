@@ -22,6 +22,7 @@ from changeledger.dialects.debezium.events import schema
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
+from tests.dialects.reading import with_values
 
 TYPES = (
     "bit", "tinyint", "smallint", "int", "bigint", "real", "float", "decimal(18,4)", "decimal(38,10)",
@@ -184,6 +185,45 @@ def test_nanoseconds_keep_the_seventh_digit(moments: list[datetime]) -> None:
 def test_a_nanosecond_that_a_column_does_not_have_does_not_fit_it() -> None:
     found = decode(batch([{"id": 1, f"c {TYPES.index('datetime2(6)')}": 1_001}]), plan(**NANOS)).to_pylist()
     assert [row["reason"] for row in found] == ["value_does_not_fit"]
+
+
+def wrapped(moment: datetime) -> int:
+    """Nanoseconds from 1970 in 64 bits, as Java's arithmetic has them outside the years 1677 to 2262."""
+    exact = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
+    return (exact + 2**63) % 2**64 - 2**63
+
+
+def reasons(kind: str, cells: list[Any], source: Mapping[str, Any] | None = None) -> list[str | None]:
+    """Why cells of one column are quarantined, in an image after as in an image before."""
+    name = f"c {TYPES.index(kind)}"
+    rows = [{"id": at, name: cell} for at, cell in enumerate(cells)]
+    raw = [json.loads(message(row)) for row in rows]
+    for event in raw:
+        event |= {"op": "d", "before": event["after"], "after": None}
+    deletes = with_values(batch(rows), [json.dumps(event).encode() for event in raw])
+    inserted, deleted = (
+        [row["reason"] for row in decode(each, plan(**(source or {}))).to_pylist()]
+        for each in (batch(rows), deletes)
+    )
+    assert inserted == deleted
+    return inserted
+
+
+@SOME
+@given(many(st.one_of(st.datetimes(max_value=datetime(1677, 9, 1)), st.datetimes(datetime(2262, 5, 1)))))
+def test_nanoseconds_that_wrapped_around_are_no_time(moments: list[datetime]) -> None:
+    counts = [wrapped(moment) for moment in moments]
+    assert set(reasons("datetime2(7)", counts)) == {"value_does_not_fit"}
+    for kind in ("datetime2(7)", "datetime2(6)", "datetime2(3)", "datetime", "smalldatetime"):
+        assert set(reasons(kind, counts, NANOS)) == {"value_does_not_fit"}
+
+
+def test_a_count_finer_than_its_column_is_none_of_its_values() -> None:
+    assert reasons("datetime2(7)", [1, 99, 100, None]) == ["value_does_not_fit"] * 2 + [None] * 2
+    assert reasons("time(7)", [34_567_000_000_101, 34_567_000_000_100]) == ["value_does_not_fit", None]
+    assert reasons("time(3)", [34_567_000_100, 34_567_001_000], MICROS) == ["value_does_not_fit", None]
+    assert reasons("time(0)", [1_000, 1_001]) == [None, "value_does_not_fit"]
+    assert after("time(3)", [34_567_001_000], MICROS) == ["09:36:07.001"]
 
 
 @SOME

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from changeledger.config.sources import DebeziumSource, TimePrecision
 from changeledger.kernels import cells, sql_text
-from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.arrow import arrow_type, numbers, valid
 from changeledger.kernels.binary_text import from_base64, from_hex
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.sql_text import DAYS, MICROS, MICROS_A_DAY, Reader
@@ -28,7 +28,8 @@ from changeledger.model.sql_type import SqlType
 _TEMPORAL = {"date", "time", "datetime", "smalldatetime", "datetime2"}
 _UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
 _LONG = (-(2**63), 2**63 - 1)
-# Spaces may stand anywhere in base64, and the padding may lack.
+# SQL Server counts in 100 ns.
+_TICK_DIGITS = 7
 
 
 class Cell(NamedTuple):
@@ -131,26 +132,45 @@ def _limits(sql: SqlType, unit: int) -> tuple[int, int]:
     return max(least * 1000, _LONG[0]), min(most * 1000 + 999, _LONG[1])
 
 
+def _step(sql: SqlType, unit: int) -> int:
+    """A count of units is a multiple of this one.
+
+    Finer digits than the lake's type has were never in the column: the connector's count of nanoseconds has
+    wrapped around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529), or its unit
+    is another one. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
+    """
+    if sql.base == "date":
+        return 1
+    kept = 6 if sql.spark == "timestamp_ntz" else min(sql.fraction_digits, _TICK_DIGITS)
+    step: int = 10 ** max(unit - kept, 0)
+    return step
+
+
 def _counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
     """Columns of counts."""
-    digits = sql.fraction_digits
+    digits, step = sql.fraction_digits, _step(sql, unit)
 
     def convert(values: Sequence[Any]) -> Cells:
         if sql.base == "date":
             return Cells(pa.array(values, pa.int32()).cast(pa.date32()))
-        counts = pa.array(values, pa.int64())
+        counts, unfit = pa.array(values, pa.int64()), None
+        if step > 1:
+            between = valid(counts) & (numbers(counts) % step != 0)
+            if between.any():
+                unfit, counts = between, pc.if_else(between, pa.scalar(None, pa.int64()), counts)
+        return Cells(moments(counts), unfit)
+
+    def moments(counts: pa.Int64Array) -> pa.Array:
         if sql.base == "time":
-            return Cells(cells.times(counts, 10 ** (9 - unit), digits))
+            return cells.times(counts, 10 ** (9 - unit), digits)
         if unit == 9 and sql.spark == "timestamp_ntz":
-            # Raises where a value is between two microseconds.
-            return Cells(pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.timestamp("us")))
+            return pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.timestamp("us"))
         if unit == 9:
-            return Cells(cells.nanosecond_texts(counts))
-        moments = cells.timestamps(counts, 10 ** (6 - unit))
+            return cells.nanosecond_texts(counts)
+        timestamps = cells.timestamps(counts, 10 ** (6 - unit))
         if sql.spark == "timestamp_ntz":
-            return Cells(moments)
-        in_micros = pc.cast(moments, pa.string())
-        return Cells(pc.binary_join_element_wise(in_micros, "0", ""))
+            return timestamps
+        return pc.binary_join_element_wise(pc.cast(timestamps, pa.string()), "0", "")
 
     return convert
 
@@ -216,18 +236,17 @@ def _encoded_decimal(text: str, precision: int, scale: int) -> Decimal | None:
 def _temporal(sql: SqlType, unit: int) -> Reader:
     """From a count of units; else from ISO text, `2018-06-20T15:13:16.945Z`."""
     least, most = _limits(sql, unit)
-    counted = _counted(sql, unit)
+    counted, step = _counted(sql, unit), _step(sql, unit)
     written = sql_text.reader(sql)
 
     def read(text: str) -> Any:
         count = sql_text.whole(text, least, most)
         if count is None:
             return written(text[:-1]) if text.endswith("Z") and " " not in text else None
+        if count % step:
+            return None
         if sql.spark == "string":
             return counted([count]).values[0].as_py()
-        if sql.base == "date":
-            return count
-        micros, rest = divmod(count * 10 ** (9 - unit), 1000)
-        return None if rest else micros
+        return count if sql.base == "date" else count * 10 ** (9 - unit) // 1000
 
     return read
