@@ -216,6 +216,15 @@ def test_a_table_that_was_filled_again_is_a_gap() -> None:
     qlik(filled()).check({"dbo.orders": seq("103000", 9)})
 
 
+def test_a_table_that_is_filled_again_between_two_looks_is_seen_at_the_second() -> None:
+    memory = filled((seq("103000", 9), "10:30:00", 9))
+    reader = qlik(memory)
+    reader.check({"dbo.orders": seq("103000", 9)})
+    memory.session.execute("UPDATE dbo.orders__ct SET header__change_seq = ?", [seq("093000", 1)])
+    with pytest.raises(SourceDataLostError, match="orders__ct ends at"):
+        reader.check({"dbo.orders": seq("103000", 9)})
+
+
 @pytest.mark.parametrize(
     ("change", "source", "error", "words"),
     [
@@ -379,6 +388,16 @@ def test_a_clean_up_moves_both_instances(captured: Memory) -> None:
     assert read(reader, captured, {}, {"dbo.orders": text(6)}, "id") == [5, 106]
     reader.check({"dbo.orders": text(5)})
     with pytest.raises(SourceDataLostError, match="dbo_orders_CT begins at 00000000000000000005"):
+        reader.check({"dbo.orders": text(4)})
+
+
+def test_a_clean_up_between_two_looks_is_seen_at_the_second(captured: Memory) -> None:
+    """`start_lsn` moves before rows go, so who asks for it after the reading knows what was gone before."""
+    reader = cdc(captured)
+    reader.check({"dbo.orders": text(4)})
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ?", [lsn(6)])
+    captured.session.execute('DELETE FROM cdc.dbo_orders_2_CT WHERE "__$start_lsn" < ?', [lsn(6)])
+    with pytest.raises(SourceDataLostError, match="begins at 00000000000000000006"):
         reader.check({"dbo.orders": text(4)})
 
 

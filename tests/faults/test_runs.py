@@ -16,6 +16,7 @@ from changeledger.control import ControlStore, furthest
 from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.storage import refs
+from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
@@ -215,6 +216,26 @@ def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> No
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute("UPDATE cdc.change_tables SET start_lsn = %s", (b"\xff" * 10,))
     with pytest.raises(SourceDataLostError, match="dbo_customers_CT begins at f"):
+        extract.run(spark, feed, window())
+
+
+def test_a_clean_up_between_the_check_and_the_count(
+    spark: SparkSession, feed: Feed, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The source counts what is left, and that is what comes: only a second look at start_lsn shows it."""
+    run(spark, feed, window())
+    sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+    usual = JdbcDatabase.count
+
+    def cleaned(database: JdbcDatabase, queries: Any) -> int:
+        low = log.transactions[16].begin_lsn
+        with psycopg.connect(_dsn(source), autocommit=True) as session:
+            session.execute("UPDATE cdc.change_tables SET start_lsn = %s", (low,))
+            session.execute(f'DELETE FROM {TABLE} WHERE "__$start_lsn" < %s', (low,))
+        return usual(database, queries)
+
+    monkeypatch.setattr(JdbcDatabase, "count", cleaned)
+    with pytest.raises(SourceDataLostError, match="dbo_customers_CT begins at"):
         extract.run(spark, feed, window())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -18,7 +18,8 @@ from changeledger.control import ControlStore
 from changeledger.model.errors import AuditFailed, SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
-from changeledger.storage.kafka import Kafka
+from changeledger.storage.kafka import Kafka, Offsets
+from changeledger.storage.kafka_messages import MessageScan
 from sourcelab import debezium
 from sourcelab.log import simulate
 from sourcelab.messages import Message
@@ -121,6 +122,48 @@ def test_recreated_and_grown(
     recreate(kafka, topic)
     send(kafka, topic, messages(9)[3:])
     with pytest.raises(SourceDataLostError, match="deleted and created again"):
+        extracted(spark, feed)
+
+
+def before_it_is_read(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
+    """The act when the window's offsets are resolved, and none of its records is read."""
+    usual = Kafka.messages
+
+    def messages(broker: Kafka, start: Offsets, end: Offsets) -> MessageScan:
+        act()
+        return usual(broker, start, end)
+
+    patch.setattr(Kafka, "messages", messages)
+
+
+def test_recreated_between_the_check_and_the_read(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(kafka, topic)
+    send(kafka, topic, messages(3))
+    extracted(spark, feed)
+    send(kafka, topic, messages(6)[3:])
+
+    def replace() -> None:
+        recreate(kafka, topic)
+        send(kafka, topic, messages(12)[6:])
+
+    before_it_is_read(monkeypatch, replace)
+    with pytest.raises(SourceDataLostError, match="deleted and created again"):
+        extracted(spark, feed)
+
+
+def test_removed_between_the_check_and_the_read(
+    spark: SparkSession, kafka: KafkaBroker, topic: str, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(kafka, topic)
+    send(kafka, topic, messages(6))
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    before_it_is_read(
+        monkeypatch,
+        lambda: wait(admin.delete_records([TopicPartition(topic, 0, 2)])),  # type: ignore[arg-type]
+    )
+    with pytest.raises(SourceDataLostError, match="messages were removed while they were read"):
         extracted(spark, feed)
 
 

@@ -66,12 +66,21 @@ FAULTS = (
     Fault("cleaned", "a clean-up removes what was not read", "source", 1, STAGES[:1]),
     Fault("cleaned_during", "a clean-up removes it while it is read", "source", 1, STAGES[:1]),
     Fault(
+        "cleaned_uncounted",
+        "a clean-up removes it between the check and the count",
+        "source",
+        1,
+        STAGES[:1],
+    ),
+    Fault(
         "restored_shorter", "the source is restored, and ends before what was read", "source", 1, STAGES[:1]
     ),
     Fault("restored_longer", "the source is restored, and has grown beyond it", "source", 1, STAGES[:1]),
     Fault("broker_gone", "the broker does not answer", "topic", 1, STAGES[:1]),
     Fault("retention", "retention removes what was not read", "topic", 1, STAGES[:1]),
     Fault("retention_during", "retention removes it while it is read", "topic", 1, STAGES[:1]),
+    Fault("retention_unread", "retention removes it between the check and the read", "topic", 1, STAGES[:1]),
+    Fault("topic_replaced", "the topic is created again between both", "topic", 1, STAGES[:1]),
     Fault("topic_shorter", "the topic is created again, and is shorter", "topic", 1, STAGES[:1]),
     Fault(
         "topic_longer",
@@ -207,4 +216,5 @@ def quick(known: Known) -> list[Cell]:
         Cell("orphan", 2, "publish", committed, "task"),
         Cell("repeated", 2, "normalize", 0, "task"),
         Cell("cleaned_during", 2, "extract", 0, "run"),
+        Cell("cleaned_uncounted", 2, "extract", 0, "run"),
     ]

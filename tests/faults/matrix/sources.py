@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from changeledger.model.window import STAGES
 from tests.faults.matrix.base import Base, dumped
 from tests.faults.matrix.cells import Cell
 from tests.faults.matrix.effects import Fault
@@ -16,6 +17,8 @@ from tests.faults.matrix.lab import CHANGE_TABLE, WINDOWS
 from tests.faults.matrix.operator import Defect, Operator, Stopped
 
 _END = WINDOWS[0][1].replace(tzinfo=None)
+# The first effect after the source was checked, and before its rows are counted; the first one after that.
+_CHECKED, _COUNTED = "insert windows", "overwrite raw"
 # Between the last position that was released, and the changes that follow.
 _BEHIND = f"""(SELECT max("__$start_lsn") FROM {CHANGE_TABLE} JOIN cdc.lsn_time_mapping
     ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s)"""
@@ -27,8 +30,7 @@ def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
     url = who.lab.copied_source(database)
     who.place = who.lab.place(who.state, database)
     try:
-        _ACTS[cell.fault](who, cell, url, base)
-        who.carry(cell.window)
+        who.carry(cell.window, _ACTS[cell.fault](who, cell, url, base))
     except Stopped as stopped:
         _same(who, base, cell.window - 1)
         return "stopped", f"{stopped} (the published tables are as before; the remedy's new feed was not run)"
@@ -45,7 +47,7 @@ def _same(who: Operator, base: Base, window: int) -> None:
         raise Defect(f"the tables are not those of window {window}: {'; '.join(wrong)}")
 
 
-def _gone(who: Operator, cell: Cell, url: str, base: Base) -> None:
+def _gone(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
     """Nothing listens there; then it does."""
     true = who.place
     reported = true.environment["AIRFLOW_CONN_SHOP"].replace(f'"port": {who.lab.source.port}', '"port": 9')
@@ -54,24 +56,27 @@ def _gone(who: Operator, cell: Cell, url: str, base: Base) -> None:
         who.folder, cell.stage, cell.window,
     )  # fmt: skip
     who._note(job, job.wait())
+    return STAGES
 
 
 Change = Callable[[Operator, str], Any]
 
 
-def _while_read(act: Change, after: Change | None = None) -> Any:
-    """The act when the window is resolved and the raw rows are about to be written."""
+def _while_read(act: Change, after: Change | None = None, effect: str = _COUNTED) -> Any:
+    """The act when the job is about to do that effect. An extract that ends well is not run again."""
 
-    def play(who: Operator, cell: Cell, url: str, base: Base) -> None:
-        at = next(e.at for e in base.known[cell.window, cell.stage] if e.label.startswith("overwrite raw"))
+    def play(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
+        at = next(e.at for e in base.known[cell.window, cell.stage] if effect in e.label)
         job = who.lab.stage(who.place, who.folder, cell.stage, cell.window, Fault("meet", at))
         job.await_meeting()
         act(who, url)
         job.go_on()
-        if job.wait() != 0:
-            who._note(job, job.wait())
+        code = job.wait()
+        if code != 0:
+            who._note(job, code)
         if after is not None:
             after(who, url)
+        return STAGES[code == 0 :]
 
     return play
 
@@ -120,14 +125,20 @@ def _other_past(who: Operator, url: str) -> None:
 
 
 def _before(act: Change) -> Any:
-    return lambda who, _cell, url, _base: act(who, url)
+    def play(who: Operator, _cell: Cell, url: str, _base: Base) -> Sequence[str]:
+        act(who, url)
+        return STAGES
+
+    return play
 
 
-_ACTS: dict[str, Callable[[Operator, Cell, str, Base], None]] = {
+# Each returns the stages that are left.
+_ACTS: dict[str, Callable[[Operator, Cell, str, Base], Sequence[str]]] = {
     "source_gone": _gone,
     "source_gone_during": _while_read(_refuse, _allow),
     "cleaned": _before(_clean),
     "cleaned_during": _while_read(_clean),
+    "cleaned_uncounted": _while_read(_clean, effect=_CHECKED),
     "restored_shorter": _before(_shorten),
     "restored_longer": _before(_other_past),
 }

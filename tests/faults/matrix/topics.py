@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
+from changeledger.model.window import STAGES
 from sourcelab import debezium
 from sourcelab.log import simulate
 from sourcelab.messages import Message
@@ -26,16 +27,23 @@ TOPIC = "shop.shop.dbo.customers"
 _SECONDS = 60
 
 
+class _Next(NamedTuple):
+    """How it goes on after a fault: with these stages of a window. `unlike`: the tables that may differ."""
+
+    window: int = 2
+    unlike: tuple[str, ...] = ()
+    stages: Sequence[str] = STAGES
+
+
 def play(who: Operator, base: Base, cell: Cell) -> tuple[str, str]:
     """The first window is released; then the fault, and what goes on after it."""
     _set_up(who)
     wanted = _undisturbed(who)
     _begin(who)
     who.carry(1)
-    last, unlike = 2, ()
     try:
-        last, unlike = _ACTS[cell.fault](who)
-        who.carry(last)
+        last, unlike, stages = _ACTS[cell.fault](who)
+        who.carry(last, stages)
     except Stopped as stopped:
         _same(who, wanted["1"])
         return "stopped", f"{stopped} (the published tables are as before; the remedy's new feed was not run)"
@@ -135,10 +143,10 @@ def _extract(who: Operator, place: Any = None, fault: Fault | None = None) -> An
     return who.lab.stage(place or who.place, who.folder, "extract", 2, fault)
 
 
-def _gone(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _gone(who: Operator) -> _Next:
     job = _extract(who, _place(who, who.state, "127.0.0.1:9"))
     who._note(job, job.wait())
-    return 2, ()
+    return _Next()
 
 
 def _remove(who: Operator) -> None:
@@ -148,39 +156,46 @@ def _remove(who: Operator) -> None:
     _done(admin.delete_records([TopicPartition(TOPIC, 0, offset)]))  # type: ignore[arg-type]
 
 
-def _retention(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _retention(who: Operator) -> _Next:
     _remove(who)
-    return 2, ()
+    return _Next()
 
 
-def _retention_during(who: Operator) -> tuple[int, tuple[str, ...]]:
-    whole = _extract(who)
-    whole.wait()
-    at = next(e["at"] for e in whole.written() if e["label"].startswith("append raw"))
-    # Once more, with the removal just before the records are read again.
-    job = _extract(who, fault=Fault("meet", at))
-    job.await_meeting()
-    _remove(who)
-    job.go_on()
-    who._note(job, job.wait())
-    return 2, ()
+def _while_read(effect: str, act: Callable[[Operator], None]) -> Callable[[Operator], _Next]:
+    """The act before the first effect of that label. An extract that ends well is not run again."""
+
+    def play(who: Operator) -> _Next:
+        lab, state = who.lab, who.state.copy(who.lab.disk / "cells" / "undisturbed-extract")
+        whole = lab.stage(_place(who, state, lab.kafka.bootstrap), who.folder, "extract", 2)
+        whole.wait()
+        at = next(e["at"] for e in whole.written() if effect in e["label"])
+        job = _extract(who, fault=Fault("meet", at))
+        job.await_meeting()
+        act(who)
+        job.go_on()
+        code = job.wait()
+        if code != 0:
+            who._note(job, code)
+        return _Next(stages=STAGES[code == 0 :])
+
+    return play
 
 
-def _again(windows: tuple[int, ...]) -> Callable[[Operator], tuple[int, tuple[str, ...]]]:
-    def act(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _again(windows: tuple[int, ...]) -> Callable[[Operator], _Next]:
+    def act(who: Operator) -> _Next:
         _begin(who, windows)
-        return 2, ()
+        return _Next()
 
     return act
 
 
-def _partitions(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _partitions(who: Operator) -> _Next:
     """The third window's messages are in a partition that was not there before; records say so."""
     _begin_again(who, (1, 2))
     admin = _admin(who)
     _done(admin.create_partitions([NewPartitions(TOPIC, 2)]))
     _send(who, messages(3), partition=1)
-    return 3, ("raw", "dbo_customers_changes", *BOOKS)
+    return _Next(3, ("raw", "dbo_customers_changes", *BOOKS))
 
 
 def _begin_again(who: Operator, windows: tuple[int, ...]) -> None:
@@ -196,17 +211,17 @@ def _forget(who: Operator) -> None:
             file.unlink()
 
 
-def _ahead(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _ahead(who: Operator) -> _Next:
     """The windows after it find nothing, until the clock has come to it."""
     _begin_again(who, (1,))
     first, *others = messages(2)
     _send(who, [first._replace(timestamp_ms=first.timestamp_ms + 86_400_000), *others, *messages(3)])
     who.carry(2)
     who.carry(3)
-    return 4, ()
+    return _Next(4)
 
 
-def _hanging(who: Operator) -> tuple[int, tuple[str, ...]]:
+def _hanging(who: Operator) -> _Next:
     """Nothing after it can be read, until it is aborted. Its own record is none, but has an offset."""
     _begin_again(who, (1,))
     settings = {"bootstrap.servers": who.lab.kafka.bootstrap, "transactional.id": f"t{datetime.now(UTC)}"}
@@ -221,13 +236,15 @@ def _hanging(who: Operator) -> tuple[int, tuple[str, ...]]:
     _send(who, [*messages(2), *messages(3)])
     who.carry(2)
     producer.abort_transaction(_SECONDS)
-    return 3, ("raw", "dbo_customers_changes", *BOOKS)
+    return _Next(3, ("raw", "dbo_customers_changes", *BOOKS))
 
 
-_ACTS: dict[str, Callable[[Operator], tuple[int, tuple[str, ...]]]] = {
+_ACTS: dict[str, Callable[[Operator], _Next]] = {
     "broker_gone": _gone,
     "retention": _retention,
-    "retention_during": _retention_during,
+    "retention_during": _while_read("append raw", _remove),
+    "retention_unread": _while_read("insert windows", _remove),
+    "topic_replaced": _while_read("insert windows", lambda who: _begin(who, (2, 3, 1))),
     "topic_shorter": _again((3,)),
     "topic_longer": _again((1, 2, 3)),
     "partitions_added": _partitions,

@@ -55,9 +55,10 @@ class CaptureTables:
         self.tables: Sequence[ChangeTable] = self._found()
 
     def check(self, released: TablePositions) -> None:
+        """Asks for the instances again: a clean-up moves their start_lsn before it removes rows."""
         lost = [
             f"{oldest.name}_CT begins at {oldest.start_lsn.hex()}, {released[table]} was published"
-            for table, oldest in self._oldest.items()
+            for table, (oldest, *_) in self._instances().items()
             if table in released and oldest.start_lsn > bytes.fromhex(released[table])
         ]
         if lost:
@@ -137,10 +138,10 @@ class CaptureTables:
             if upper is not None
         ]
 
-    def _found(self) -> list[ChangeTable]:
+    def _instances(self) -> dict[str, list[sql.CaptureInstance]]:
+        """The capture instances of each table as the database has them now, the oldest first."""
         instances = sql.capture_instances(self._database.rows(self._catalog.capture_instances()))
-        columns = self._database.rows(self._catalog.captured_columns())
-        found = []
+        by_table = {}
         for config in self._feed.tables:
             of_table = [i for i in instances if i.table.lower() == config.table.lower()]
             if not of_table:
@@ -151,6 +152,14 @@ class CaptureTables:
                 )
             # A clean-up can give both the same start_lsn.
             of_table.sort(key=lambda i: (i.start_lsn, i.created or datetime.min))
+            by_table[config.table] = of_table
+        return by_table
+
+    def _found(self) -> list[ChangeTable]:
+        instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns())
+        found = []
+        for config in self._feed.tables:
+            of_table = instances[config.table]
             self._oldest[config.table] = of_table[0]
             bounds = [None, *(i.start_lsn for i in of_table[1:]), None]
             for instance, (begin, end) in zip(of_table, pairwise(bounds), strict=True):

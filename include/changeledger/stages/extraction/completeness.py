@@ -90,11 +90,13 @@ def note_messages(
 ) -> None:
     """Store what was asked for and what came, and by what the partitions are known again.
 
-    Offsets without a message are marks of transactions, or aborted messages; in a compacted topic they are
+    The topics may have been made again since the window was resolved: that is asked once more first. Offsets
+    without a message are marks of transactions, or aborted messages; in a compacted topic they are
     lost changes.
     """
     found = _counted(ctx)
     earliest, compacted = kafka.earliest(end), kafka.compacted(end)
+    require_known(ctx, kafka, earliest, kafka.latest(end))
     reads = []
     for topic, partitions in end.items():
         for number, last in partitions.items():
