@@ -108,6 +108,45 @@ def test_a_comparison_goes_on_where_the_last_one_ended(spark: SparkSession) -> N
     # Corrected, and all of it compared again: what was found is gone.
     publish(spark, feeds["two"], log)
     assert {row.outcome for row in compare.run(spark, database, feeds, full=True)} == {"agree"}
+    assert spark.table(FINDINGS).where("database = 'stock'").isEmpty()
+    rows = ControlStore(Settings().control_url).comparisons("stock")
+    assert {row.outcome for row in rows} == {"agree"}
+
+
+def test_a_disagreement_stays_until_it_is_resolved_or_accepted(spark: SparkSession) -> None:
+    log = simulate(12, 40)
+    feeds = {name: feed_of(name, "stays") for name in ("one", "two")}
+    database = Database(database="stays")
+    first = replace(log, transactions=log.transactions[:35])
+    reported, fault = faults.change_value(first, 30, Random(1))
+    ((_, corrupted),) = fault.changes
+    publish(spark, feeds["one"], first)
+    publish(spark, feeds["two"], reported)
+    control = ControlStore(Settings().control_url)
+    # Nothing new, and a log that has gone on: it is red in each run, and found once.
+    for to in (first, first, log):
+        publish(spark, feeds["one"], to)
+        wrong = replace(log, transactions=[*reported.transactions, *to.transactions[35:]])
+        publish(spark, feeds["two"], wrong)
+        with pytest.raises(FeedsDisagree, match=f"two {corrupted.table.full_name}: 1 differs"):
+            compare.run(spark, database, feeds)
+        (finding,) = spark.table(FINDINGS).where("database = 'stays'").collect()
+        (row,) = control.disagreements("stays")
+        assert (finding["comparison_id"], row.table) == (row.id, corrupted.table.full_name)
+    assert row.to_lsn == log.transactions[-1].commit_lsn.hex().upper()
+    assert control.accept("stays", "no", "me", table="dbo.no_table") == 0
+    assert control.accept("stays", "known", "me", feed="two", table=corrupted.table.full_name.upper()) == 1
+    compare_and_report(spark, database, feeds)
+    report = (Settings().data_docs / "compare_stays" / "comparison.md").read_text("utf-8")
+    assert "Accepted by me" in report
+    assert "because: known" in report
+    # All of it again, which finds it again; and without an option when the feed is right.
+    with pytest.raises(FeedsDisagree, match="1 differs"):
+        compare.run(spark, database, feeds, full=True)
+    publish(spark, feeds["two"], log)
+    rows = compare.run(spark, database, feeds)
+    assert [(row.table, row.outcome) for row in rows] == [(corrupted.table.full_name, "agree")]
+    assert spark.table(FINDINGS).where("database = 'stays'").isEmpty()
 
 
 def test_repairs_are_not_compared(spark: SparkSession) -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from changeledger.control.results import Results
-from changeledger.control.tables.results import ProofRow
-
-# Of a comparison.
-AGREE, WARN, DIFFER = "agree", "warn", "differ"
+from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, ProofRow
 
 # Of a proof.
 PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
@@ -19,7 +16,7 @@ SOURCE, TOPIC = "source", "topic"
 
 def worst_comparison(outcomes: Iterable[str]) -> str:
     """The gravest of the outcomes; AGREE if there are none."""
-    return max(outcomes, key=(AGREE, WARN, DIFFER).index, default=AGREE)
+    return max(outcomes, key=(AGREE, WARN, ACCEPTED, DIFFER).index, default=AGREE)
 
 
 def worst_proof(outcomes: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import delete, select
 
 from changeledger.control.base import Store, parts
-from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
+from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow, ProofRow, SnapshotRow
 
 
 class Old(NamedTuple):
@@ -24,9 +24,34 @@ class Results(Store):
     """Comparisons, snapshots and proofs of a control store."""
 
     def save_comparison(self, row: ComparisonRow) -> None:
-        """Store it in place of an earlier one of the same id."""
+        """Stores it in place of those that it covers."""
+        covered = self.covered(row)
         with self._transaction() as session:
+            session.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(covered)))
             session.merge(row)
+
+    def covered(self, row: ComparisonRow) -> list[str]:
+        """Ids of the other comparisons whose part of the log `row` has compared again."""
+        return [
+            other.id
+            for other in self.comparisons(row.database)
+            if _of_table(other) == _of_table(row) and other.id != row.id and _is_within(other, row)
+        ]
+
+    def disagreements(self, database: str) -> list[ComparisonRow]:
+        """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
+        return [row for row in self.comparisons(database) if row.outcome == DIFFER]
+
+    def accept(self, database: str, reason: str, by: str, feed: str = "", table: str = "") -> int:
+        """Accepts the open disagreements of a database, or of one feed or table of it; returns how many."""
+        accepted = 0
+        with self._transaction() as session:
+            query = select(ComparisonRow).where(ComparisonRow.database == database)
+            for row in session.scalars(query.where(ComparisonRow.outcome == DIFFER)):
+                if feed in ("", row.feed) and table.lower() in ("", row.table.lower()):
+                    row.outcome, row.accepted_reason, row.accepted_by = ACCEPTED, reason, by
+                    accepted += 1
+        return accepted
 
     def comparisons(self, database: str) -> list[ComparisonRow]:
         """Of a database, the oldest first."""
@@ -35,11 +60,13 @@ class Results(Store):
             return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
 
     def last_comparisons(self, database: str) -> dict[tuple[str, str], list[ComparisonRow]]:
-        """The last one of each table, by reference and feed."""
-        last = {(row.reference, row.feed, row.table): row for row in self.comparisons(database)}
+        """The last one of each table and its open disagreements, by reference and feed."""
+        rows = self.comparisons(database)
+        last = {_of_table(row): row.id for row in rows}.values()
         pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
-        for (reference, feed, _), row in last.items():
-            pairs.setdefault((reference, feed), []).append(row)
+        for row in rows:
+            if row.id in last or row.outcome == DIFFER:
+                pairs.setdefault((row.reference, row.feed), []).append(row)
         return pairs
 
     def save_snapshot(self, row: SnapshotRow) -> None:
@@ -72,7 +99,7 @@ class Results(Store):
         return feeds
 
     def superseded(self, database: str, feed: str, before: datetime) -> Old:
-        """The feed's results that are older, and not the last ones of their table."""
+        """The feed's older results, but for the last ones of each table and open disagreements."""
         compared = (row for rows in self.last_comparisons(database).values() for row in rows)
         proved = (row for rows in self.last_proofs(database).values() for row in rows)
         last = {row.id for row in compared} | {row.id for row in proved}
@@ -97,3 +124,14 @@ class Results(Store):
             for column, ids in zip(columns, results, strict=True):
                 for some in parts(ids):
                     session.execute(delete(column.class_).where(column.in_(some)))
+
+
+def _of_table(row: ComparisonRow) -> tuple[str, str, str]:
+    return row.reference, row.feed, row.table
+
+
+def _is_within(row: ComparisonRow, other: ComparisonRow) -> bool:
+    """Is its part of the log a part of the other's? Without LSNs both have compared all that there was."""
+    if row.to_lsn is None or other.to_lsn is None:
+        return other.to_lsn is None
+    return (other.from_lsn or "") <= (row.from_lsn or "") and row.to_lsn <= other.to_lsn

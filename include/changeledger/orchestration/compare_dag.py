@@ -21,9 +21,9 @@ them have seen, from where the last comparison ended. It runs daily, and when a 
 
 **When it fails** with `FeedsDisagree`, the published tables stay as they are. The last lines of the log
 name feed, table and number of changes; the report shows where and since when. Find out which of the two
-tools is wrong, let its feed read again what it missed (trigger its DAG with `start` and `end`), and trigger
-this DAG with `full`, which compares everything from the beginning. `compare:` in the database's YAML says
-what may differ.
+tools is wrong, and let its feed read again what it missed (trigger its DAG with `start` and `end`). Each run
+compares that part of the log again and fails until the feeds agree on it, or until somebody accepts it:
+`changeledger compare {database} --accept REASON`. `compare:` in the database's YAML says what may differ.
 """
 
 

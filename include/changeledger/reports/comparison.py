@@ -22,6 +22,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import worst_comparison
+from changeledger.control.tables.results import ACCEPTED
 from changeledger.model.table_names import FINDINGS
 from changeledger.reports import page
 from changeledger.stages import compare
@@ -73,11 +74,15 @@ class Wrong(NamedTuple):
 
 @dataclass(frozen=True)
 class Pair:
-    """The reference and one feed: the last comparison of each table, and all findings so far."""
+    """The reference and one feed.
+
+    `rows`: the last comparison of each table, and open disagreements; `all_rows`: all comparisons so far.
+    """
 
     feed: str
     outcome: str
     rows: Sequence[ComparisonRow]
+    all_rows: Sequence[ComparisonRow]
     spans: Sequence[Span]
     since: datetime | None
     until: datetime | None
@@ -94,6 +99,11 @@ class Pair:
             return []
         step = (self.until - self.since) / _TICKS
         return [(100 * n // _TICKS, f"{self.since + n * step:%Y-%m-%d\n%H:%M:%S}") for n in range(_TICKS + 1)]
+
+    @property
+    def accepted(self) -> Sequence[ComparisonRow]:
+        """Of all comparisons, the disagreements that somebody has accepted."""
+        return [row for row in self.all_rows if row.outcome == ACCEPTED]
 
     @property
     def faults(self) -> int:
@@ -118,7 +128,8 @@ class Pair:
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
         tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
         text = ", ".join(worst)
-        return f"{self.feed} does not agree: {text} of {self.compared:,} effects, in {tables}{since}."
+        verdict = "does not agree, which is accepted" if self.outcome == ACCEPTED else "does not agree"
+        return f"{self.feed} {verdict}: {text} of {self.compared:,} effects, in {tables}{since}."
 
 
 @dataclass(frozen=True)
@@ -169,13 +180,14 @@ def gather(
 def _pair(
     spark: SparkSession, feed: str, last: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]
 ) -> Pair:
-    """`all_rows`: all comparisons of the two; `last`: of each table the last one."""
+    """`all_rows`: all comparisons of the two; `last`: of each table the last one, and open disagreements."""
     wrong = _wrong(spark, [row.id for row in all_rows])
     times = [t for row in all_rows for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
         feed,
         worst_comparison(row.outcome for row in last),
         last,
+        all_rows,
         _picture(all_rows),
         min(times, default=None),
         max(times, default=None),

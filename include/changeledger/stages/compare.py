@@ -1,7 +1,8 @@
 """Compare: the feeds of one database, change by change, up to what all of them have seen.
 
 The fence is the lowest of the feeds' last positions, and not itself compared: a feed's last transaction may
-be there in part. Each comparison goes on where the last one of the two feeds ended.
+be there in part. Each comparison goes on where the last one of the two feeds ended, or where an open
+disagreement of theirs begins: it is open until they agree there, or somebody accepts it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
-from changeledger.control.outcomes import DIFFER
+from changeledger.control.tables.results import DIFFER
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.stages.common.context import control_store, log
@@ -37,8 +38,8 @@ def run(
 ) -> list[ComparisonRow]:
     """Compare all feeds with the reference. `full`: from the beginning, instead of from the last time.
 
-    Raises FeedsDisagree if more than the tolerated number of changes have a verdict; what was found is
-    saved before.
+    Raises FeedsDisagree while more changes than are tolerated have a verdict, of this run or of one before;
+    the findings are saved before.
     """
     settings = Settings()
     control = control_store(settings)
@@ -52,12 +53,16 @@ def run(
     with FindingsWriter.opened(spark, control) as writer:
         for other in ranges:
             rows += _compared(Pair(control, database, one, other, full), writer)
-    differing = [row for row in rows if row.outcome == DIFFER]
+    pairs = {(reference.feed, other.feed) for other in others}
+    differing = [
+        row for row in control.disagreements(database.database) if (row.reference, row.feed) in pairs
+    ]
     if differing:
         raise FeedsDisagree(
             "; ".join(f"{row.feed} {row.table}: {_faults(row)}" for row in differing),
-            f"open the report {settings.address(database.report(settings))}, or query {FINDINGS}; "
-            "`compare:` in the database's YAML says what is tolerated",
+            f"open the report {settings.address(database.report(settings))}, or query {FINDINGS}; this part "
+            "of the log is compared again in each run until the feeds agree on it, `compare:` in the database's "
+            f"YAML tolerates it, or `changeledger compare {database.database} --accept REASON` accepts it",
         )
     return rows
 
@@ -94,14 +99,14 @@ def _method(pair: Pair, cache: Cache) -> Method:
 
 
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
-    """Each table that both feeds have, as far as it has not been compared."""
+    """Each table that both feeds have, as far as they have not been compared with a result that stands."""
     both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
-    ended = {} if pair.full else _ended(pair)
+    settled = {} if pair.full else _settled(pair)
     todo = []
     for table in (t.table for t in pair.one.feed.tables if t.table.lower() in both):
         reach = method.reach
         if reach.since is not None:
-            reach = reach._replace(since=max(reach.since, ended.get(table, b"")))
+            reach = reach._replace(since=max(reach.since, settled.get(table, b"")))
         if reach.is_empty:
             log.info("%s: %s: nothing new that both have seen", pair.other.feed.feed, table)
             continue
@@ -110,10 +115,14 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
     return lake.parallel_map(lambda one: one.compared(writer), todo)
 
 
-def _ended(pair: Pair) -> dict[str, bytes]:
-    """Where the comparisons of each table have ended so far."""
-    ended: dict[str, bytes] = {}
+def _settled(pair: Pair) -> dict[str, bytes]:
+    """Up to where each table is compared, without an open disagreement before it."""
+    ended: dict[str, str] = {}
+    begins: dict[str, str] = {}
     for row in pair.control.comparisons(pair.database.database):
-        if (row.reference, row.feed) == (pair.one.feed.feed, pair.other.feed.feed) and row.to_lsn:
-            ended[row.table] = max(ended.get(row.table, b""), bytes.fromhex(row.to_lsn))
-    return ended
+        if (row.reference, row.feed) != (pair.one.feed.feed, pair.other.feed.feed) or not row.to_lsn:
+            continue
+        ended[row.table] = max(ended.get(row.table, ""), row.to_lsn)
+        if row.outcome == DIFFER:
+            begins[row.table] = min(begins.get(row.table, row.to_lsn), row.from_lsn or "")
+    return {table: bytes.fromhex(begins.get(table, end)) for table, end in ended.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from changeledger.config.database import AUTO, Database, Snapshot, named_databas
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
+from changeledger.model.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,8 +49,21 @@ def compare(
     full: Annotated[
         bool, typer.Option("--full", help="Compare everything, not only what is new since the last time.")
     ] = False,
+    accept: Annotated[
+        str, typer.Option(metavar="REASON", help="Accept what disagrees so far, instead of comparing.")
+    ] = "",
+    feed: Annotated[str, typer.Option(help="With --accept: of this feed alone.")] = "",
+    table: Annotated[str, typer.Option(help="With --accept: of this table alone.")] = "",
 ) -> None:
-    """Compare the feeds of one database, change by change, and write the report."""
+    """Compare the feeds of one database, change by change, and write the report.
+
+    What disagrees is compared again in each run, which fails, until the feeds agree or somebody accepts it.
+    """
+    if accept:
+        _accept(name, accept, feed, table)
+        return
+    if feed or table:
+        raise ConfigError("--feed and --table belong to --accept", "leave them out, or say --accept REASON")
     from changeledger.cli.outcome_tables import drawn_comparison  # noqa: PLC0415 - as in `opened`
     from changeledger.reports.comparison import compare_and_report  # noqa: PLC0415
 
@@ -58,6 +73,24 @@ def compare(
         finally:
             terminal.console().print(drawn_comparison(database.database))
             print(f"the report: {page}")  # noqa: T201
+
+
+def _accept(name: str, reason: str, feed: str, table: str) -> None:
+    """Raises ConfigError if nothing disagrees."""
+    from changeledger.control import ControlStore  # noqa: PLC0415 - as in `opened`
+
+    settings = Settings()
+    feeds, _ = readable()
+    database = named_database(settings, feeds, name)
+    require_lake(settings)
+    by = getpass.getuser()
+    accepted = ControlStore(settings.control_url).accept(database.database, reason, by, feed, table)
+    if not accepted:
+        raise ConfigError(
+            f"nothing disagrees in {database.database}" + "".join(f", {of}" for of in (feed, table) if of),
+            f"see `changeledger compare {database.database}`",
+        )
+    print(f"accepted by {by}: {accepted} disagreement(s); the next comparison goes on behind them")  # noqa: T201
 
 
 def verify(name: arguments.Database, feed: _OneFeed = "", snapshot: _Snapshot = AUTO) -> None:

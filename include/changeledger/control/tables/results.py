@@ -10,6 +10,10 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from changeledger.control.tables.base import ControlTable
 
+# Outcomes of a comparison, the mildest first. A disagreement stays `differ` until a later comparison covers
+# its part of the log, or a person accepts it.
+AGREE, WARN, ACCEPTED, DIFFER = "agree", "warn", "accepted", "differ"
+
 
 class ComparisonRow(ControlTable):
     """The result of comparing one table of two feeds over `[from_lsn, to_lsn)`.
@@ -29,8 +33,11 @@ class ComparisonRow(ControlTable):
     to_lsn: Mapped[str | None]
     from_time: Mapped[datetime | None]
     to_time: Mapped[datetime | None]
-    # agree, warn or differ.
+    # agree, warn, accepted or differ.
     outcome: Mapped[str]
+    # Of an accepted disagreement: why, and by whom.
+    accepted_reason: Mapped[str | None]
+    accepted_by: Mapped[str | None]
     # Effects by verdict, and by class of the expected ones.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
     # By column: {"differs": n, "representation": n, "not_captured": n}, of those with any.

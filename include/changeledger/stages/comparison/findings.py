@@ -27,6 +27,8 @@ class FindingsWriter:
 
     spark: SparkSession
     control: ControlStore
+    # Ids of comparisons whose findings are in the lake.
+    stored: frozenset[str] = frozenset()
     _rows: list[ComparisonRow] = field(default_factory=list)
     _replaced: list[str] = field(default_factory=list)
     _waiting: list[Rows] = field(default_factory=lambda: [Here(findings.FINDINGS.empty_table())])
@@ -38,19 +40,21 @@ class FindingsWriter:
         """What comparisons have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
         lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
-        found = cls(spark, control)
+        writer = cls(spark, control, _stored())
         try:
-            yield found
+            yield writer
         finally:
-            found._write()
+            writer._write()
 
-    def add(self, row: ComparisonRow, wrong: Rows | None, replaces: bool) -> None:
-        """`wrong`: `findings.FINDINGS` of the row. `replaces`: may there be findings of it from before?"""
+    def add(self, row: ComparisonRow, wrong: Rows | None) -> None:
+        """`wrong`: `findings.FINDINGS` of the row."""
+        # A run that was ended may have left findings of this row without the row.
+        replaced = [row.id, *self.control.covered(row)]
         with self._writing:
             if wrong is not None and sum(row.counts[fault] for fault in FAULTS) > _FEW:
-                lake.replace_partition(as_frame(self.spark, wrong), FINDINGS, "comparison_id", row.id)
-            elif replaces:
-                self._replaced.append(row.id)
+                lake.replace_partition(as_frame(self.spark, wrong), FINDINGS, "comparison_id", *replaced)
+            elif wrong is not None or not self.stored.isdisjoint(replaced):
+                self._replaced += replaced
                 self._waiting += [] if wrong is None else [Here(wrong.collected())]
             self._rows.append(row)
 
@@ -60,3 +64,12 @@ class FindingsWriter:
             lake.replace_partition(rows, FINDINGS, "comparison_id", *self._replaced)
         for row in self._rows:
             self.control.save_comparison(row)
+
+
+def _stored() -> frozenset[str]:
+    """Ids of the comparisons that have findings."""
+    table = catalog.load(FINDINGS)
+    if table.current_snapshot() is None:
+        return frozenset()
+    partitions = table.inspect.partitions().column("partition").to_pylist()
+    return frozenset(partition["comparison_id"] for partition in partitions)

@@ -11,7 +11,7 @@ from changeledger.compare.effects import OTHER, REFERENCE
 from changeledger.compare.verdicts import EQUAL
 from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
-from changeledger.control.outcomes import AGREE, DIFFER, WARN
+from changeledger.control.tables.results import AGREE, DIFFER, WARN
 from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
@@ -70,7 +70,7 @@ class TablePair:
                 at=datetime.now(UTC),
             )  # fmt: skip
             wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
-            writer.add(row, wrong, replaces=pair.full or wrong is not None)
+            writer.add(row, wrong)
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 
