@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from threading import Lock
@@ -23,7 +23,7 @@ from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
 from changeledger.console.leaving import leave
 from changeledger.console.terminal import Lines
-from changeledger.model.errors import ChangeledgerError, ConfigError, SparkNeeded, SparkUnavailable
+from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
 from changeledger.pages.html import failure_noted
 from changeledger.storage import failures
@@ -198,7 +198,10 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
         return exit_codes.NOTHING
     began = time.monotonic()
     try:
-        with _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session:
+        with (
+            _failure_saved(feed, window, stage),
+            _spark(f"{feed.feed}-{stage}", allowed=not arguments.no_spark) as session,
+        ):
             found = run(session, feed, window, lease)
     except SparkNeeded:
         log.info("%s: the window has records, which Spark reads", feed.feed)
@@ -211,6 +214,24 @@ def _run(run: Stage, stage: str, arguments: argparse.Namespace) -> int:
         session.seconds,
     )
     return exit_codes.NOTHING if found is False else 0
+
+
+@contextmanager
+def _failure_saved(feed: Feed, window: Window, stage: str) -> Iterator[None]:
+    """Saves how the stage ended, for `status`: it may fail before its window is stored."""
+    from changeledger.stages.common.context import control_store  # noqa: PLC0415 - as in `_run`
+
+    try:
+        yield
+    except (SparkNeeded, LeaseLost):
+        # Not a failure; or another run has the feed, and says how it stands.
+        raise
+    except Exception as error:
+        ours = error if isinstance(error, ChangeledgerError) else failures.known(error) or error
+        with suppress(ChangeledgerError):
+            control_store(Settings()).save_failure(feed.feed, window, stage, f"{type(ours).__name__}: {ours}")
+        raise
+    control_store(Settings()).forget_failure(feed.feed)
 
 
 def _parser(stage: str) -> argparse.ArgumentParser:

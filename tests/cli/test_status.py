@@ -36,6 +36,7 @@ def test_whatever_there_is_to_say() -> None:
     reported = lines(
         FeedStatus(
             "shop", "debezium", "db", release=7, released_at=AT, released_to=AT, behind=timedelta(hours=30),
+            failure=("w", "extract", "ConfigError: no login\n  Remedy: correct it", AT),
             holder="a run", open_window="w", failed_rules=("dbo.t: order (3)",),
             masks={"dbo.t": ("big", "proved"), "dbo.u": (None, "no record")},
             pending=(("split_incomplete", 1200, AT),),
@@ -48,6 +49,7 @@ def test_whatever_there_is_to_say() -> None:
     assert reported == [
         "shop debezium of db",
         "released to 2026-08-07 16:25:00 UTC, 1 d 6 h ago (release 7, 2026-08-07 16:25:00)",
+        "FAILED extract of w, 2026-08-07 16:25:00 UTC: ConfigError: no login Remedy: correct it",
         "running a run",
         "not released w",
         "failed dbo.t: order (3)",

@@ -38,7 +38,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
     assert (feed.namespace, feed.time_zone, feed.quarantine_limit, feed.primary) == (
         "shop_cdc",
         "UTC",
-        1.0,
+        0.1,
         False,
     )
     found = feed.table("DBO.orders")

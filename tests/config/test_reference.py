@@ -30,7 +30,7 @@ def test_every_setting_has_meaning_values_and_default() -> None:
     assert list(feed) == list(Feed.model_fields)
     assert feed["mask_order"][1:] == ["`big`, `little`, `auto`", "`auto`"]
     assert feed["pending_timeout"][1:] == ["duration", "`P7D`"]
-    assert feed["quarantine_limit"][1:] == ["number from 0 to 1", "`1.0`"]
+    assert feed["quarantine_limit"][1:] == ["number from 0 to 1", "`0.1`"]
     assert feed["tables"][1:] == ["list: see below", "required"]
     assert rows("Environment")["CHANGELEDGER_HOME"][1:] == ["folder", "`<project>/.changeledger`"]
     assert "schema" in rows("Connection")

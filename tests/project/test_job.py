@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from changeledger import exit_codes, job
+from changeledger.cli.status import gather
 from changeledger.config.database import Database
+from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, lease, lease_heartbeat
 from changeledger.model.errors import AuditFailed, SourceUnavailable
@@ -224,6 +226,33 @@ def test_an_error_of_another_system_ends_with_its_remedy(
     assert said in caplog.text
     assert "Remedy: " in caplog.text
     assert one.stopped is is_let_go
+
+
+def test_how_a_run_failed_before_its_window_was_stored_is_kept_until_one_succeeds(
+    control: ControlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> bool | None:
+        raise SourceUnavailable("the source refuses the login", "correct the password")
+
+    def unknown(*_: Any) -> bool | None:
+        raise ValueError("a fault of ours")
+
+    ended(run=refused)
+    failure = control.failure(FEED)
+    assert failure is not None
+    assert (failure.window_id, failure.error) == (
+        HOUR.id,
+        "SourceUnavailable: the source refuses the login\n  Remedy: correct the password",
+    )
+    (feed,) = readable_feeds(Settings().feeds)[0].values()
+    assert gather(control, feed).failure is not None
+    with pytest.raises(ValueError, match="a fault of ours"):
+        ended(run=unknown)
+    failure = control.failure(FEED)
+    assert failure is not None
+    assert failure.error == "ValueError: a fault of ours"
+    assert ended(run=lambda *_: True) == 0
+    assert control.failure(FEED) is None
 
 
 def test_what_was_asked_is_kept_with_the_window(control: ControlStore) -> None:

@@ -142,10 +142,6 @@ def feed_rules(
 ) -> list[Rule]:
     """Rules for the run's records as a whole. `found`: records that are quarantined (`change.QUARANTINED`),
     and those that have one of two reasons."""
-    records = sum(b.raw for b in balances)
-    quarantined = found[change.QUARANTINED].violations or 0
-    allowed = _allowed(feed, records)
-    over = max(0, quarantined - allowed)
     wrong = tuple(row for fault in faults.values() for row in fault.samples)
     return [
         Rule(
@@ -155,13 +151,7 @@ def feed_rules(
             Finding(sum(b.lost + b.doubled for b in balances), samples=wrong[:SAMPLES]),
             severity="critical",
         ),
-        Rule(
-            "quarantine_limit",
-            "disposition",
-            f"At most {allowed:,} of {records:,} records are quarantined (limit {feed.quarantine_limit:g}); "
-            f"{quarantined:,} are.",
-            Finding(over, samples=found[change.QUARANTINED].samples if over else ()),
-        ),
+        *_quarantine_rules(feed, sum(b.raw for b in balances), found[change.QUARANTINED]),
         Rule(
             "shapes_fit_contracts",
             "reason",
@@ -174,6 +164,27 @@ def feed_rules(
             "No before row is left without its after row.",
             found[change.BEFORE_WITHOUT_AFTER],
             # Such a record is in quarantine with its reason: the rest of the run is not held back by it.
+            severity="warning",
+        ),
+    ]
+
+
+def _quarantine_rules(feed: Feed, records: int, quarantined: Finding) -> list[Rule]:
+    count, allowed = quarantined.violations or 0, _allowed(feed, records)
+    over = max(0, count - allowed)
+    return [
+        Rule(
+            "quarantine_limit",
+            "disposition",
+            f"At most {allowed:,} of {records:,} records are quarantined (limit {feed.quarantine_limit:g}); "
+            f"{count:,} are.",
+            Finding(over, samples=quarantined.samples if over else ()),
+        ),
+        Rule(
+            "no_quarantined_records",
+            "disposition",
+            "Every record of the run can be read. Published rows lack the changes of those that cannot.",
+            quarantined,
             severity="warning",
         ),
     ]

@@ -42,6 +42,8 @@ class FeedStatus:
     sources: tuple[SourceState, ...] = ()
     # Of those on which the feed should have read on: what waits, since when, and why.
     late: tuple[str, ...] = ()
+    # (window, stage, error with its remedy, at) of the last run, if it failed.
+    failure: tuple[str, str, str, datetime] | None = None
     # Who is running on the feed.
     holder: str | None = None
     # A window that is open and was not released, and the rules that its audit found violated.
@@ -79,7 +81,6 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     )
     reached = control.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
-    failed = [] if unreleased is None else control.audits_of(feed.feed, unreleased.window_id)
     earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
     evidence, states = control.mask_evidence(feed.feed), tuple(control.source_states(feed.feed).values())
     # What came after the end of a window waits for the next one, which is as long.
@@ -95,11 +96,12 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         position=control.position(feed.feed),
         sources=states,
         late=tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval)),
+        failure=_failure(control, feed),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
         tolerated=() if release is None else tuple(map(tuple, release.counts.get("tolerated", ()))),
-        failed_rules=_violated(row for row in failed if not row.success),
+        failed_rules=_failed_rules(control, unreleased),
         failed_audits=_failed_audits(control, earlier, release, reached),
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
         pending=_pending(feed),
@@ -126,6 +128,16 @@ def _failed_audits(
         if rules and not is_over:
             found.append((window.window_id, rules))
     return tuple(found)
+
+
+def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:
+    row = control.failure(feed.feed)
+    return None if row is None else (row.window_id, row.stage, row.error, row.at)
+
+
+def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str, ...]:
+    audits = [] if window is None else control.audits_of(window.feed, window.window_id)
+    return _violated(audit for audit in audits if not audit.success)
 
 
 def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:

@@ -12,9 +12,14 @@ from rich.text import Text
 from changeledger.cli.status import FeedStatus
 from changeledger.console.terminal import plain
 
+_STYLES = {
+    **dict.fromkeys(("FAILED", "LATE", "failed", "audit failed"), "red"),
+    **dict.fromkeys(("quarantine", "pending", "image chain", "warning", "tolerated"), "yellow"),
+}
+
 
 def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
-    """One block a feed: a line for each thing that there is to say."""
+    """One block a feed: a line for each thing that there is to say, in colour where somebody must look."""
     grid = Table(box=None, show_header=False, pad_edge=False)
     grid.add_column(style="bold", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -24,12 +29,17 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
         name = Text.assemble(plain(feed.feed), style="cyan")
         grid.add_row(name, plain(f"{feed.dialect} of {feed.database}"))
         for what, said in _lines(feed):
-            grid.add_row(f"  {what}", plain(said))
+            grid.add_row(Text(f"  {what}", style=_STYLES.get(what, "")), plain(said))
     return grid
 
 
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines = [("released", _released(feed)), *_sources(feed)]
+    if feed.failure is not None:
+        window, stage, error, at = feed.failure
+        what, *more = error.splitlines()
+        remedies = [line.strip() for line in more if line.strip().startswith("Remedy:")]
+        lines.append(("FAILED", " ".join([f"{stage} of {window}, {_utc(at)}: {what}", *remedies])))
     if feed.holder is not None:
         lines.append(("running", feed.holder))
     if feed.open_window is not None:

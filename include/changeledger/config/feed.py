@@ -55,8 +55,9 @@ class Feed(Strict):
     mask_order: ByteOrder | Literal["auto"] = "auto"
     """The byte order of change masks: which end holds the first columns. `auto`: found for each table from
     its records."""
-    quarantine_limit: float = Field(default=1.0, ge=0, le=1)
-    """The share of a window's records that may be quarantined before the audit stops the run; 1: no limit."""
+    quarantine_limit: float = Field(default=0.1, ge=0, le=1)
+    """The share of a window's records that may be quarantined before the audit stops the run; 1: no limit.
+    Below it each quarantined record is a warning."""
     image_chain: Literal["report", "stop"] = "report"
     """`report` breaks of [the image chain](when-a-run-stops.md#the-image-chain), or `stop` the run."""
     pending_timeout: timedelta = Field(default=timedelta(days=7), gt=timedelta(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from changeledger.control.contracts import Contracts
+from changeledger.control.failures import Failures
 from changeledger.control.lease import Leases
 from changeledger.control.reads import Reads
 from changeledger.control.releases import Releases
@@ -11,5 +12,5 @@ from changeledger.control.upkeep import Upkeep
 from changeledger.control.windows import Windows
 
 
-class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Upkeep):
+class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Failures, Upkeep):
     """What was read, agreed, proved and published. See `base.Store` for how it is opened."""

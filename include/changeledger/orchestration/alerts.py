@@ -7,11 +7,12 @@ import logging
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from changeledger.config.feed import Feed
+from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
@@ -42,6 +43,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
         }
         if window is not None:
             event["rules"] = _settle(feed, window, ti.task_id)
+            _save_failure(feed, window, ti, event["error"])
         alert(event)
 
     return failed
@@ -119,6 +121,20 @@ def _window(feed: Feed, context: Context) -> Window | None:
     except (ChangeledgerError, KeyError, AttributeError):
         # It was refused; or Airflow reports a task that it has lost, without its run.
         return None
+
+
+def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
+    """For `status`, where the job itself has not said why: it was killed, or never begun."""
+    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+
+    private_home(Settings().home)
+    try:
+        control = ControlStore(Settings().control_url)
+        began = getattr(ti, "start_date", None) or datetime.now(UTC)
+        if not control.failed_since(feed.feed, ti.task_id, began):
+            control.save_failure(feed.feed, window, ti.task_id, error or "it was ended from outside")
+    except ChangeledgerError as failure:
+        log.warning("%s", failure)
 
 
 def _settle(feed: Feed, window: Window, stage: str) -> list[str]:

@@ -42,9 +42,10 @@ def run(ctx: StageContext) -> None:
     gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
     log.info("%s: %d rules passed", feed.feed, sum(v.success for v in verdicts))
     for verdict in verdicts:
-        if verdict.tolerated:
-            values = feed.feed, verdict.table, verdict.rule, verdict.violations, window.request.reason
-            log.warning("%s: %s: %s has failed (%d rows) and is tolerated: %s", *values)
+        if not verdict.success:
+            why = f"is tolerated: {window.request.reason}" if verdict.tolerated else "does not stop the run"
+            values = feed.feed, verdict.table, verdict.rule, verdict.violations, why, verdict.says
+            log.warning("%s: %s: %s has failed (%s rows) and %s. %s", *values)
     if window.request.dry_run:
         ctx.control.release_lease(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)

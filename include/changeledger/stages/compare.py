@@ -60,9 +60,9 @@ def run(
     if differing:
         raise FeedsDisagree(
             "; ".join(f"{row.feed} {row.table}: {_faults(row)}" for row in differing),
-            f"open the report {settings.address(database.report(settings))}, or query {FINDINGS}; this part "
-            "of the log is compared again in each run until the feeds agree on it, `compare:` in the database's "
-            f"YAML tolerates it, or `changeledger compare {database.database} --accept REASON` accepts it",
+            f"open the report {settings.address(database.report(settings))}, or query {FINDINGS}. Each run "
+            "compares this part of the log again, until the feeds agree, `compare:` in the database's YAML "
+            f"tolerates it, or `changeledger compare {database.database} --accept REASON` accepts it",
         )
     return rows
 

@@ -20,7 +20,10 @@ def status(
     feed: Annotated[list[str] | None, typer.Argument(help="Only these; all when none is named.")] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Show how far each feed is released, and what is late, pending, quarantined or flagged."""
+    """Show how far each feed is released, and what has failed, is late, pending, quarantined or flagged.
+
+    Ends with 1 if the last run of a feed has failed, or a source is late.
+    """
     # Seconds to import: `--help` answers at once.
     from changeledger.cli import status_tables  # noqa: PLC0415
     from changeledger.cli.status import gather  # noqa: PLC0415
@@ -30,11 +33,11 @@ def status(
     feeds, broken = ({}, False) if named else readable()
     require_lake(Settings())
     control = ControlStore(Settings().control_url)
-    found = [gather(control, feed) for feed in named or feeds.values()]
+    statuses = [gather(control, feed) for feed in named or feeds.values()]
     if as_json:
-        for one in found:
-            print(json_line(asdict(one)))  # noqa: T201
+        for feed_status in statuses:
+            print(json_line(asdict(feed_status)))  # noqa: T201
     else:
-        Console(highlight=False).print(status_tables.drawn(found))
-    if broken or any(one.late for one in found):
+        Console(highlight=False).print(status_tables.drawn(statuses))
+    if broken or any(feed.late or feed.failure for feed in statuses):
         sys.exit(1)
