@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import psycopg
@@ -9,6 +10,7 @@ import pytest
 from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
+from changeledger.audit.gate import docs_index
 from changeledger.cli import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -69,7 +71,11 @@ def test_a_failed_audit_publishes_nothing(
         run(spark, feed, over, BUILD)
         with pytest.raises(AuditFailed, match=r"mask_agrees_with_images: \d+ violations") as failed:
             audit.run(spark, feed, over)
-        assert over.branch in str(failed.value)
+        branch = re.search(rf"branch_({over.branch}_\d+)", str(failed.value))
+        assert branch, "as it is named in the lake"
+        page = docs_index(Settings().data_docs, feed.feed, over).read_text("utf-8")
+        assert f".branch_{branch[1]} WHERE change_id IN (" in page, "what to read next"
+        assert "changed names no column" in page, "both images and what the mask names"
         with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
             publish.run(spark, feed, over)
         assert published(spark, feed) == before, "nothing that a reader sees has moved"

@@ -130,12 +130,12 @@ def subjects() -> list[Subject]:
 
 def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
     judged, docs = subjects(), tmp_path
-    judge("shop_cdc", WINDOW, judged, docs, redact=True)
+    judge("shop_cdc", WINDOW, WINDOW.branch, judged, docs, redact=True)
     hidden = docs_index(docs, "shop_cdc", WINDOW).read_text("utf-8")
     assert "key=***, change_id=id9" in hidden
     assert "order=9" not in hidden
     # Again, as a retry does.
-    verdicts = judge("shop_cdc", WINDOW, judged, docs)
+    verdicts = judge("shop_cdc", WINDOW, WINDOW.branch, judged, docs)
 
     by_rule = {v.rule: v for v in verdicts}
     assert {v.rule for v in verdicts if v.errored} == {"absent_column"}
@@ -163,12 +163,12 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
     assert "key=(order=9, rows=1), change_id=id9" in page
     assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;." in page
     # What failed, of all tables, and only that, stands before what can be folded out.
-    failed, held = page.split("<details>", 1)
+    failed, held = page.split("<h2>What passed</h2>", 1)
     of_rules = re.compile(r"<td>([a-z_]+)</td><td>[A-Z]")
     assert set(of_rules.findall(failed)) == {v.rule for v in verdicts if not v.success}
     assert of_rules.findall(failed)[-2:] == ["no_quarantined_records", "no_unpaired_images"], "warnings last"
     assert set(of_rules.findall(held)) == {v.rule for v in verdicts if v.success}
-    assert "<b>shop_cdc</b>: 2 of 4 rules passed" in held
+    assert "<b>shop_cdc</b>: 2 of 5 rules passed" in held
     linked = re.findall(r'href="(validations/[^"]+)"', page)
     assert len(linked) == 2
     assert all((folder / unquote(address)).is_file() for address in linked)
@@ -183,7 +183,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
 def test_the_gate_lets_a_clean_run_pass(tmp_path: Path) -> None:
     rules = tuple(of_table())
     judged = [Subject(CONTRACT.table, ("lake.shop_cdc.dbo_order_lines_changes",), rules)]
-    verdicts = judge("shop_cdc", WINDOW, judged, tmp_path)
+    verdicts = judge("shop_cdc", WINDOW, WINDOW.branch, judged, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]
     assert all(v.success and v.samples == () for v in verdicts)
     gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "")

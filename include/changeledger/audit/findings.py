@@ -19,6 +19,9 @@ from changeledger.kernels.arrow import Bools, Indices
 SAMPLES: Final = 20
 SHOWN: Final = 5
 
+# Of a sample: both images of the changes that it names, for the page alone.
+IMAGES: Final = "images"
+
 FINDINGS: Final = pa.schema(
     [
         ("rule", pa.string()),

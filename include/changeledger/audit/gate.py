@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from changeledger.audit import page, suites
+from changeledger.audit.findings import IMAGES
 from changeledger.audit.rules import Rule, Severity
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
@@ -55,10 +56,16 @@ def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
     return data_docs / feed / window.id / page.NAME
 
 
-def judge(
-    feed: str, window: Window, subjects: Sequence[Subject], data_docs: Path, *, redact: bool = False
+def judge(  # noqa: PLR0913 - what the page names
+    feed: str,
+    window: Window,
+    branch: str,
+    subjects: Sequence[Subject],
+    data_docs: Path,
+    *,
+    redact: bool = False,
 ) -> list[RuleResult]:
-    """Validate and document every rule.
+    """Validate and document every rule. `branch`: what the run has built.
 
     `redact`: without the values of the source's rows.
     """
@@ -70,7 +77,8 @@ def judge(
         for table, of_table in rules.items()
         for rule in of_table
     ]
-    page.write(folder, feed, window, results, shown)
+    queries = {subject.name: _queries(branch, subject) for subject in subjects}
+    page.write(folder, page.Audit(feed, window, branch, results, queries), shown)
     return results
 
 
@@ -134,22 +142,21 @@ def _lines(result: RuleResult) -> Iterator[str]:
 
 def _remedy(branch: str, subjects: Sequence[Subject], stopping: Sequence[RuleResult]) -> str:
     tables = {v.table for v in stopping}
-    queries = [
-        f"SELECT * FROM {table}.branch_{branch}"  # noqa: S608 - for a person to type
-        for subject in subjects
-        if subject.name in tables
-        for table in subject.lake_tables
-    ]
+    queries = [query for subject in subjects if subject.name in tables for query in _queries(branch, subject)]
     return (
         "open the Data Docs, look at the offending rows on the branch, correct the cause, "
         "and run the window again (it rebuilds the branch):\n    " + "\n    ".join(queries)
     )
 
 
+def _queries(branch: str, subject: Subject) -> list[str]:
+    return [f"SELECT * FROM {table}.branch_{branch}" for table in subject.lake_tables]  # noqa: S608 - to type
+
+
 def shown(value: Any) -> str:
     """A value of an offending row for people, on one line: bytes in hexadecimal, no members that are NULL."""
     if isinstance(value, dict):
-        return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None)
+        return ", ".join(f"{k}={_nested(v)}" for k, v in value.items() if v is not None and k != IMAGES)
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_nested, value)) + "]"
     if isinstance(value, bytes | bytearray):

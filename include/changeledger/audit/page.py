@@ -6,9 +6,9 @@ its pages of single suites are linked from here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from changeledger.model.window import Window
@@ -18,22 +18,51 @@ if TYPE_CHECKING:
     from changeledger.audit.gate import RuleResult
 
 NAME = "audit.html"
+# Sections of docs/when-a-run-stops.md; "After a failed audit" for the others.
+_SECTIONS = {
+    "image_chain": "The image chain",
+    "mask_agrees_with_images": "A mask that contradicts its images",
+    "no_quarantined_records": "Quarantine",
+    "quarantine_limit": "Quarantine",
+    "no_unpaired_images": "Quarantine",
+    "source_complete": "A gap",
+    "source_from_its_beginning": "A gap",
+    "source_is_read_on": "A feed that stands still",
+}
+_TOLERATING = {
+    "critical": "It cannot be tolerated: records or changes would be lost.",
+    "error": "To publish all the same, trigger the DAG for this window with `tolerate: error` and a reason.",
+    "warning": "It does not stop the run.",
+}
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write(folder: Path, feed: str, window: Window, results: Sequence[RuleResult], shown: Any) -> None:
+class Audit(NamedTuple):
+    """What the page shows. `queries`: what to read of each subject on the branch."""
+
+    feed: str
+    window: Window
+    branch: str
+    results: Sequence[RuleResult]
+    queries: Mapping[str, Sequence[str]]
+
+
+def write(folder: Path, audit: Audit, shown: Any) -> None:
     """The page in the folder of a window's Data Docs; `shown` gives a value's text for people."""
     tables: dict[str, list[RuleResult]] = {}
-    for result in results:
+    for result in audit.results:
         tables.setdefault(result.table, []).append(result)
     known = {
-        "feed": feed,
-        "window": window,
+        "audit": audit,
+        "feed": audit.feed,
+        "window": audit.window,
         "tables": tables,
         "pages": {table: _pages(folder, table) for table in tables},
-        "stopping": [v for v in results if v.stops],
-        "violated": [v for v in results if not v.success],
-        "rules_in_all": len(results),
+        "stopping": [v for v in audit.results if v.stops],
+        "violated": [v for v in audit.results if not v.success],
+        "rules_in_all": len(audit.results),
+        "sections": _SECTIONS,
+        "tolerating": _TOLERATING,
     }
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 

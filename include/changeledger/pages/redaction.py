@@ -24,7 +24,17 @@ _KEPT: Final = frozenset(
 
 
 def redacted_row(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value if name in _KEPT or value is None else REDACTED for name, value in row.items()}
+    """`images`: of the changes of the row, whose cells keep their names."""
+    kept = {name: value if name in _KEPT or value is None else REDACTED for name, value in row.items()}
+    if "images" in row:
+        kept["images"] = [
+            {**image, "cells": list(map(_redacted_cell, image["cells"]))} for image in row["images"]
+        ]
+    return kept
+
+
+def _redacted_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    return {**cell, "before": REDACTED, "after": REDACTED}
 
 
 def redacted(_value: Any) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from changeledger.audit import conservation, gate, rules, suites
 from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
+from changeledger.model.contract import Contract
+from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
 from changeledger.stages.common.carrier import Carrier
@@ -32,9 +34,8 @@ def run(ctx: StageContext) -> None:
         tables = summaries.built(built.tables)
         subjects = _subjects(ctx, Carrier.for_rows(_size(ctx, tables), cache), tables)
         loading.result()
-    verdicts = gate.judge(
-        feed.feed, window, subjects, ctx.settings.data_docs, redact=ctx.settings.redact_values
-    )
+    docs_root, redact = ctx.settings.data_docs, ctx.settings.redact_values
+    verdicts = gate.judge(feed.feed, window, ctx.branch, subjects, docs_root, redact=redact)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
     ctx.control.save_audit(feed.feed, window, stored, built)
     docs = ctx.settings.address(gate.docs_index(ctx.settings.data_docs, feed.feed, window))
@@ -75,11 +76,16 @@ def _subjects(
     for balance in accounting.balances:
         log.info("%s: %s", ctx.feed.feed, balance)
     of_feed = ctx.lake.dispositions, ctx.lake.quarantine
-    of_tables = zip(contracts, found, strict=True)
     return [
         gate.Subject(f"feed {ctx.feed.feed}", of_feed, _feed_rules(ctx, judging, accounting)),
-        *(gate.Subject(c.table, tuple(ctx.names[c.table]), tuple(one.rules)) for c, one in of_tables),
+        *(_subject(ctx, contract, judged.rules) for contract, judged in zip(contracts, found, strict=True)),
     ]
+
+
+def _subject(ctx: StageContext, contract: Contract, of_table: Sequence[Rule]) -> gate.Subject:
+    names, snapshots = ctx.names[contract.table], ctx.snapshots or {}
+    shown = with_images(of_table, contract, names.changes, snapshots[names.changes])
+    return gate.Subject(contract.table, tuple(names), tuple(shown))
 
 
 def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> tuple[Rule, ...]:
