@@ -63,7 +63,7 @@ def test_a_refusal_stands_alone(tmp_path: Path) -> None:
     answer = ended("-m", "changeledger.cli", "query", "DROP TABLE lake.shop.t", home=tmp_path)
     assert answer.returncode == 1
     assert answer.stdout == ""
-    assert answer.stderr.startswith("[PARSE_SYNTAX_ERROR] Syntax error at or near 'DROP'")
+    assert answer.stderr.startswith("`query` does not run DROP TABLE")
     assert "`query` changes nothing" in answer.stderr
 
 

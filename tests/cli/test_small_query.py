@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.cli import small_query
+from changeledger.cli.statement.check import Statement, checked
 from tests.cli.test_cli import ran
 
 TABLE = "lake.small_query.rows"
@@ -64,6 +65,7 @@ IS_SPARKS = [
     "SELECT sum(id) FROM {t}",
     "SELECT missing FROM {t}",
     "SELECT id FROM {t} LIMIT 2 OFFSET 1",
+    "(SELECT id FROM {t}) LIMIT 1",
     "SELECT id FROM {t} LIMIT 1 + 1",
     "SELECT id FROM {t} a",
     "SELECT id FROM {t}, {t}",
@@ -129,7 +131,7 @@ def comparable(cells: Any) -> str:
 def test_the_answer_is_sparks(lake: SparkSession, sql: str) -> None:
     asked = sql.format(t=TABLE)
     expected = lake.sql(asked.rstrip(";"))
-    answer = small_query.answer(asked)
+    answer = small_query.answer(checked(asked))
     assert answer is not None, "it was left to Spark"
     assert answer.columns == expected.columns
     rows, others = ([comparable(row) for row in some] for some in (answer.rows, expected.collect()))
@@ -142,12 +144,12 @@ def test_the_answer_is_sparks(lake: SparkSession, sql: str) -> None:
 
 @pytest.mark.parametrize("sql", IS_SPARKS)
 def test_the_rest_is_sparks(lake: SparkSession, sql: str) -> None:
-    assert small_query.answer(sql.format(t=TABLE)) is None
+    assert small_query.answer(Statement(sql.format(t=TABLE))) is None
 
 
 def test_many_rows_are_sparks(lake: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small_query, "_MOST_ROWS", 5)
-    assert small_query.answer(f"SELECT id FROM {TABLE} WHERE name = 'b'") is None
+    assert small_query.answer(checked(f"SELECT id FROM {TABLE} WHERE name = 'b'")) is None
 
 
 @pytest.mark.usefixtures("lake")

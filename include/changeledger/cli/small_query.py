@@ -18,6 +18,7 @@ from pyiceberg.table.refs import SnapshotRefType
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from changeledger.cli.statement.check import Statement
 from changeledger.storage import catalog
 
 _T = TypeVar("_T")
@@ -55,16 +56,18 @@ class _IsSparksError(Exception):
     """The query has a part that is not answered here."""
 
 
-def answer(sql: str) -> Answer | None:
+def answer(statement: Statement) -> Answer | None:
     """The query's columns and rows; None if Spark must answer, also where it is wrong."""
     # In Spark's texts a backslash begins an escape.
-    if "\\" in sql:
+    if "\\" in statement.text:
         return None
     try:
-        parsed = sqlglot.parse(sql, read="spark")
-        if len(parsed) != 1 or not isinstance(parsed[0], exp.Select) or not _has_only(parsed[0], _SELECT):
+        parsed = sqlglot.parse_one(statement.text, read="spark")
+        while isinstance(parsed, exp.Subquery) and _has_only(parsed, {"this"}):
+            parsed = parsed.this
+        if not isinstance(parsed, exp.Select) or not _has_only(parsed, _SELECT):
             return None
-        return _Query(parsed[0]).answer()
+        return _Query(parsed).answer()
     except (_IsSparksError, SqlglotError):
         return None
 

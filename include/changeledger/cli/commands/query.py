@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from changeledger.cli.lake import fail, opened, require_lake
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
 
+if TYPE_CHECKING:
+    from changeledger.cli.statement.check import Statement
+
 
 def query(
     sql: Annotated[str, typer.Argument(help='For example "SELECT * FROM lake.shop_cdc.dbo_customers".')],
@@ -19,30 +22,32 @@ def query(
 ) -> None:
     """Run a Spark SQL query; the lake's catalog is `lake`.
 
-    Answers queries (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN) and changes nothing. A table shows the
-    first rows; --json prints all of them.
+    Answers queries (SELECT, WITH, VALUES, SHOW, DESCRIBE, EXPLAIN) of the lake's tables, and changes nothing:
+    what could run a program or read another file is refused. A table shows the first rows; --json prints all.
 
     A SELECT of one table with plain conditions and few rows needs no Spark and takes a second or two.
     """
     # Half a second to import: `--help` answers at once.
     from changeledger.cli import small_query  # noqa: PLC0415
+    from changeledger.cli.statement.check import checked  # noqa: PLC0415
 
+    statement = checked(sql)
     require_lake(Settings())
-    answer = small_query.answer(sql)
+    answer = small_query.answer(statement)
     if answer is None:
-        _ask_spark(sql, as_json=as_json)
+        _ask_spark(statement, as_json=as_json)
     else:
         _print(answer.columns, answer.rows, as_json=as_json)
 
 
-def _ask_spark(sql: str, *, as_json: bool) -> None:
+def _ask_spark(statement: Statement, *, as_json: bool) -> None:
     from pyspark.errors import AnalysisException  # noqa: PLC0415 - seconds to import
 
     from changeledger.cli import querying  # noqa: PLC0415 - as above
 
     with opened("query") as spark:
         try:
-            answer = querying.asked(spark, sql)
+            answer = querying.asked(spark, statement)
             shown = answer if as_json else answer.limit(terminal.MOST_ROWS + 1)
             rows = (tuple(_plain(cell) for cell in row) for row in shown.toLocalIterator())
             _print(answer.columns, rows, as_json=as_json)

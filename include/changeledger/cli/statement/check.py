@@ -1,0 +1,112 @@
+"""One statement, checked: every engine takes what comes from here, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import NamedTuple, NoReturn
+
+from changeledger.cli.statement import tree
+from changeledger.cli.statement.functions import COMPUTING
+from changeledger.cli.statement.tokens import Token, Unreadable, cut, require_same_quotes
+from changeledger.model.errors import ConfigError
+from changeledger.storage import catalog
+
+_REMEDY = (
+    "`query` changes nothing: it answers one SELECT, WITH ... SELECT, VALUES or TABLE of tables of the lake "
+    f"({catalog.NAME}.<feed>.<table>), with functions that compute something of their arguments, and SHOW, "
+    "DESCRIBE and EXPLAIN of the same"
+)
+# Words of the grammar that may stand before a parenthesis; types among them.
+_GRAMMAR = """
+    all and any as between by case cross cube distinct else except exists filter for from group having in
+    ilike intersect interval join lateral like limit minus not on or over offset pivot qualify regexp
+    repeatable rlike rollup select sets some tablesample then union unpivot using values when where with
+    char character dec decimal numeric varchar
+"""
+_BEFORE_PARENTHESES = frozenset(_GRAMMAR.split())
+_NAME = rf"{catalog.NAME}(?:\ \.\ (?:[A-Z0-9_`]+|{catalog.NAME}))*"
+# Other statements than queries, their words in capitals, a string as ' and a quoted name as `.
+_OTHERS = re.compile(
+    rf"""
+    TABLE\ {_NAME}
+    | SHOW\ CATALOGS
+    | SHOW\ (?:NAMESPACES|SCHEMAS|DATABASES)\ (?:IN|FROM)\ {_NAME}(?:(?:\ LIKE)?\ ')?
+    | SHOW\ (?:TABLES|VIEWS)\ (?:IN|FROM)\ {_NAME}(?:(?:\ LIKE)?\ ')?
+    | SHOW\ (?:COLUMNS\ (?:IN|FROM)|CREATE\ TABLE|PARTITIONS)\ {_NAME}
+    | SHOW\ TBLPROPERTIES\ {_NAME}(?:\ \(\ '\ \))?
+    | DESC(?:RIBE)?\ (?:NAMESPACE|SCHEMA|DATABASE)\ (?:EXTENDED\ )?{_NAME}
+    | DESC(?:RIBE)?\ (?:TABLE\ )?(?:EXTENDED\ |FORMATTED\ )?{_NAME}(?:\ [A-Z0-9_`]+(?:\ \.\ [A-Z0-9_`]+)*)?
+    """,
+    re.VERBOSE,
+)
+_BEFORE_QUERIES = re.compile(r"(EXPLAIN(?: (?:EXTENDED|FORMATTED|COST|CODEGEN))?|DESC(?:RIBE)?(?: QUERY)?) ")
+_MOST = 100
+
+
+class Statement(NamedTuple):
+    """A statement that reads the lake and computes, and does nothing else; without comments."""
+
+    text: str
+
+
+def checked(sql: str) -> Statement:
+    """Raises ConfigError for a statement that does something else, or may do so."""
+    try:
+        tokens, text = cut(sql)
+        shape = " ".join(map(_shape, tokens))
+        if _OTHERS.fullmatch(shape):
+            return Statement(text)
+        # The begin of EXPLAIN and DESCRIBE, by its number of words.
+        before = _BEFORE_QUERIES.match(shape)
+        begin = before[1].count(" ") + 1 if before else 0
+        prefix = text[: tokens[begin - 1].end] if begin else ""
+        if not _begins_query(tokens[begin:]):
+            _refuse(f"`query` does not run {text[:_MOST] or 'nothing'}")
+        # In parentheses nothing but a query can stand: no INSERT after a WITH or a FROM.
+        query = f"({text[len(prefix) :].strip()}\n)"
+        _require_query(query)
+    except Unreadable as error:
+        _refuse(f"the statement cannot be checked: {error}")
+    return Statement(f"{prefix} {query}" if prefix else query)
+
+
+def _require_query(query: str) -> None:
+    """Raises Unreadable, too."""
+    require_same_quotes(query)
+    tokens = cut(query).tokens
+    # Of all that reads, scripts alone have it without: `SELECT TRANSFORM(a) USING 'program'`.
+    for before, token in pairwise(tokens):
+        if before.is_word("USING") and token.text != "(":
+            _refuse(f"USING {token.text[:_MOST]} would run a program")
+        if before.text == "|" and token.text == ">":
+            raise Unreadable("it has a pipe, |>")
+    parsed = tree.parsed(query)
+    _require_functions(tokens, tree.aliases(parsed))
+    if refusal := tree.refusal(parsed):
+        _refuse(refusal)
+
+
+def _require_functions(tokens: list[Token], aliases: set[int]) -> None:
+    """By the names before parentheses, so that what sqlglot makes of a function is of no account."""
+    for at, (before, token) in enumerate(pairwise(tokens)):
+        if token.text != "(" or before.kind == "sign" or before.end in aliases:
+            continue
+        known = COMPUTING if before.kind == "quoted" else COMPUTING | _BEFORE_PARENTHESES
+        name, is_qualified = before.name, at > 0 and tokens[at - 1].text == "."
+        if name is None or is_qualified or name.lower() not in known:
+            _refuse(f"{before.text[:_MOST]} is not among the functions that `query` runs")
+
+
+def _begins_query(tokens: list[Token]) -> bool:
+    return bool(tokens) and (tokens[0].is_word("SELECT", "WITH", "FROM", "VALUES") or tokens[0].text == "(")
+
+
+def _shape(token: Token) -> str:
+    if token.name == catalog.NAME:
+        return catalog.NAME
+    return {"string": "'", "quoted": "`"}.get(token.kind, token.text.upper())
+
+
+def _refuse(message: str) -> NoReturn:
+    raise ConfigError(message, _REMEDY)

@@ -1,0 +1,97 @@
+"""What a query may consist of, by the tree that sqlglot makes of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+
+from changeledger.cli.statement.tokens import Unreadable
+from changeledger.storage import catalog
+
+# Conditions are all that stands for a value: columns, literals, operators, functions, whose names are checked
+# elsewhere. All else is a part of a query that reads or computes.
+_PARTS = (
+    exp.Condition, exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.With, exp.CTE, exp.From,
+    exp.Join, exp.Lateral, exp.Table, exp.TableAlias, exp.TableSample, exp.Version, exp.Pivot, exp.Where,
+    exp.Group, exp.Cube, exp.Rollup, exp.GroupingSets, exp.Having, exp.Window, exp.WindowSpec, exp.Order,
+    exp.Ordered, exp.Sort, exp.Cluster, exp.Distribute, exp.Limit, exp.Offset, exp.Distinct, exp.Alias,
+    exp.Aliases, exp.PivotAlias, exp.Identifier, exp.Star, exp.Tuple, exp.Lambda, exp.Filter, exp.WithinGroup,
+    exp.IgnoreNulls, exp.RespectNulls, exp.Interval, exp.IntervalSpan, exp.Var, exp.DataType,
+    exp.DataTypeParam, exp.ColumnDef, exp.PropertyEQ,
+)  # fmt: skip
+# Values that come from elsewhere than from the statement.
+_FOREIGN = (exp.Placeholder, exp.Parameter, exp.SessionParameter)
+_QUERIES = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values)
+_OF_TABLE = {"this", "db", "catalog", "alias", "version", "sample", "joins", "laterals", "pivots"}
+# Names of a WITH that Spark reads as the begin of something else: `FROM (TABLE x)`.
+_BEGINS = {"table", "stream", "lateral", "values", "select", "from", "map", "reduce"}
+_MOST = 100
+
+
+def parsed(query: str) -> exp.Expr:
+    """The tree of one query. Raises Unreadable."""
+    # It warns of what it takes for a command, which is refused here.
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)
+    try:
+        trees = sqlglot.parse(query, read="spark")
+    except ParseError as error:
+        raise Unreadable(_near(error)) from None
+    except (SqlglotError, RecursionError) as error:
+        raise Unreadable(str(error)[:_MOST]) from None
+    if len(trees) != 1 or not isinstance(trees[0], _QUERIES):
+        raise Unreadable("it is not a query")
+    return trees[0]
+
+
+def refusal(tree: exp.Expr) -> str | None:
+    """What the query may not have; None if all is allowed."""
+    for part in tree.walk():
+        if isinstance(part, _FOREIGN) or not isinstance(part, _PARTS):
+            return f"it has a part that `query` does not run: {part.sql('spark')[:_MOST]}"
+        if isinstance(part, exp.CTE) and part.alias.lower() in _BEGINS:
+            return f"a WITH may not name {part.alias}"
+        if isinstance(part, exp.Table) and not _is_allowed(part):
+            return f"{part.sql('spark')[:_MOST]} is not a table of the lake"
+    return None
+
+
+def aliases(tree: exp.Expr) -> set[int]:
+    """Where names end before the names of their columns, which look like functions and their arguments."""
+    found = (part.this for part in tree.find_all(exp.TableAlias) if part.args.get("columns"))
+    return {name.meta["end"] + 1 for name in found if name is not None and "end" in name.meta}
+
+
+def _near(error: ParseError) -> str:
+    for place in error.errors:
+        return f"{place['description']} near {(place['highlight'] or '').strip()[:_MOST]!r}"
+    return str(error)[:_MOST]
+
+
+def _is_allowed(table: exp.Table) -> bool:
+    if not {name for name, value in table.args.items() if value} <= _OF_TABLE:
+        return False
+    names = table.parts
+    if not all(isinstance(name, exp.Identifier) for name in names):
+        return False
+    if len(names) == 1:
+        return names[0].name.lower() in _visible(table)
+    return names[0].name == catalog.NAME
+
+
+def _visible(table: exp.Table) -> Iterator[str]:
+    """The queries of a WITH that the table may be: those around it, and in a WITH itself those before it."""
+    at: exp.Expr = table
+    while at.parent is not None:
+        outer = at.parent
+        if isinstance(outer, exp.With):
+            position = next(i for i, query in enumerate(outer.expressions) if query is at)
+            queries = outer.expressions[: position + bool(outer.args.get("recursive"))]
+        else:
+            around = outer.args.get("with_")
+            queries = around.expressions if around is not None and around is not at else []
+        yield from (query.alias.lower() for query in queries)
+        at = outer
