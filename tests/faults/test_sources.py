@@ -65,7 +65,9 @@ def create(kafka: KafkaBroker, topic: str, **config: str) -> None:
     wait(admin.create_topics([NewTopic(topic, 1, 1, config={"retention.ms": "-1", **config})]))
 
 
-def send(kafka: KafkaBroker, topic: str, reported: list[Message], **settings: str) -> None:
+def send(
+    kafka: KafkaBroker, topic: str, reported: list[Message], *, aborted: bool = False, **settings: str
+) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
     if settings:
         producer.init_transactions(_SECONDS)
@@ -73,7 +75,10 @@ def send(kafka: KafkaBroker, topic: str, reported: list[Message], **settings: st
     for message in reported:
         producer.produce(topic, message.value, message.key, timestamp=message.timestamp_ms)
     if settings:
-        producer.commit_transaction(_SECONDS)
+        # What is not sent yet would not be in the log.
+        assert producer.flush(_SECONDS) == 0
+        end = producer.abort_transaction if aborted else producer.commit_transaction
+        end(_SECONDS)
     assert producer.flush(_SECONDS) == 0
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from changeledger.audit.conservation import Balance, feed_rules, source_rules
+from changeledger.audit.conservation import Balance, WindowReads, feed_rules, source_rules
 from changeledger.audit.findings import Finding
 from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
 from changeledger.audit.record_sums import Faulty
@@ -18,7 +18,7 @@ from changeledger.audit.rules import Rule, ledger_keeps, table_rules
 from changeledger.config.feed import Feed
 from changeledger.model import change
 from changeledger.model.errors import AuditFailed
-from changeledger.model.window import SourceRead, Window
+from changeledger.model.window import SourceRead, Window, promised
 from tests.audit.tables import CONTRACT, key, record
 
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
@@ -97,17 +97,58 @@ def test_feed_rules(limit: float, over: int) -> None:
     assert bool(rules[1].finding.samples) == bool(over)
 
 
+def incomplete(
+    promised: dict[str, int | None], reads: list[SourceRead], came: dict[str, int]
+) -> list[dict[str, Any]]:
+    window = WindowReads(promised, reads, {"dbo_orders": "dbo.Orders"}, came)
+    complete, _, _ = source_rules(window, [])
+    assert complete.severity == "critical"
+    assert complete.finding.violations == len(complete.finding.samples)
+    return list(complete.finding.samples)
+
+
 def test_raw_is_what_the_source_had() -> None:
     reads = [
         SourceRead("t[0]", 5, 4),
         SourceRead("t[1]", 5, 5, before=3),
         SourceRead("t[2]", 1, 1, problem="x"),
     ]
-    complete, beginning, read_on = source_rules(reads, {"t[0]": 4, "t[1]": 4, "t[2]": 1}, [])
-    assert [row["source"] for row in complete.finding.samples] == ["t[1]", "t[2]"]
-    assert complete.finding.samples[0] == {"source": "t[1]", "asked": 5, "received": 4, "problem": ""}
+    came = {"t[0]": 4, "t[1]": 4, "t[2]": 1}
+    promised: dict[str, int | None] = {"t[0]": 5, "t[1]": 5, "t[2]": 1}
+    assert incomplete(promised, reads, came) == [
+        {"source": "t[1]", "asked": 5, "received": 4, "problem": ""},
+        {"source": "t[2]", "asked": 1, "received": 1, "problem": "x"},
+    ]
+    _, beginning, read_on = source_rules(WindowReads(promised, reads, {}, came), [])
     assert beginning.finding.samples == ({"source": "t[1]", "removed": 3},)
     assert read_on.finding.violations == 0
+
+
+def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
+    """Also where nothing at all was asked for: that is no window without records."""
+    assert incomplete({}, [], {}) == []
+    (partition,) = incomplete({"t[0]": 6}, [], {})
+    assert (partition["source"], partition["asked"]) == ("t[0]", 6)
+    (shorter,) = incomplete({"t[0]": 6}, [SourceRead("t[0]", 4, 4)], {"t[0]": 4})
+    assert shorter["problem"] == "the window has 6 offsets of it, and asked for 4"
+    whole = [SourceRead("dbo_orders", 5, 5)]
+    assert incomplete({"dbo.Orders": None}, whole, {"dbo_orders": 5}) == []
+    (other,) = incomplete({"dbo.Orders": None, "dbo.Parts": None}, whole, {"dbo_orders": 5})
+    assert other["source"] == "dbo.Parts"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "sources"),
+    [
+        ({}, {"t": {"0": 3, "1": 0}}, {"t[0]": 3}),
+        ({"t": {"0": 3}}, {"t": {"0": 3, "1": 2}, "u": {"0": 1}}, {"t[1]": 2, "u[0]": 1}),
+        ({"dbo.a": "0A", "dbo.b": "0A"}, {"dbo.a": "0A", "dbo.b": "0B", "dbo.c": "0B"}, ["dbo.b", "dbo.c"]),
+        ({}, {}, {}),
+    ],
+)
+def test_what_a_window_promises_to_read(start: Any, end: Any, sources: Any) -> None:
+    wanted = dict.fromkeys(sources) if isinstance(sources, list) else sources
+    assert promised(start, end) == wanted
 
 
 def subjects() -> list[Subject]:

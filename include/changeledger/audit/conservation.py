@@ -80,13 +80,40 @@ def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     return found
 
 
-def source_rules(
-    reads: Sequence[SourceRead], came: Mapping[str, int], late: Sequence[SourceState]
-) -> list[Rule]:
-    """Is raw what the source had? `came`: the window's raw rows by source, as they are now.
+@dataclass(frozen=True)
+class WindowReads:
+    """What a window was to read (`window.promised`), and what it has read: `tables` names the table of each
+    change table, `came` the raw rows by source as they are now."""
 
-    `late`: the sources on which the feed cannot read on.
-    """
+    promised: Mapping[str, int | None]
+    reads: Sequence[SourceRead]
+    tables: Mapping[str, str]
+    came: Mapping[str, int]
+
+    def incomplete(self) -> Iterator[dict[str, Any]]:
+        """What is not in raw as the source had it."""
+        for read in self.reads:
+            received = self.came.get(read.source, 0)
+            if read.problem or received != read.received:
+                yield _incomplete(read.source, read.asked, received, read.problem or "")
+        asked = {read.source: read.asked for read in self.reads}
+        read_tables = {self.tables.get(source) for source in asked}
+        for source, offsets in self.promised.items():
+            received = self.came.get(source, 0)
+            if offsets is None and source not in read_tables:
+                yield _incomplete(source, None, received, "the window has this table, and it was not read")
+            elif offsets is not None and asked.get(source) != offsets:
+                problem = f"the window has {offsets} offsets of it, and asked for {asked.get(source, 0)}"
+                yield _incomplete(source, offsets, received, problem)
+
+
+def _incomplete(source: str, asked: int | None, received: int, problem: str) -> dict[str, Any]:
+    return {"source": source, "asked": asked, "received": received, "problem": problem}
+
+
+def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]:
+    """Is raw what the source had? `late`: the sources on which the feed cannot read on."""
+    reads = window.reads
     asked, in_all = sum(r.asked for r in reads), sum(r.received for r in reads)
     removed = [{"source": r.source, "removed": r.before} for r in reads if r.before]
     waiting = [
@@ -98,7 +125,7 @@ def source_rules(
             "source_complete",
             "source_position",
             f"Raw has what the source had. Offsets without a record are transaction markers. {sources}.",
-            _of(list(_incomplete(reads, came))),
+            _of(list(window.incomplete())),
             severity="critical",
         ),
         Rule(
@@ -118,14 +145,6 @@ def source_rules(
             severity="warning",
         ),
     ]
-
-
-def _incomplete(reads: Sequence[SourceRead], came: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    for read in reads:
-        received = came.get(read.source, 0)
-        if read.problem or received != read.received:
-            problem = read.problem or ""
-            yield {"source": read.source, "asked": read.asked, "received": received, "problem": problem}
 
 
 def _of(rows: Sequence[dict[str, Any]]) -> Finding:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import model_validator
 
@@ -112,6 +113,28 @@ class Window(Strict):
 def branch_of(window_id: str) -> str:
     """The Iceberg branch on which a window is built."""
     return f"run_{window_id}"
+
+
+def promised(start: Mapping[str, Any], end: Mapping[str, Any]) -> dict[str, int | None]:
+    """What a window reads by the range that is stored of it, by source: `topic[partition]`, or a table.
+
+    The number of a partition's offsets. Of a table None: its source counts the rows. What has nothing between
+    its two positions is left out.
+    """
+    found: dict[str, int | None] = {}
+    for source, last in end.items():
+        first = start.get(source)
+        if isinstance(last, Mapping):
+            offsets = {n: to - (first or {}).get(n, 0) for n, to in last.items()}
+            found |= {partition_name(source, n): count for n, count in offsets.items() if count}
+        elif first is None or last > first:
+            found[source] = None
+    return found
+
+
+def partition_name(topic: str, number: str) -> str:
+    """The name of a partition as a source."""
+    return f"{topic}[{number}]"
 
 
 class SourceRead(NamedTuple):

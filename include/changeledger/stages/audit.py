@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from changeledger.audit import conservation, gate, rules, suites
+from changeledger.audit.conservation import WindowReads
 from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
 from changeledger.model.contract import Contract
+from changeledger.model.window import promised
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
@@ -92,10 +94,19 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
     feed = ctx.feed
     states = ctx.control.source_states(feed.feed).values()
     late = [one for one in states if one.is_late(one.at, feed.deadline)]
-    reads = ctx.control.reads(feed.feed, ctx.window)
     return (
-        *conservation.source_rules(reads, accounting.received, late),
+        *conservation.source_rules(_reads(ctx, accounting), late),
         *feed_rules(feed, judging, accounting),
+    )
+
+
+def _reads(ctx: StageContext, accounting: Accounting) -> WindowReads:
+    stored, schemas = ctx.opened("audit"), ctx.control.writer_schemas(ctx.feed.feed)
+    return WindowReads(
+        promised(stored.from_position or {}, stored.to_position),
+        ctx.control.reads(ctx.feed.feed, ctx.window),
+        {instance: schema.table for instance, schema in schemas.items()},
+        accounting.received,
     )
 
 

@@ -1,8 +1,8 @@
 """Extract: the window's records, as received, into raw tables.
 
 The window is resolved once into positions of the source, and stored: a retry reads the same records and
-writes the same partition, so it adds nothing. It begins where the last release ended, or earlier, when
-it is a window of the past that is run again.
+writes the same partition, so it adds nothing. It begins where the last release ended, or earlier, when it is
+a window of the past that is run again. That it has ended is stored last, and the other stages ask for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def run(ctx: StageContext) -> bool:
         extract_messages(ctx)
     else:
         extract_tables(ctx)
-    if not input_records.nothing_new(ctx):
+    ctx.finish("extract", ())
+    # A window of which nothing came is no empty one where something was to come: the audit stops it.
+    is_incomplete = any(read.problem for read in ctx.control.reads(ctx.feed.feed, ctx.window))
+    if is_incomplete or not input_records.nothing_new(ctx):
         return True
     _close(ctx)
     return False

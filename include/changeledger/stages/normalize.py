@@ -43,7 +43,7 @@ _COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 @stage
 def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
-    ctx.opened("normalize")
+    ctx.require_ended("extract")
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     with cached() as cache:

@@ -190,15 +190,21 @@ class StageContext:
         return done
 
     def require_done(self, stage: str) -> BuiltSnapshots:
+        """What `stage` has built on main as it is. Raises StageOrderError; see `require_ended`."""
+        built = self.require_ended(stage)
+        if not self.control.stands_on_main(self.opened(stage)):
+            raise StageOrderError(*built_on_another(self.feed.feed, self.id))
+        return built
+
+    def require_ended(self, stage: str) -> BuiltSnapshots:
         """What `stage` has built. Raises StageOrderError when it has not been run to its end."""
-        stored = self.opened(stage)
+        self.opened(stage)
         done = self.control.stage(self.feed.feed, self.window, stage)
         if done is None:
             raise StageOrderError(
-                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end", IN_ORDER
+                f"{self.feed.feed}: {stage} of the window {self.id} has not been run to its end",
+                f"{IN_ORDER}, from {stage} on: in Airflow clear {stage} with what follows it",
             )
-        if not self.control.stands_on_main(stored):
-            raise StageOrderError(*built_on_another(self.feed.feed, self.id))
         return done.built
 
     def at(self, done: BuiltSnapshots) -> StageContext:

@@ -11,7 +11,7 @@ from changeledger.control import SourceMark
 from changeledger.dialects.interface import TablePositions
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.model.errors import SourceDataLostError
-from changeledger.model.window import SourceRead
+from changeledger.model.window import SourceRead, partition_name
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.extraction import source_states
 from changeledger.storage import catalog, scans
@@ -29,11 +29,6 @@ class _Found(NamedTuple):
     newest: int | None
 
 
-def partition(topic: str, number: str) -> str:
-    """The name of a partition as a source."""
-    return f"{topic}[{number}]"
-
-
 def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Offsets) -> None:
     """Raises SourceDataLostError if a topic is not the one that the feed has read before.
 
@@ -46,7 +41,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     looked: Offsets = {}
     for topic, partitions in earliest.items():
         for number, low in partitions.items():
-            mark = marks.get(partition(topic, number))
+            mark = marks.get(partition_name(topic, number))
             if mark is None:
                 continue
             if mark.identity and ids[topic] and mark.identity != ids[topic]:
@@ -54,7 +49,7 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
             elif mark.fingerprint is not None and low < mark.place <= latest[topic][number]:
                 looked.setdefault(topic, {})[number] = mark.place
     for topic, hashes in kafka.fingerprints(looked).items():
-        if any(hashed != marks[partition(topic, n)].fingerprint for n, hashed in hashes.items()):
+        if any(hashed != marks[partition_name(topic, n)].fingerprint for n, hashed in hashes.items()):
             others.append(topic)
     if others:
         raise SourceDataLostError(
@@ -85,6 +80,15 @@ def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: Tab
         )
 
 
+def promise(ctx: StageContext, asked: Mapping[str, int]) -> None:
+    """Store what is asked for, by source, before anything is read: what does not come is missing then."""
+    reads = [
+        SourceRead(source, number, 0, problem="it was not read to its end" if number else None)
+        for source, number in asked.items()
+    ]
+    ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
+
+
 def note_messages(
     ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, released: Mapping[str, object]
 ) -> None:
@@ -101,7 +105,7 @@ def note_messages(
     for topic, partitions in end.items():
         for number, last in partitions.items():
             first = start.get(topic, {}).get(number, 0)
-            here = found.get(partition(topic, number))
+            here = found.get(partition_name(topic, number))
             received, lowest = (0, last) if here is None else (here.rows, here.first)
             asked, low = last - first, earliest.get(topic, {}).get(number, 0)
             problem = None
@@ -112,7 +116,7 @@ def note_messages(
             elif received > asked:
                 problem = f"{received} records came of {asked} offsets"
             before = 0 if topic in released else first
-            reads.append(SourceRead(partition(topic, number), asked, received, before, problem))
+            reads.append(SourceRead(partition_name(topic, number), asked, received, before, problem))
     ctx.control.save_reads(ctx.feed.feed, ctx.window, reads)
     _mark(ctx, kafka, end)
     source_states.save_topic_states(ctx, kafka, end, {source: one.newest for source, one in found.items()})
@@ -135,7 +139,7 @@ def _counted(ctx: StageContext) -> dict[str, _Found]:
     times = found.column("timestamp_max_max").cast(pa.int64()).to_pylist()
     rows = found.select([*_PARTITION, "count_all_sum", "offset_min_min"]).to_pylist()
     return {
-        partition(row["topic"], str(row["partition"])): _Found(
+        partition_name(row["topic"], str(row["partition"])): _Found(
             row["count_all_sum"], row["offset_min_min"], None if time is None else time // 1000
         )
         for row, time in zip(rows, times, strict=True)
@@ -145,7 +149,7 @@ def _counted(ctx: StageContext) -> dict[str, _Found]:
 def _mark(ctx: StageContext, kafka: Kafka, end: Offsets) -> None:
     ids, hashes = kafka.ids(end), kafka.fingerprints(end)
     marks = {
-        partition(topic, number): SourceMark(ids[topic], last, hashes.get(topic, {}).get(number))
+        partition_name(topic, number): SourceMark(ids[topic], last, hashes.get(topic, {}).get(number))
         for topic, partitions in end.items()
         for number, last in partitions.items()
     }

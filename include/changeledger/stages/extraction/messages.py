@@ -14,6 +14,7 @@ from changeledger.kernels.avro import FRAME_BYTES, schema_id
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
+from changeledger.model.window import promised
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness
@@ -36,7 +37,9 @@ def extract_messages(ctx: StageContext) -> None:
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
     stored = ctx.open(lambda: _resolve(ctx, kafka, source))
     start, end = stored.from_position or {}, stored.to_position
-    wanted = sum(o - start.get(t, {}).get(p, 0) for t, ps in end.items() for p, o in ps.items())
+    asked = {source: offsets or 0 for source, offsets in promised(start, end).items()}
+    completeness.promise(ctx, asked)
+    wanted = sum(asked.values())
     if wanted:
         _read(ctx, kafka, start, end, wanted)
     completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})

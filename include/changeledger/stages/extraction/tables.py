@@ -106,6 +106,7 @@ class _WindowTables:
         Spark is started only where the source has rows.
         """
         asked = [self._asked(one) for one in self.reader.tables]
+        completeness.promise(self.ctx, {one.of.instance: one.expected for one in asked})
         if not any(one.expected for one in asked):
             return [one.read(0) for one in asked]
         by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]

@@ -1,0 +1,119 @@
+"""An extract that has not ended: no later stage takes what it has left for the window's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import BuiltSnapshots, ControlStore
+from changeledger.model.errors import AuditFailed, StageOrderError
+from changeledger.model.window import Window
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.storage import lake, writes
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.services import KafkaBroker, Postgres
+from sourcelab.tables import CUSTOMERS
+from tests.faults.test_sources import TABLE, create, messages, send
+from tests.integration.line import cdc_feed, lake_name, message_feed, rows, run, window
+
+pytestmark = pytest.mark.integration
+
+LATER = (normalize, reconcile, audit, publish)
+
+
+class Killed(Exception):
+    pass
+
+
+def half_done(
+    spark: SparkSession, feed: Feed, over: Window, writer: tuple[Any, str], dies: Callable[[str], bool]
+) -> None:
+    """Extract ends where it is about to write the raw table of which `dies` says so."""
+    module, name = writer
+    usual: Callable[..., Any] = getattr(module, name)
+
+    def write(written: Any, table: str, *more: Any) -> Any:
+        if dies(table):
+            raise Killed
+        return usual(written, table, *more)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, name, write)
+        with pytest.raises(Killed):
+            extract.run(spark, feed, over)
+
+
+def marked_as_ended(feed: Feed, over: Window) -> None:
+    """As if there were no mark of an extract's end to ask for."""
+    control = ControlStore(Settings().control_url)
+    control.finish_stage(feed.feed, over, "extract", BuiltSnapshots("none", {}))
+
+
+def is_stopped(spark: SparkSession, feed: Feed, over: Window, sources: str) -> None:
+    """First by the order of the stages; then by the rule, which starts from the window's stored range."""
+    with pytest.raises(StageOrderError, match=r"extract of the window .* has not been run to its end"):
+        run(spark, feed, over, LATER)
+    marked_as_ended(feed, over)
+    run(spark, feed, over, (normalize, reconcile))
+    with pytest.raises(AuditFailed, match=rf"source_complete: .* violations.*\n +source={sources}"):
+        audit.run(spark, feed, over)
+    with pytest.raises(StageOrderError, match="source_complete"):
+        publish.run(spark, feed, over)
+
+
+def test_messages_of_which_none_is_in_raw(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(kafka, "half_read")
+    send(kafka, "half_read", messages(1))
+    feed = message_feed("half_read", "debezium", kafka, ["half_read"], monkeypatch, tables=[{"table": TABLE}])
+    first = window()
+    run(spark, feed, first)
+    send(kafka, "half_read", messages(7)[1:])
+    over = window(start=first.end)
+    half_done(spark, feed, over, (writes, "replace_window"), lambda _: True)
+    is_stopped(spark, feed, over, r"half_read\[0\], asked=6, received=0")
+    run(spark, feed, over)
+    assert len(rows(spark, lake_name(feed, TABLE, "_changes"))) == 7
+
+
+def test_change_tables_of_which_one_is_in_raw(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = simulate(5, 24)
+    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+    tables = [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
+    feed = cdc_feed("half_read_tables", postgres, monkeypatch, tables=tables)
+    first = window()
+    run(spark, feed, first)
+    sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
+    over = window(start=first.end)
+    half_done(spark, feed, over, (lake, "replace_partition"), lambda table: "customers" in table)
+    is_stopped(spark, feed, over, "dbo_customers, asked=")
+    run(spark, feed, over)
+    found = {row["id"] for row in rows(spark, lake_name(feed, CUSTOMERS.full_name))}
+    assert found == {key[0] for key in log.final_rows(CUSTOMERS)}
+
+
+def test_nothing_came_of_what_was_asked_for(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a window is not closed as an empty one: its position would move past what is missing."""
+    create(kafka, "nothing_came", **{"cleanup.policy": "compact"})
+    feed = message_feed(
+        "nothing_came", "debezium", kafka, ["nothing_came"], monkeypatch, tables=[{"table": TABLE}]
+    )
+    send(kafka, "nothing_came", messages(1))
+    first = window()
+    run(spark, feed, first)
+    send(kafka, "nothing_came", messages(1), aborted=True, **{"transactional.id": "nothing_came"})
+    over = window(start=first.end)
+    run(spark, feed, over, (extract, normalize, reconcile))
+    with pytest.raises(AuditFailed, match=r"source_complete: 1 violations"):
+        audit.run(spark, feed, over)
