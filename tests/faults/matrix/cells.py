@@ -79,8 +79,7 @@ FAULTS = (
     Fault("broker_gone", "the broker does not answer", "topic", 1, STAGES[:1]),
     Fault("retention", "retention removes what was not read", "topic", 1, STAGES[:1]),
     Fault("retention_during", "retention removes it while it is read", "topic", 1, STAGES[:1]),
-    Fault("retention_unread", "retention removes it between the check and the read", "topic", 1, STAGES[:1]),
-    Fault("topic_replaced", "the topic is created again between both", "topic", 1, STAGES[:1]),
+    Fault("topic_replaced", "the topic is created again while it is read", "topic", 1, STAGES[:1]),
     Fault("topic_shorter", "the topic is created again, and is shorter", "topic", 1, STAGES[:1]),
     Fault(
         "topic_longer",

@@ -38,8 +38,9 @@ class Fault(NamedTuple):
     """`do` at effect `at`, counted from 1; one more than there are means after the last.
 
     kill, kill_during: SIGKILL before the effect, or while it happens. refuse, lose: the client gets an error
-    instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`. orphan: likewise,
-    and nobody reads what the process prints from then on.
+    instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`, once the effect before is
+    done; hold: when this one is about to happen. orphan: as meet, and nobody reads what the process prints
+    from then on.
     """
 
     do: str
@@ -77,6 +78,8 @@ class Effects:
             _kill()
         if self._is("refuse", number):
             raise (error or partial(_error, kind))("the server refuses the connection")
+        if self._is("hold", number):
+            self._meet()
         if self._is("kill_during", number) and self._fault is not None:
             threading.Timer(self._fault.after, _kill).start()
         yield
@@ -88,13 +91,16 @@ class Effects:
         if self._is("stop", done + 1):
             os.kill(os.getpid(), signal.SIGSTOP)
         if self._is("meet", done + 1) or self._is("orphan", done + 1):
-            self._log.with_suffix(".here").touch()
-            for _ in range(_MEETING_SECONDS * 20):
-                if self._log.with_suffix(".go").exists():
-                    break
-                time.sleep(0.05)
+            self._meet()
         if self._is("orphan", done + 1):
             _lose_output()
+
+    def _meet(self) -> None:
+        self._log.with_suffix(".here").touch()
+        for _ in range(_MEETING_SECONDS * 20):
+            if self._log.with_suffix(".go").exists():
+                break
+            time.sleep(0.05)
 
     def _is(self, do: str, at: int) -> bool:
         return self._fault is not None and (self._fault.do, self._fault.at) == (do, at)

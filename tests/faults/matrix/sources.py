@@ -17,8 +17,6 @@ from tests.faults.matrix.lab import CHANGE_TABLE, WINDOWS
 from tests.faults.matrix.operator import Defect, Operator, Stopped
 
 _END = WINDOWS[0][1].replace(tzinfo=None)
-# The first effect after the source was checked, and before its rows are counted; the first one after that.
-_CHECKED, _COUNTED = "insert windows", "overwrite raw"
 # Between the last position that was released, and the changes that follow.
 _BEHIND = f"""(SELECT max("__$start_lsn") FROM {CHANGE_TABLE} JOIN cdc.lsn_time_mapping
     ON start_lsn = "__$start_lsn" WHERE tran_end_time < %s)"""
@@ -62,12 +60,16 @@ def _gone(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
 Change = Callable[[Operator, str], Any]
 
 
-def _while_read(act: Change, after: Change | None = None, effect: str = _COUNTED) -> Any:
-    """The act when the job is about to do that effect. An extract that ends well is not run again."""
+def _while_read(act: Change, after: Change | None = None, do: str = "hold") -> Any:
+    """The act behind the source's count of the rows, when Spark's workers are about to read and write them.
+
+    `do`: "meet" for before the count, and behind the check. An extract that ends well is not run again.
+    """
 
     def play(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
-        at = next(e.at for e in base.known[cell.window, cell.stage] if effect in e.label)
-        job = who.lab.stage(who.place, who.folder, cell.stage, cell.window, Fault("meet", at))
+        at = next(e.at for e in base.known[cell.window, cell.stage] if e.label.startswith("overwrite raw"))
+        place = who.place._replace(environment={**who.place.environment, "CHANGELEDGER_ROWS_HERE": "0"})
+        job = who.lab.stage(place, who.folder, cell.stage, cell.window, Fault(do, at))
         job.await_meeting()
         act(who, url)
         job.go_on()
@@ -138,7 +140,7 @@ _ACTS: dict[str, Callable[[Operator, Cell, str, Base], Sequence[str]]] = {
     "source_gone_during": _while_read(_refuse, _allow),
     "cleaned": _before(_clean),
     "cleaned_during": _while_read(_clean),
-    "cleaned_uncounted": _while_read(_clean, effect=_CHECKED),
+    "cleaned_uncounted": _while_read(_clean, do="meet"),
     "restored_shorter": _before(_shorten),
     "restored_longer": _before(_other_past),
 }

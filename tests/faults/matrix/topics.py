@@ -162,7 +162,7 @@ def _retention(who: Operator) -> _Next:
 
 
 def _while_read(effect: str, act: Callable[[Operator], None]) -> Callable[[Operator], _Next]:
-    """The act before the first effect of that label. An extract that ends well is not run again."""
+    """The act just before the first effect of that label. An extract that ends well is not run again."""
 
     def play(who: Operator) -> _Next:
         lab, state = who.lab, who.state.copy(who.lab.disk / "cells" / "undisturbed-extract")
@@ -243,8 +243,7 @@ _ACTS: dict[str, Callable[[Operator], _Next]] = {
     "broker_gone": _gone,
     "retention": _retention,
     "retention_during": _while_read("append raw", _remove),
-    "retention_unread": _while_read("insert windows", _remove),
-    "topic_replaced": _while_read("insert windows", lambda who: _begin(who, (2, 3, 1))),
+    "topic_replaced": _while_read("append raw", lambda who: _begin(who, (2, 3, 1))),
     "topic_shorter": _again((3,)),
     "topic_longer": _again((1, 2, 3)),
     "partitions_added": _partitions,
