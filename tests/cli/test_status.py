@@ -37,6 +37,7 @@ def test_whatever_there_is_to_say() -> None:
         FeedStatus(
             "shop", "debezium", "db", release=7, released_at=AT, released_to=AT, behind=timedelta(hours=30),
             failure=("w", "extract", "ConfigError: no login\n  Remedy: correct it", AT),
+            incomplete=(("dbo.v", 433, AT, AT), ("dbo.w", 1, None, None)), removed=("dbo.x",),
             holder="a run", open_window="w", failed_rules=("dbo.t: order (3)",),
             masks={"dbo.t": ("big", "proved"), "dbo.u": (None, "no record")},
             pending=(("split_incomplete", 1200, AT),),
@@ -50,6 +51,13 @@ def test_whatever_there_is_to_say() -> None:
         "shop debezium of db",
         "released to 2026-08-07 16:25:00 UTC, 1 d 6 h ago (release 7, 2026-08-07 16:25:00)",
         "FAILED extract of w, 2026-08-07 16:25:00 UTC: ConfigError: no login Remedy: correct it",
+        "INCOMPLETE dbo.v lacks 433 earlier changes: trigger its DAG with the mode `window` "
+        "for this table, start",
+        "2026-08-07T16:25:00+00:00, end 2026-08-07T16:25:00+00:00, or `changeledger tables --decline`",
+        "INCOMPLETE dbo.w lacks 1 earlier changes: trigger its DAG with the mode `window` for this table, or "
+        "`changeledger",
+        "tables --decline`",
+        "not read dbo.x: no longer in the feed; its tables stay",
         "running a run",
         "not released w",
         "failed dbo.t: order (3)",

@@ -147,6 +147,19 @@ def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]
     ]
 
 
+def whole_tables(joined: Mapping[str, int]) -> Rule:
+    """`joined`: how many earlier changes each table lacks that the feed lists for the first time of late."""
+    lacking = [{"table": table, "lacking": count} for table, count in joined.items()]
+    return Rule(
+        "tables_are_whole",
+        "source_position",
+        "No table lacks changes that the feed has passed over before it listed the table. To read them, "
+        "trigger the DAG with the mode `window` for the table; `changeledger status` says for which time.",
+        _of(lacking),
+        severity="warning",
+    )
+
+
 def _of(rows: Sequence[dict[str, Any]]) -> Finding:
     return Finding(len(rows), samples=tuple(rows[:SAMPLES]))
 

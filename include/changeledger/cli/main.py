@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from changeledger.cli.commands import databases, decode, erase, migrate, quarantine, query, release, status
+from changeledger.cli.commands import (
+    databases,
+    decode,
+    erase,
+    migrate,
+    quarantine,
+    query,
+    release,
+    status,
+    tables,
+)
 from changeledger.cli.lake import fail
 from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
@@ -35,6 +45,7 @@ app = typer.Typer(
 app.command("query", epilog=_CODES)(query.query)
 app.command("decode", epilog=_CODES)(decode.decode)
 app.command("status", epilog=_CODES)(status.status)
+app.command("tables", epilog=_CODES)(tables.tables)
 app.command("compare", epilog=_CODES)(databases.compare)
 app.command("verify", epilog=_CODES)(databases.verify)
 app.add_typer(quarantine.app, epilog=_CODES)

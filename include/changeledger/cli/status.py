@@ -42,6 +42,10 @@ class FeedStatus:
     sources: tuple[SourceState, ...] = ()
     # Of those on which the feed should have read on: what waits, since when, and why.
     late: tuple[str, ...] = ()
+    # (table, changes, since, until): earlier changes that a table lacks, and that nobody has declined.
+    incomplete: tuple[tuple[str, int, datetime | None, datetime | None], ...] = ()
+    # Tables that the feed has read, and lists no more.
+    removed: tuple[str, ...] = ()
     # (window, stage, error with its remedy, at) of the last run, if it failed.
     failure: tuple[str, str, str, datetime] | None = None
     # Who is running on the feed.
@@ -74,11 +78,8 @@ class FeedStatus:
 def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     """Reads the control store, and of the lake the small tables and the ledgers' flags."""
     now = datetime.now(UTC)
-    release, lease, last = (
-        control.latest_release(feed.feed),
-        control.lease(feed.feed),
-        control.last_window(feed.feed),
-    )
+    release, lease = control.latest_release(feed.feed), control.lease(feed.feed)
+    last = control.last_window(feed.feed)
     reached = control.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
     earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
@@ -97,6 +98,8 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         sources=states,
         late=tuple(state.text() for state in states if state.is_late(now, feed.deadline, interval)),
         failure=_failure(control, feed),
+        incomplete=_incomplete(control, feed),
+        removed=_removed(control, feed),
         holder=lease.holder if lease is not None and lease.expires_at > now else None,
         open_window=None if unreleased is None else unreleased.window_id,
         is_dry_run=unreleased is not None and unreleased.request.dry_run,
@@ -133,6 +136,19 @@ def _failed_audits(
 def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:
     row = control.failure(feed.feed)
     return None if row is None else (row.window_id, row.stage, row.error, row.at)
+
+
+def _incomplete(
+    control: ControlStore, feed: Feed
+) -> tuple[tuple[str, int, datetime | None, datetime | None], ...]:
+    rows = control.lacking(feed.feed)
+    return tuple(
+        (row.table, row.lacking, row.since, row.until) for row in rows if feed.table(row.table) is not None
+    )
+
+
+def _removed(control: ControlStore, feed: Feed) -> tuple[str, ...]:
+    return tuple(table for table in control.feed_tables(feed.feed) if feed.table(table) is None)
 
 
 def _failed_rules(control: ControlStore, window: WindowRow | None) -> tuple[str, ...]:

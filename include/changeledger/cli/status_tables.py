@@ -13,7 +13,7 @@ from changeledger.cli.status import FeedStatus
 from changeledger.console.terminal import plain
 
 _STYLES = {
-    **dict.fromkeys(("FAILED", "LATE", "failed", "audit failed"), "red"),
+    **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),
     **dict.fromkeys(("quarantine", "pending", "image chain", "warning", "tolerated"), "yellow"),
 }
 
@@ -35,11 +35,7 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
 
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines = [("released", _released(feed)), *_sources(feed)]
-    if feed.failure is not None:
-        window, stage, error, at = feed.failure
-        what, *more = error.splitlines()
-        remedies = [line.strip() for line in more if line.strip().startswith("Remedy:")]
-        lines.append(("FAILED", " ".join([f"{stage} of {window}, {_utc(at)}: {what}", *remedies])))
+    lines += _trouble(feed)
     if feed.holder is not None:
         lines.append(("running", feed.holder))
     if feed.open_window is not None:
@@ -71,6 +67,28 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
     ]
     return lines
+
+
+def _trouble(feed: FeedStatus) -> list[tuple[str, str]]:
+    """What somebody has to deal with before the feed is right."""
+    lines = []
+    if feed.failure is not None:
+        window, stage, error, at = feed.failure
+        what, *more = error.splitlines()
+        remedies = [line.strip() for line in more if line.strip().startswith("Remedy:")]
+        lines.append(("FAILED", " ".join([f"{stage} of {window}, {_utc(at)}: {what}", *remedies])))
+    lines += [
+        ("INCOMPLETE", f"{table} lacks {count:,} earlier changes: {_how_to_load(since, until)}")
+        for table, count, since, until in feed.incomplete
+    ]
+    if feed.removed:
+        lines.append(("not read", f"{', '.join(feed.removed)}: no longer in the feed; its tables stay"))
+    return lines
+
+
+def _how_to_load(since: datetime | None, until: datetime | None) -> str:
+    times = "" if since is None or until is None else f", start {since.isoformat()}, end {until.isoformat()}"
+    return f"trigger its DAG with the mode `window` for this table{times}, or `changeledger tables --decline`"
 
 
 def _released(feed: FeedStatus) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.contracts import add_contract
+from changeledger.control.feed_tables import note_read_again
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
 from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
@@ -68,6 +69,7 @@ class Releases(Store):
                 for table, body in ((normalized and normalized.contracts) or {}).items():
                     add_contract(session, feed, table, body, window.id)
                 _mark_released(session, feed, window.id)
+                note_read_again(session, feed, window)
             release = _release(session, feed, window.id)
             assert release is not None, "inserted or found above"
             return release.id

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from changeledger.control.contracts import Contracts
 from changeledger.control.failures import Failures
+from changeledger.control.feed_tables import FeedTables
 from changeledger.control.lease import Leases
 from changeledger.control.reads import Reads
 from changeledger.control.releases import Releases
@@ -12,5 +13,5 @@ from changeledger.control.upkeep import Upkeep
 from changeledger.control.windows import Windows
 
 
-class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Failures, Upkeep):
+class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Failures, FeedTables, Upkeep):
     """What was read, agreed, proved and published. See `base.Store` for how it is opened."""

@@ -82,6 +82,11 @@ LEDGER_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("window_id", "string"),
 )
 
+# Control: a change of a table that the feed does not list, or that the run was not asked for. The detail is
+# the table, as the record names it.
+TABLE_NOT_IN_FEED: Final = "table_not_in_feed"
+TABLE_NOT_CHOSEN: Final = "table_not_chosen"
+
 DISPOSITION_COLUMNS: Final[tuple[tuple[str, str], ...]] = (
     ("window_id", "string"),
     ("table", "string"),

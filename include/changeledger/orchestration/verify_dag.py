@@ -15,7 +15,7 @@ _DOC = """\
 ### verify_{database}: does the published data match `{database}`?
 
 Once a day the tables of {feeds} are read from the source and compared with what each feed has published:
-hashes of many rows first, single rows where these differ. Changes made meanwhile are no faults. Connection:
+hashes of many rows first, single rows where these differ. The first release starts the first reading. Changes made meanwhile are no faults. Connection:
 {connection}. Rows that a feed's topic delivers again, by another snapshot, are compared with what it had
 published before.
 **[The page]({page})** has the last proof of each table.
@@ -74,7 +74,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
                 title="Read the source",
                 enum=list(_SNAPSHOTS),
                 values_display=_SNAPSHOTS,
-                description="A run that a feed's release has begun never reads it.",
+                description="A run that a feed's release has begun reads it only if nobody has yet.",
             )
         },
         daily=daily,

@@ -94,8 +94,10 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
     feed = ctx.feed
     states = ctx.control.source_states(feed.feed).values()
     late = [one for one in states if one.is_late(one.at, feed.deadline)]
+    joined = {row.table: row.lacking for row in ctx.control.lacking(feed.feed, ctx.window)}
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),
+        conservation.whole_tables(joined),
         *feed_rules(feed, judging, accounting),
     )
 

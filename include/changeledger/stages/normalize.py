@@ -30,7 +30,7 @@ from changeledger.stages.common import branches, input_records, published_change
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.stages.normalization import mask_orders, other_feeds, reading, repairing
+from changeledger.stages.normalization import mask_orders, not_chosen, other_feeds, reading, repairing
 from changeledger.stages.normalization.reading import Input, Records
 from changeledger.storage import catalog, lake, refs, scans, writes
 from changeledger.storage.caching import cached
@@ -100,7 +100,7 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier
         control.save_writer_schema(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in found.avro_schemas.items():
         control.save_avro_schema(name, schema_id, avro_schema, ctx.id)
-    return [*_inputs(ctx, found.records), Input(None, None, together(found.others))]
+    return [*_inputs(ctx, found.records), Input(None, None, not_chosen.named(ctx, together(found.others)))]
 
 
 def _raw_messages(ctx: StageContext, carrier: Carrier) -> Rows:

@@ -98,8 +98,13 @@ def waits(database: Database, feeds: Mapping[str, Feed], what: str) -> bool:
     unproved = any(resnapshot_check.unproved(control, feed) for feed in chosen)
     if (source is not None and what != REUSE) or unproved:
         return True
-    snapshot = None if source is None else _last_snapshot(control, database.database, source)
-    return snapshot is not None and bool(_unproved(control, snapshot, _published(control, chosen)))
+    if source is None:
+        return False
+    published = _published(control, chosen)
+    if control.last_snapshot(database.database) is None:
+        return bool(published)
+    snapshot = _last_snapshot(control, database.database, source)
+    return snapshot is not None and bool(_unproved(control, snapshot, published))
 
 
 def _published(control: ControlStore, feeds: Iterable[Feed]) -> list[_Table]:
@@ -126,10 +131,10 @@ def _last_snapshot(control: ControlStore, database: str, source: Verify) -> Snap
 
 
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:
-    """The tables of the snapshot whose proof has been tried, and waits."""
+    """The tables of the snapshot whose proof waits, or was not tried: their feeds had released nothing."""
     rows = [row for row in control.proofs(snapshot.database) if row.snapshot_id == snapshot.id]
-    waiting = {(row.feed, row.table) for row in rows if row.outcome == WAITING}
-    return [one for one in tables if (one.feed.feed, one.table) in waiting and one.table in snapshot.tables]
+    concluded = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
+    return [t for t in tables if (t.feed.feed, t.table) not in concluded and t.table in snapshot.tables]
 
 
 def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
@@ -159,7 +164,9 @@ class _DatabaseProof:
         rows = [] if what == FRESH else self._waiting(writer, tables)
         behind = {row.feed for row in rows if row.outcome == WAITING}
         is_stuck = all(row.outcome == WAITING for row in rows) and behind != {one.feed.feed for one in tables}
-        if what == REUSE or not tables or (rows and not is_stuck):
+        # The first release of a database starts its first reading.
+        is_first = self.control.last_snapshot(self.database) is None
+        if (what == REUSE and not is_first) or not tables or (rows and not is_stuck):
             return rows
         if behind:
             names = ", ".join(sorted(behind))

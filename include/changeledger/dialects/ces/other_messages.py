@@ -30,4 +30,4 @@ def _outcome(value: bytes | None, plan: Discovery) -> Outcome:
     missing = plan.missing.get(one.way)
     if missing is not None:
         return Outcome(change.QUARANTINED, missing, one.way.table)
-    return Outcome(change.CONTROL, "table_not_in_feed", one.way.table)
+    return message_rows.not_in_feed(one.way.table)

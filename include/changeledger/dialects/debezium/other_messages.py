@@ -69,4 +69,4 @@ def _of_event(payload: Members, feed: Feed, shown: str) -> Outcome | None:
     if full is None or not listed or full in listed:
         # Neither the first nor the last messages of its topic had a table.
         return Outcome(change.QUARANTINED, "topic_names_no_table", shown)
-    return Outcome(change.CONTROL, "table_not_in_feed")
+    return message_rows.not_in_feed(f"{schema}.{table}")

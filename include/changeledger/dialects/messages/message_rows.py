@@ -33,6 +33,11 @@ class Outcome(NamedTuple):
     detail: str | None = None
 
 
+def not_in_feed(table: str) -> Outcome:
+    """Of a change of a table that the feed does not list; the table may join it later."""
+    return Outcome(change.CONTROL, change.TABLE_NOT_IN_FEED, table[:500])
+
+
 @lru_cache(maxsize=256)
 def decoded_schema(contract: Contract) -> pa.Schema:
     """A decoded batch: one row per record, in the order of the raw batch."""

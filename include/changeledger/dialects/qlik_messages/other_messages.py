@@ -38,7 +38,7 @@ def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Di
         found = problem.outcome
         return found if detail is None else found._replace(detail=detail)
     if reason == schemas.NOT_IN_FEED:
-        return Outcome(change.CONTROL, reason)
+        return message_rows.not_in_feed(".".join(filter(None, (one.schema, one.table))) or place[0])
     if reason == schemas.UNKNOWN:
         waits_for = ["no metadata yet:", *([] if one.schema_id is None else [one.schema_id])]
         return Outcome(change.PENDING, reason, " ".join(waits_for))

@@ -12,13 +12,14 @@ from typing import NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_messages import metadata
+from changeledger.model import change
 from changeledger.model.contract import Contract
 
 # What becomes of messages that are no table's.
 METADATA = "metadata"
 MALFORMED_METADATA = "malformed_metadata"
 CONTRADICTS = "schema_contradicts"
-NOT_IN_FEED = "table_not_in_feed"
+NOT_IN_FEED = change.TABLE_NOT_IN_FEED
 UNKNOWN = "metadata_unknown"
 
 # Under this, the table and the moment a schema is remembered for messages that carry no schema id.

@@ -17,7 +17,7 @@ from changeledger.model.errors import ConfigError
 from changeledger.model.window import promised
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness
+from changeledger.stages.extraction import completeness, joined
 from changeledger.storage import catalog, lake, writes
 from changeledger.storage.caching import uncached
 from changeledger.storage.kafka import Kafka, Offsets
@@ -36,6 +36,7 @@ def extract_messages(ctx: StageContext) -> None:
     assert isinstance(source, KafkaTopics), "config binds a dialect to its source"
     kafka = Kafka(feed.connection, Connection.named(feed.connection))
     stored = ctx.open(lambda: _resolve(ctx, kafka, source))
+    joined.note(ctx)
     start, end = stored.from_position or {}, stored.to_position
     asked = {source: offsets or 0 for source, offsets in promised(start, end).items()}
     completeness.promise(ctx, asked)

@@ -1,0 +1,61 @@
+"""Which tables a feed reads: a table that joins later lacks the records that came before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from changeledger.control.base import Store
+from changeledger.control.tables.feed_tables import FeedTableRow
+from changeledger.control.tables.windows import WindowRow
+from changeledger.model.window import Window
+
+
+class FeedTables(Store):
+    """The tables of feeds in a control store."""
+
+    def feed_tables(self, feed: str) -> dict[str, FeedTableRow]:
+        """All that the feed has ever listed, by name."""
+        query = select(FeedTableRow).where(FeedTableRow.feed == feed).order_by(FeedTableRow.table)
+        with self._transaction() as session:
+            return {row.table: row for row in session.scalars(query)}
+
+    def lacking(self, feed: str, window: Window | None = None) -> list[FeedTableRow]:
+        """Tables that lack records which nobody has declined; also after the window, if one is given."""
+        rows = self.feed_tables(feed).values()
+        lacking = [row for row in rows if row.lacking and row.declined_reason is None]
+        return [row for row in lacking if window is None or not reads_again(row, window)]
+
+    def save_feed_table(self, feed: str, table: str, lacking: int = 0, windows: Iterable[str] = ()) -> None:
+        """`windows`: ids of those that have read the lacking records."""
+        read = WindowRow.feed == feed, WindowRow.window_id.in_(list(windows))
+        with self._writing(feed) as session:
+            times = session.execute(select(func.min(WindowRow.start), func.max(WindowRow.end)).where(*read))
+            since, until = times.one()
+            session.merge(FeedTableRow(feed=feed, table=table, lacking=lacking, since=since, until=until))
+
+    def decline(self, feed: str, table: str, reason: str, by: str) -> bool:
+        """Nobody wants the records that the table lacks. False if it lacks none."""
+        with self._transaction() as session:
+            row = session.get(FeedTableRow, (feed, table))
+            if row is None or not row.lacking:
+                return False
+            row.declined_reason, row.declined_by = reason, by
+            return True
+
+
+def note_read_again(session: Session, feed: str, window: Window) -> None:
+    """Of a released window: the tables that it has read again lack nothing any more."""
+    for row in session.scalars(select(FeedTableRow).where(FeedTableRow.feed == feed)):
+        if reads_again(row, window):
+            row.lacking = 0
+
+
+def reads_again(row: FeedTableRow, window: Window) -> bool:
+    """Does the window read all that the table lacks?"""
+    chosen = {table.lower() for table in window.request.tables}
+    if window.request.reads_nothing_new or (chosen and row.table.lower() not in chosen):
+        return False
+    return row.since is None or row.until is None or (window.start <= row.since and row.until <= window.end)
