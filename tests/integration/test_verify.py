@@ -51,7 +51,8 @@ def postgres(new_database: Callable[[], Postgres]) -> Postgres:
 
 
 def database(**verified: Any) -> Database:
-    return Database.model_validate({"database": "shop", "verify": {"grace_period": 0, **verified}})
+    """Of a name that no other test has: nobody has read it before."""
+    return Database.model_validate({"database": "warehouse", "verify": {"grace_period": 0, **verified}})
 
 
 def reported(log: Log, first: int, last: int, postgres: Postgres, captured: bool = True) -> None:
@@ -72,20 +73,21 @@ def outcomes(spark: SparkSession, of: Database, feed: Feed, what: str = AUTO) ->
     return {row.table: row for row in verify.run(spark, of, {feed.feed: feed}, what)}
 
 
-def test_a_feed_is_proved_and_drift_is_found_exactly(
+def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(31, 60, datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1))
-    feed = cdc_feed(
-        "verified", postgres, monkeypatch, tables=[{"table": table.full_name} for table in TABLES]
-    )
+    named = {"tables": [{"table": table.full_name} for table in TABLES], "database": "warehouse"}
+    feed = cdc_feed("verified", postgres, monkeypatch, **named)
     shop = database()
     reported(log, 0, 30, postgres)
     full_load(postgres)
     run(spark, feed, window())
 
-    # Nothing goes on: proved at once, though no window has ended since.
-    proved = outcomes(spark, shop, feed)
+    # The first release starts the first reading. Nothing goes on: proved at once, though no window has ended
+    # since.
+    assert verify.waits(shop, {feed.feed: feed}, REUSE)
+    proved = outcomes(spark, shop, feed, REUSE)
     assert {name: row.outcome for name, row in proved.items()} == {t.full_name: "proven" for t in TABLES}
     for table in TABLES:
         rows = len(Log(log.tables, log.transactions[:30]).final_rows(table))
@@ -133,7 +135,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(
     assert {row["operation"] for row in repairs} == {"insert", "update", "delete"}
     check_page()
     control = ControlStore(Settings().control_url)
-    last = {row.table: row.outcome for row in control.last_proofs("shop")["verified"]}
+    last = {row.table: row.outcome for row in control.last_proofs("warehouse")["verified"]}
     assert last == {t.full_name: "proven" for t in TABLES} | {"dbo.customers": "drift"}
 
     # The source continues with one of the rows, before anybody decides to repair.
@@ -219,7 +221,7 @@ def check_full_load(spark: SparkSession, feed: Feed) -> None:
 
 
 def check_page() -> None:
-    folder = Settings().data_docs / "verify_shop"
+    folder = Settings().data_docs / "verify_warehouse"
     page, text = ((folder / name).read_text("utf-8") for name in ("index.html", "proof.md"))
     for one in (page, text):
         assert "verified has drifted: dbo.customers (1 missing, 1 extra, 1 differs)" in one

@@ -15,9 +15,9 @@ _DOC = """\
 ### verify_{database}: does the published data match `{database}`?
 
 Once a day the tables of {feeds} are read from the source and compared with what each feed has published:
-hashes of many rows first, single rows where these differ. The first release starts the first reading. Changes made meanwhile are no faults. Connection:
-{connection}. Rows that a feed's topic delivers again, by another snapshot, are compared with what it had
-published before.
+hashes of many rows first, single rows where these differ. Changes made meanwhile are no faults. The first
+release starts the first reading. Connection: {connection}. Rows that a feed's topic delivers again, by
+another snapshot, are compared with what it had published before.
 **[The page]({page})** has the last proof of each table.
 
 A difference counts once a feed's windows have ended {grace_period} after the reading. Until then the outcome

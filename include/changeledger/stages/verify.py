@@ -133,8 +133,8 @@ def _last_snapshot(control: ControlStore, database: str, source: Verify) -> Snap
 def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Table]) -> list[_Table]:
     """The tables of the snapshot whose proof waits, or was not tried: their feeds had released nothing."""
     rows = [row for row in control.proofs(snapshot.database) if row.snapshot_id == snapshot.id]
-    concluded = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
-    return [t for t in tables if (t.feed.feed, t.table) not in concluded and t.table in snapshot.tables]
+    done = {(row.feed, row.table) for row in rows if row.outcome != WAITING}
+    return [t for t in tables if (t.feed.feed, t.table) not in done and t.table in snapshot.tables]
 
 
 def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
