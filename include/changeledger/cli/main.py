@@ -11,7 +11,6 @@ from changeledger.cli.commands import (
     databases,
     decode,
     erase,
-    migrate,
     quarantine,
     query,
     release,
@@ -51,7 +50,6 @@ app.command("verify", epilog=_CODES)(databases.verify)
 app.add_typer(quarantine.app, epilog=_CODES)
 app.add_typer(release.app, epilog=_CODES)
 app.command("erase", epilog=_CODES)(erase.erase)
-app.command("migrate", epilog=_CODES)(migrate.migrate)
 
 
 def _print_version(asked: bool) -> None:

@@ -15,7 +15,6 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from changeledger.control.database import engine_for, reachable, upgrade
-from changeledger.control.lake_version import require_version
 from changeledger.control.tables.base import ControlTable, LeaseRow
 from changeledger.model.errors import LeaseLost
 
@@ -30,18 +29,14 @@ class Store:
     """Opens the store at `url` and brings its schema up to date.
 
     `process` is who takes leases: by default this process. A store that has taken a feed's lease writes for
-    that feed only while it holds it. Raises ConfigError where the lake has the names of an earlier version;
-    with `any_lake` it may have them.
+    that feed only while it holds it.
     """
 
-    def __init__(self, url: str, process: str | None = None, *, any_lake: bool = False) -> None:
+    def __init__(self, url: str, process: str | None = None) -> None:
         _upgraded(url)
         self._engine = engine_for(url)
         self._process = process or _PROCESS
         self._tokens: dict[str, int] = {}
-        if not any_lake:
-            with self._transaction() as session:
-                require_version(session)
 
     @contextmanager
     def _transaction(self) -> Iterator[Session]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, insert_if_absent, now
@@ -56,6 +56,7 @@ class Releases(Store):
                 session,
                 ReleaseRow,
                 feed=feed,
+                id=_next_id(session, feed),
                 window_id=window.id,
                 status="committed",
                 tables=tables,
@@ -77,7 +78,7 @@ class Releases(Store):
     def complete_release(self, feed: str, release_id: int) -> None:
         """Every table of the release is moved and tagged. A second call changes nothing."""
         with self._writing(feed) as session:
-            release = session.get_one(ReleaseRow, release_id)
+            release = session.get_one(ReleaseRow, (feed, release_id))
             if not release.completed:
                 release.status = "completed"
                 release.completed_at = now()
@@ -128,6 +129,12 @@ class Releases(Store):
     def audits_of(self, feed: str, window_id: str) -> list[AuditRow]:
         with self._transaction() as session:
             return _audits(session, feed, window_id)
+
+
+def _next_id(session: Session, feed: str) -> int:
+    """The lease's row is locked: no other run of the feed commits meanwhile."""
+    last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
+    return (last or 0) + 1
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:

@@ -8,7 +8,6 @@ from datetime import datetime
 from sqlalchemy import delete, select
 
 from changeledger.control.base import Store, parts
-from changeledger.control.lake_version import LAKE_VERSION, set_version, stored_version
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
 from changeledger.control.tables.sources import ReadRow
 from changeledger.control.tables.windows import StageRow, WindowRow
@@ -21,15 +20,6 @@ class Upkeep(Store):
         """Those that have ever opened a window, by name."""
         with self._transaction() as session:
             return sorted(session.scalars(select(WindowRow.feed).distinct()))
-
-    def has_current_lake(self) -> bool:
-        """Has the lake the names of this version?"""
-        with self._transaction() as session:
-            return stored_version(session) == LAKE_VERSION
-
-    def lake_is_migrated(self) -> None:
-        with self._transaction() as session:
-            set_version(session)
 
     def windows_before(self, feed: str, moment: datetime) -> list[WindowRow]:
         """Opened before that moment, whatever became of them; the oldest first."""
@@ -64,10 +54,10 @@ class Upkeep(Store):
         with self._transaction() as session:
             return sorted(set(session.scalars(query)))
 
-    def move_release(self, release_id: int, tables: dict[str, int]) -> None:
+    def move_release(self, feed: str, release_id: int, tables: dict[str, int]) -> None:
         """The release has these snapshots now: rows were erased from those that it had."""
         with self._transaction() as session:
-            session.get_one(ReleaseRow, release_id).tables = tables
+            session.get_one(ReleaseRow, (feed, release_id)).tables = tables
 
     def save_erasure(self, row: ErasureRow) -> None:
         with self._writing(row.feed) as session:

@@ -1,13 +1,26 @@
-"""Alembic's entry: migrates on the connection that `changeledger.control.database` hands over."""
+"""Alembic's entry: on the connection that `changeledger.control.database` hands over, or as a developer's
+`alembic revision --autogenerate` on the store of CHANGELEDGER_CONTROL_URL."""
 
 from alembic import context
+from sqlalchemy import Connection
 
-from changeledger.control.tables.base import ControlTable
+from changeledger.config.settings import Settings
+from changeledger.control.database import engine_for
+from changeledger.control.store import ControlStore
 
-# The caller's transaction holds the migration lock and commits; nothing is committed here.
-context.configure(
-    connection=context.config.attributes["connection"],
-    target_metadata=ControlTable.metadata,
-    version_table="changeledger_version",
-)
-context.run_migrations()
+
+def run(connection: Connection) -> None:
+    context.configure(
+        connection=connection, target_metadata=ControlStore.metadata, version_table="changeledger_version"
+    )
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+handed_over: Connection | None = context.config.attributes.get("connection")
+if handed_over is not None:
+    # The caller's transaction holds the migration lock and commits.
+    run(handed_over)
+else:
+    with engine_for(Settings().control_url).begin() as own:
+        run(own)

@@ -21,8 +21,9 @@ class ReleaseRow(ControlTable):
     __tablename__ = "releases"
     __table_args__ = (UniqueConstraint("feed", "window_id"),)
 
-    id: Mapped[int] = mapped_column(Integer, primary_key=True)
-    feed: Mapped[str]
+    feed: Mapped[str] = mapped_column(primary_key=True)
+    # Each feed counts its own, from 1.
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     window_id: Mapped[str]
     status: Mapped[str]
     # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.

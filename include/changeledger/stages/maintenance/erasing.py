@@ -215,7 +215,7 @@ class Erasing:
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
         lake.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
-        self.control.move_release(newest.id, {**newest.tables, **mains})
+        self.control.move_release(newest.feed, newest.id, {**newest.tables, **mains})
         there = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]

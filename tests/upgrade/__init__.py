@@ -1,1 +1,0 @@
-"""A lake of version 0.1, and what this version makes of it."""
