@@ -19,6 +19,10 @@ class SchemaRegistry:
 
     def __init__(self, login: str | None = None) -> None:
         self.schemas: dict[str, str] = {}
+        # Of schemas that are not Avro's: `schemaType`, by id.
+        self.types: dict[str, str] = {}
+        # The ids that were asked for, one by one.
+        self.asked: list[str] = []
         self._login = login
         self._server: ThreadingHTTPServer | None = None
 
@@ -27,13 +31,15 @@ class SchemaRegistry:
         assert self._server is not None, "the registry is not running"
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def register(self, _subject: str, schema: str) -> int:
-        """The id of a schema; the same one for the same text."""
+    def register(self, _subject: str, schema: str, kind: str = "AVRO") -> int:
+        """The id of a schema; the same one for the same text. `kind`: AVRO, JSON or PROTOBUF."""
         for number, known in self.schemas.items():
             if known == schema:
                 return int(number)
         number = str(len(self.schemas) + 1)
         self.schemas[number] = schema
+        if kind != "AVRO":
+            self.types[number] = kind
         return int(number)
 
     def __enter__(self) -> Self:
@@ -72,7 +78,9 @@ class SchemaRegistry:
         prefix, _, number = path.partition("?")[0].rpartition("/")
         if prefix != "/schemas/ids" or not number.isdigit():
             return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
+        self.asked.append(number)
         schema = self.schemas.get(number)
         if schema is None:
             return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
-        return 200, {"schema": schema}
+        kind = self.types.get(number)
+        return 200, {"schema": schema} if kind is None else {"schemaType": kind, "schema": schema}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from changeledger.storage import catalog, scans
 from changeledger.storage.kafka_messages import RAW
 from changeledger.storage.spread import Spread
 from sourcelab.messages import Message, produce
+from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, window, without_spark
 from tests.storage.test_kafka_messages import remove
@@ -160,3 +162,32 @@ def test_a_loss_that_a_worker_finds(
         extracted(spark, feed, over)
     assert "A gap" in raised.value.remedy
     assert len(raw(feed, over)) == 9
+
+
+def framed(schema_id: int, body: bytes = b"\2\2a") -> bytes:
+    return b"\0" + schema_id.to_bytes(4, "big") + body
+
+
+def test_a_registry_is_asked_once_for_each_id(
+    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for what is no id, not for what stands in place of one, and not row by row."""
+    in_headers = (("apicurio.value.globalId", bytes(7) + b"\1"), ("apicurio.key.globalId", bytes(7) + b"\1"))
+    values = [framed(1), framed(1), framed(2), framed(2), framed(77), framed(77), framed(0), framed(2**31)]
+    sent = [Message(f"{feed.feed}.0", framed(3), value, (), 10**12) for value in values]
+    sent += [
+        Message(f"{feed.feed}.0", framed(100 + n), framed(200 + n), in_headers, 10**12) for n in range(5)
+    ]
+    produce(kafka.bootstrap, sent, partitions=1)
+    with SchemaRegistry() as registry:
+        registry.register("value", '{"type": "record", "name": "r", "fields": []}')
+        registry.register("value", "syntax", "PROTOBUF")
+        registry.register("key", "{}", "JSON")
+        extra = {"bootstrap.servers": kafka.bootstrap, "schema.registry.url": registry.url}
+        connection = json.dumps({"conn_type": "kafka", "extra": extra})
+        monkeypatch.setenv(f"AIRFLOW_CONN_{feed.connection.upper()}", connection)
+        extracted(spark, feed, window())
+    assert sorted(registry.asked) == ["1", "2", "3", "77"]
+    known = ControlStore(Settings().control_url).avro_schemas(feed.feed)
+    assert known.keys() == {"1", "2", "3"}
+    assert json.loads(known["2"]) == {"schemaType": "PROTOBUF", "schema": "syntax"}

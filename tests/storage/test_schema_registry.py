@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from changeledger.config.connection import Connection
+from changeledger.kernels import avro
 from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
 from changeledger.storage.schema_registry import SchemaRegistry
 from sourcelab.process import free_port
@@ -39,6 +40,26 @@ def test_a_schema_by_its_id_with_a_login(caplog: pytest.LogCaptureFixture) -> No
             assert registry.schema(number) == SCHEMA
             assert registry.schema(number + 1) is None
     assert "s3cret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "schema"),
+    [("JSON", '{"type": "object"}'), ("PROTOBUF", 'syntax = "proto3"; message r { int32 id = 1; }')],
+)
+def test_a_schema_of_another_type(kind: str, schema: str) -> None:
+    with Server() as server:
+        number = server.register("items-value", schema, kind)
+        kept = of(server.url).schema(number)
+    assert kept is not None
+    with pytest.raises(avro.OtherSchema, match=f"type is {kind}") as error:
+        avro.schema(kept)
+    assert error.value.kind == kind
+
+
+def test_an_unknown_schema_is_asked_for_once() -> None:
+    with Server() as server:
+        assert of(server.url).schema(7) is None
+    assert server.asked == ["7"]
 
 
 def reported(error: pytest.ExceptionInfo[ChangeledgerError]) -> str:

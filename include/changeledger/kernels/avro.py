@@ -20,6 +20,10 @@ import fastavro
 import msgspec
 
 FRAME_BYTES = 5
+# Ids are positive in 32 bits with a sign.
+_ID_LIMIT = 2**31
+# The member of a registry's answer that says of which type a schema is.
+_TYPE = "schemaType"
 _PRIMITIVE = frozenset({"boolean", "int", "long", "float", "double", "string", "bytes", "null"})
 # What one type is made of two.
 _WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
@@ -32,6 +36,14 @@ _MOST_SHOWN = 40
 
 class UnusableSchema(ValueError):
     """A schema that is none of Avro's, or says what cannot be read. The text says why."""
+
+
+class OtherSchema(UnusableSchema):
+    """A registry's schema of another type. `kind`: its `schemaType`, such as JSON or PROTOBUF."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(f"the schema's type is {kind}, not AVRO")
+        self.kind = kind
 
 
 class BrokenRecord(ValueError):
@@ -62,7 +74,10 @@ class Schema:
     def __init__(self, text: str) -> None:
         self._named: dict[str, tuple[Node, str] | None] = {}
         try:
-            self.root, plain = self._read(json.loads(text), "", 0)
+            written = json.loads(text)
+            if isinstance(written, dict) and _TYPE in written:
+                raise OtherSchema(str(written[_TYPE]))
+            self.root, plain = self._read(written, "", 0)
             if self.root.kind != "record":
                 raise UnusableSchema(f"the schema of a {self.root.kind}, not of a record")
             self._parsed = fastavro.parse_schema(plain)
@@ -260,9 +275,19 @@ def is_framed(value: bytes | None) -> bool:
     return value is not None and len(value) >= FRAME_BYTES and value[0] == 0
 
 
+def names_schema(value: bytes | None) -> bool:
+    """Does a frame have an id that a registry can have given?"""
+    return value is not None and is_framed(value) and 0 < int(schema_id(value)) < _ID_LIMIT
+
+
 def schema_ids(raws: Iterable[bytes | None]) -> set[str]:
     """The ids in the frames of messages' keys and values."""
-    return {schema_id(raw) for raw in raws if raw is not None and is_framed(raw)}
+    return {schema_id(raw) for raw in raws if raw is not None and names_schema(raw)}
+
+
+def registered(kind: str | None, text: str) -> str:
+    """A registry's schema as it is kept: one that is not Avro's as the registry answers it, with its type."""
+    return text if kind in {None, "AVRO"} else json.dumps({_TYPE: kind, "schema": text})
 
 
 def beginning(value: bytes) -> str:

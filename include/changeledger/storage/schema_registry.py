@@ -1,4 +1,4 @@
-"""A schema registry of Confluent's kind: the schemas of Avro's writers, by the ids that messages carry."""
+"""A schema registry of Confluent's kind: the schemas of messages' writers, by the ids that they carry."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from httpx2 import HTTPError
 
 from changeledger.config.connection import Connection
+from changeledger.kernels import avro
 from changeledger.model.errors import ConfigError, SourceUnavailable
 
 # Members of a Kafka connection that begin so are the registry client's settings, under their own names.
@@ -52,12 +53,12 @@ class SchemaRegistry:
         return cls(conn_id, settings) if settings.get("url") else None
 
     def schema(self, schema_id: int) -> str | None:
-        """The schema's text; None if the registry does not know the id.
+        """The schema as `avro.registered` keeps it; None if the registry does not know the id.
 
         Raises SourceUnavailable, and ConfigError if it refuses the login.
         """
         try:
-            return self._client.get_schema(schema_id).schema_str
+            found = self._client.get_schema(schema_id)
         except SchemaRegistryError as error:
             code = error.http_status_code
             if error.error_code == _UNKNOWN_SCHEMA:
@@ -67,6 +68,8 @@ class SchemaRegistry:
             raise self._wrong(f"answers {code} to the question for the schema {schema_id}") from error
         except HTTPError as error:
             raise self._unavailable(f"does not answer: {type(error).__name__}") from error
+        text = found.schema_str
+        return None if text is None else avro.registered(found.schema_type, text)
 
     def _unavailable(self, what: str) -> SourceUnavailable:
         return SourceUnavailable(

@@ -19,10 +19,10 @@ from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import ColumnConfig, TableConfig
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.interface import MessageDialect, TableDialect
+from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.samples import Sample
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import instants
-from changeledger.kernels import avro
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.kernels.rows import Here, together
 from changeledger.model import change
@@ -139,7 +139,7 @@ def _messages(
     if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
         messages = [(n, m._replace(offset=n)) for n, m in messages]
     numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
-    ids = avro.schema_ids(raw for _, m in messages for raw in (m.key, m.value))
+    ids = frames.schema_ids((m.key, m.value, [{"key": name} for name, _ in m.headers]) for _, m in messages)
     known = kernels.EarlierWindows({}, {}, schemas(ids))
     raw = Here.of(_batch([m for _, m in messages]))
     found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)

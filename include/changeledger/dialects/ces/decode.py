@@ -14,7 +14,7 @@ from changeledger.dialects.ces.events import DELETE, INSERT, UPDATE, Event
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
-from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem, named
 from changeledger.kernels import changes, images, lsn
@@ -23,6 +23,7 @@ from changeledger.kernels.cells import KNOWN
 from changeledger.kernels.changes import Changes
 from changeledger.model import change
 
+DIALECT = "ces"
 TRUNCATED = "truncated"
 UNKNOWN_VERSION = "unknown_version"
 UNEXPECTED_IMAGE = "unexpected_image"
@@ -84,7 +85,9 @@ def _assembled(
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(own)
     at = sorted(others)
-    columns += message_rows.outcomes(own, at, [others[one] for one in at])
+    outcomes = foreign.all_named(own, at, [others[one] for one in at], DIALECT)
+    others = dict(zip(at, outcomes, strict=True))
+    columns += message_rows.outcomes(own, at, outcomes)
     decoded = pa.RecordBatch.from_arrays(columns, schema=schema)
     return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
 

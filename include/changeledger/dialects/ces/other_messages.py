@@ -9,8 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from changeledger.dialects.ces import split
+from changeledger.dialects.ces.decode import DIALECT
 from changeledger.dialects.ces.discovery import Discovery, Routed, route
-from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model import change
 
@@ -18,7 +19,9 @@ from changeledger.model import change
 def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     found = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
-    decoded = message_rows.unchanged(split.first_messages(raw), found)
+    own = split.first_messages(raw)
+    found = foreign.all_named(own, range(len(found)), found, DIALECT)
+    decoded = message_rows.unchanged(own, found)
     return split.with_segments(decoded, raw, lambda row: found[row])
 
 

@@ -10,10 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.dialects.debezium import events, single, typed
+from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
 from changeledger.dialects.debezium.single import OPERATIONS, Event
-from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.kernels import avro, changes, images, lsn
 from changeledger.kernels.arrow import Bools
@@ -34,7 +35,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     values, faults = _messages(raw, plan)
     # Unions are unwrapped one by one.
     found, left = (None, range(len(values))) if plan.unions else typed.read(values, plan)
-    singles = [(at, faults.get(at) or single.read(values[at], plan)) for at in left]
+    singles = [(at, faults.get(at) or _single(raw, at, values[at], plan)) for at in left]
     alone = _columns([(at, one) for at, one in singles if isinstance(one, Event)], plan)
     read = alone if found is None else events.together([found, alone])
     schema = message_rows.decoded_schema(plan.contract)
@@ -46,9 +47,19 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
-    others = {at: one for at, one in singles if isinstance(one, Outcome)}
+    others = {at: _named(raw, at, values[at], one) for at, one in singles if isinstance(one, Outcome)}
     outcomes = message_rows.outcomes(raw, list(others), list(others.values()))
     return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
+
+
+def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    topic, key = (raw.column(name)[at].as_py() for name in ("topic", "key"))
+    return single.read(value, plan, topic, key)
+
+
+def _named(raw: pa.RecordBatch, at: int, value: bytes | None, outcome: Outcome) -> Outcome:
+    came, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
+    return foreign.named(outcome, came if value is None else value, headers or (), DIALECT)
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:

@@ -6,8 +6,7 @@ what routes and decodes the window's messages.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -17,29 +16,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import avro as avro_tables
+from changeledger.dialects.debezium import keys
+from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
+from changeledger.dialects.debezium.framed import avro_schema, by_schema
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     database_of,
-    json_object,
-    payload_of,
     table_facts,
-    table_of,
     union_topics,
 )
 from changeledger.dialects.messages import samples
+from changeledger.dialects.messages.frames import with_id_header
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
 
-# What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
-_PAYLOAD = b'"payload":'
-# The members of `source` that name the table.
-_NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
-# By how many bytes what follows those members may be longer than in the samples.
-_SLACK = 32
 # A connector has one schema block at a time.
 _MOST_BLOCKS = 20
 # Groups are a schema block and a table, apart by a character that no name has.
@@ -93,7 +86,7 @@ class Discovery:
     avro_database: str | None = None
     # The Avro schemas that the messages name, as JSON, by id.
     schemas: Mapping[str, str] = field(default_factory=dict)
-    # Why messages cannot be read, by topic and schema id.
+    # Why messages cannot be read, by topic and schema id, or table in lower case.
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
     # Each message has its schema with it, or names one of a registry.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
@@ -104,9 +97,11 @@ def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
+    ids_elsewhere = with_id_header(raw, "value")
     for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
         if avro.is_framed(value):
-            alike.setdefault((topic, value[:5], ""), []).append(at)
+            if at not in ids_elsewhere:
+                alike.setdefault((topic, value[:5], ""), []).append(at)
             continue
         named = None if value is None else _named(value)
         if named is not None and value is not None:
@@ -117,7 +112,7 @@ def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
     for (_, _, block), rows in alike.items():
         rows.sort(key=places.__getitem__)
         if avro.is_framed(values[rows[0]]):
-            for at in (rows[0], rows[-1]):
+            for at in {rows[0], rows[-1]} if avro.names_schema(values[rows[0]]) else ():
                 groups[at] = avro.schema_id(values[at])
             continue
         for some in (rows, rows[::-1]):
@@ -139,7 +134,7 @@ def is_framed(values: pa.BinaryArray) -> pa.BooleanArray:
 def _named(value: bytes) -> bytes | str | None:
     """What messages of one table share: the words that name it, else its name; None if it has none."""
     at = value.rfind(b'"schema"')
-    words = _NAMED.match(value, at) if at >= 0 else None
+    words = NAMED.match(value, at) if at >= 0 else None
     return table_in(value) if words is None else words[0]
 
 
@@ -148,11 +143,11 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
     for block, name in known:
         if value.startswith(block):
             return name
-    at = value.find(_PAYLOAD)
+    at = value.find(PAYLOAD)
     if at < 0:
         return ""
     name = blake2b(value[:at], digest_size=8).hexdigest()
-    known.append((value[: at + len(_PAYLOAD)], name))
+    known.append((value[: at + len(PAYLOAD)], name))
     return name
 
 
@@ -177,46 +172,56 @@ def discover(
 
     `contracts`: those of earlier windows, by table. `schemas`: those of a schema registry, by id.
     """
+    found = keys.readable(found, schemas)
     plain = found.filter(pc.invert(found.column("framed")))
+    chosen, topics = _chosen(plain, feed)
+    shared, unions = _shared(topics), union_topics(chosen)
+    tables: list[TableRecords] = []
+    faults: dict[tuple[str, str], Outcome] = {}
+    for topic, of_topic in topics.items():
+        for table, one in of_topic.items():
+            columns = one.read_by(contracts.get(table))
+            fault = keys.fault(columns, _of_table(chosen, topic, table, feed), schemas)
+            if fault is None:
+                tables.append(TableRecords(topic, table, columns, topic not in shared, topic in unions))
+            else:
+                faults[topic, table.lower()] = fault
+    in_avro = by_schema([_sample(row) for row in found.filter(found.column("framed")).to_pylist()])
+    read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
+    named = set(topics)
+    for (topic, schema_id), schema in read.items():
+        columns = TableFacts(schema.columns).read_by(contracts.get(schema.table or ""))
+        fault = schema.fault or keys.fault(columns, in_avro[topic, schema_id], schemas)
+        if fault is not None:
+            faults[topic, schema_id] = fault
+        elif schema.table is not None:
+            only = topic not in named
+            tables.append(TableRecords(topic, schema.table, columns, True, False, schema_id, only))
+            named.add(topic)
+    database = next((one.database for one in read.values() if one.database is not None), None)
+    return Discovery(tables, database_of(chosen, feed), database, schemas, faults)
+
+
+def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:
+    """The messages that the tables' columns are taken from, and what they say."""
     ends, longer = _ends(plain)
     # What the ends say comes last: it holds.
     chosen = [*_between(plain, ends, longer, feed), *ends]
     topics = table_facts(chosen, feed)
-    shared = [topic for topic, tables in topics.items() if len(tables) > 1]
-    if shared:
-        chosen += _of_each_table(plain, shared)
-        topics = table_facts(chosen, feed)
-    unions = union_topics(chosen)
-    tables = [
-        TableRecords(topic, table, one.read_by(contracts.get(table)), topic not in shared, topic in unions)
-        for topic, of_topic in topics.items()
-        for table, one in of_topic.items()
-    ]
-    in_avro = _in_avro(found, feed, schemas)
-    named = {topic for topic, _ in topics.items()}
-    for (topic, schema_id), one in in_avro.items():
-        if one.table is None:
-            continue
-        columns = TableFacts(one.columns).read_by(contracts.get(one.table))
-        tables.append(TableRecords(topic, one.table, columns, True, False, schema_id, topic not in named))
-        named.add(topic)
-    return Discovery(
-        tables,
-        database_of(chosen, feed),
-        next((one.database for one in in_avro.values() if one.database is not None), None),
-        schemas,
-        {place: one.fault for place, one in in_avro.items() if one.fault is not None},
-    )
+    shared = _shared(topics)
+    if not shared:
+        return chosen, topics
+    chosen += _of_each_table(plain, shared)
+    return chosen, table_facts(chosen, feed)
 
 
-def _in_avro(
-    found: pa.RecordBatch, feed: Feed, schemas: Mapping[str, str]
-) -> dict[tuple[str, str], avro_tables.AvroSchema]:
-    """What the framed messages are, by topic and schema id."""
-    alike: dict[tuple[str, str], list[Sample]] = {}
-    for row in found.filter(found.column("framed")).to_pylist():
-        alike.setdefault((row["topic"], avro.schema_id(row["value"])), []).append(_sample(row))
-    return {place: avro_tables.avro_schema(alike[place], feed, schemas) for place in sorted(alike)}
+def _shared(topics: Mapping[str, Mapping[str, TableFacts]]) -> set[str]:
+    """The topics of several tables."""
+    return {topic for topic, tables in topics.items() if len(tables) > 1}
+
+
+def _of_table(chosen: Sequence[Sample], topic: str, table: str, feed: Feed) -> Iterator[Sample]:
+    return (s for s in chosen if s.topic == topic and table in table_facts([s], feed).get(topic, ()))
 
 
 def _sample(row: Mapping[str, Any]) -> Sample:
@@ -242,7 +247,7 @@ def _between(
     topics = table_facts(ends, feed)
     looked_at = {topic for topic in longer if len(topics.get(topic, ())) < 2}
     alike = {
-        topic: _Alike([sample for sample in ends if sample.topic == topic], feed)
+        topic: Alike([sample for sample in ends if sample.topic == topic], feed)
         for topic in looked_at
         if topic in topics
     }
@@ -255,28 +260,6 @@ def _between(
     found = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
     of_tables = [(one, set(table_facts([one], feed).get(one.topic, ()))) for one in found]
     return [one for one, tables in of_tables if tables <= listed.union(topics.get(one.topic, tables))]
-
-
-class _Alike:
-    """Does a message begin as one of the samples that have a table, and name its table in the same words?"""
-
-    def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
-        begins, names, tail = set(), set(), 0
-        for sample in ends:
-            text = sample.value or b""
-            if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
-                continue
-            begins.add(text.partition(_PAYLOAD if _PAYLOAD in text else b":")[0])
-            for named in _NAMED.finditer(text):
-                names.add(named[0])
-                tail = max(tail, len(text) - named.start() + _SLACK)
-        self._begins, self._names, self._tail = tuple(begins), names, tail
-
-    def holds(self, value: bytes) -> bool:
-        # Connectors of the 0.x line name the table by the topic alone.
-        near_end = value[-self._tail :]
-        named = not self._names or any(name in near_end for name in self._names)
-        return named and value.startswith(self._begins)
 
 
 def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:

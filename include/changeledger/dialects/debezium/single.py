@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium.control import control_kind
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.structs import FIRST, LAST
 from changeledger.dialects.debezium.values import Cell, cell_of
@@ -68,7 +69,7 @@ def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
     return [(c.name, c.type, cell_of(c, plan.source)) for c in plan.writer_schema.columns]
 
 
-def read(value: bytes | None, plan: TablePlan) -> Event | Outcome:
+def read(value: bytes | None, plan: TablePlan, topic: str = "", key: bytes | None = None) -> Event | Outcome:
     """What a message (JSON) of the table says."""
     if value is None:
         return Outcome(change.TOMBSTONE)
@@ -76,7 +77,7 @@ def read(value: bytes | None, plan: TablePlan) -> Event | Outcome:
         message = members_of(value)
         envelope = _envelope(message, value, plan)
         if envelope.op is None:
-            kind = control_kind(message)
+            kind = control_kind(message, topic=topic, key=key)
             if wraps_nothing(message):
                 return Outcome(change.TOMBSTONE)
             if kind is not None:
@@ -106,27 +107,6 @@ def members_of(value: bytes) -> dict[str, Token]:
 def wraps_nothing(message: Members) -> bool:
     """Is the object what Connect's converter makes of a tombstone where it sends schemas?"""
     return message.keys() == {"payload", "schema"} and json_text.text(message["payload"]) is None
-
-
-def payload_of(message: Members) -> Members:
-    """The members of `payload`, where that is an object; else the message's own."""
-    inner = message.get("payload")
-    return json_text.members(inner) if inner is not None and json_text.is_object(inner) else message
-
-
-def control_kind(message: Members) -> str | None:
-    """Which control message this is, by its form."""
-    payload = payload_of(message)
-
-    def said(name: str) -> str | None:
-        return json_text.text(payload.get(name)) or json_text.text(message.get(name))
-
-    # A heartbeat has no other member.
-    if payload.keys() == {"ts_ms"}:
-        return "heartbeat"
-    if said("status") in {"BEGIN", "END"} and said("id") is not None:
-        return "transaction"
-    return "schema_change" if said("ddl") is not None or said("databaseName") is not None else None
 
 
 def _envelope(message: Members, value: bytes, plan: TablePlan) -> Envelope:

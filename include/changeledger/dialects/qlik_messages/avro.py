@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages.metadata import MAGIC
 from changeledger.kernels import avro, sql_text
 from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
 from changeledger.kernels.json_text import UNREADABLE
 
-UNKNOWN_SCHEMA = "unknown_schema"
+DIALECT = "qlik_messages"
 _HEADERS = (
     "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "externalSchemaId", "transactionEventCounter", "transactionLastEvent",
@@ -106,14 +107,14 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
     text = schemas.get(schema_id)
     if text is None:
         why = f"no Avro schema of the id {schema_id}: neither metadata nor a registry has it"
-        raise Problem(UNKNOWN_SCHEMA, why)
+        raise Problem(frames.UNKNOWN_SCHEMA, why)
     try:
         schema = avro.schema(text)
         if "headers" not in schema.root.fields:
             return schema.json(record)
         return msgspec.json.encode(_data(schema.record(record), schema.root))
     except UnusableSchema as error:
-        raise Problem("unusable_schema", f"the Avro schema {schema_id}: {error}") from None
+        raise frames.unusable(schema_id, error, DIALECT) from None
     except (BrokenRecord, NotUtf8, UnicodeDecodeError):
         raise Problem("malformed_avro", avro.beginning(value)) from None
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
@@ -82,7 +82,8 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
     at_others = sorted(others)
-    columns += message_rows.outcomes(raw, at_others, [others[at] for at in at_others])
+    outcomes = foreign.all_named(raw, at_others, [others[at] for at in at_others], avro.DIALECT)
+    columns += message_rows.outcomes(raw, at_others, outcomes)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

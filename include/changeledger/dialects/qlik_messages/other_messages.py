@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from changeledger.dialects.messages import message_rows
+from changeledger.dialects.messages import foreign, frames, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro, message, schemas
@@ -21,7 +21,7 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
         _outcome(value, place, broken.get(at), plan)
         for at, (value, place) in enumerate(zip(values, places, strict=True))
     ]
-    return message_rows.unchanged(raw, found)
+    return message_rows.unchanged(raw, foreign.all_named(raw, range(len(found)), found, avro.DIALECT))
 
 
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
@@ -54,4 +54,4 @@ def _problem(value: bytes) -> Problem | None:
 
 
 def _has_no_schema(broken: Problem | None) -> bool:
-    return broken is not None and broken.outcome.reason == avro.UNKNOWN_SCHEMA
+    return broken is not None and broken.outcome.reason == frames.UNKNOWN_SCHEMA

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
-from changeledger.kernels.avro import FRAME_BYTES, schema_id
+from changeledger.dialects.messages.frames import ID_HEADERS
+from changeledger.kernels.avro import FRAME_BYTES, schema_ids
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
@@ -94,10 +95,14 @@ def _schema_ids(raw: DataFrame) -> set[str]:
     """The schemas that frames of values and keys name. No JSON begins with a zero byte: the lake's own
     statistics answer for whole files of it."""
     found: set[str] = set()
-    for column in ("value", "key"):
-        framed = (F.col(column) < F.lit(b"\1")) & (F.octet_length(column) >= FRAME_BYTES)
-        frames = raw.where(framed).select(F.substring(column, 1, FRAME_BYTES).alias("frame")).distinct()
-        found |= {schema_id(bytes(row["frame"])) for row in frames.collect()}
+    for side, names in ID_HEADERS.items():
+        framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
+        # What has its id in a header begins with any bytes.
+        named = F.transform("headers", lambda header: header["key"])
+        elsewhere = F.arrays_overlap(named, F.array(*map(F.lit, sorted(names))))
+        own = framed & ~F.coalesce(elsewhere, F.lit(col=False))
+        frames = raw.where(own).select(F.substring(side, 1, FRAME_BYTES).alias("frame")).distinct()
+        found |= schema_ids(bytes(row["frame"]) for row in frames.collect())
     return found
 
 

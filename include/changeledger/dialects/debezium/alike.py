@@ -1,0 +1,39 @@
+"""Whether messages are written as others of their topic: with the same schema block, of the same table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.schema_block import json_object, payload_of, table_of
+from changeledger.dialects.messages.samples import Sample
+
+# What follows it is the message's own; what precedes it, the same for all messages of one writer schema.
+PAYLOAD = b'"payload":'
+# The members of `source` that name the table.
+NAMED = re.compile(rb'"schema"\s*:\s*"[^"\\]*"\s*,\s*"table"\s*:\s*"[^"\\]*"')
+# By how many bytes what follows those members may be longer than in the samples.
+_SLACK = 32
+
+
+class Alike:
+    """Does a message begin as one of the samples that have a table, and name its table in the same words?"""
+
+    def __init__(self, ends: Sequence[Sample], feed: Feed) -> None:
+        begins, names, tail = set(), set(), 0
+        for sample in ends:
+            text = sample.value or b""
+            if table_of(payload_of(json_object(text)), sample.topic, feed) is None:
+                continue
+            begins.add(text.partition(PAYLOAD if PAYLOAD in text else b":")[0])
+            for named in NAMED.finditer(text):
+                names.add(named[0])
+                tail = max(tail, len(text) - named.start() + _SLACK)
+        self._begins, self._names, self._tail = tuple(begins), names, tail
+
+    def holds(self, value: bytes) -> bool:
+        # Connectors of the 0.x line name the table by the topic alone.
+        near_end = value[-self._tail :]
+        named = not self._names or any(name in near_end for name in self._names)
+        return named and value.startswith(self._begins)

@@ -1,0 +1,89 @@
+"""Messages of a connector that are no changes: heartbeats, transactions, schema changes, notifications.
+
+A row that a transform took out of its envelope can have a column of any name, and a status BEGIN. So each
+kind is known by all of its members, or by what comes with them: the key, or a schema of Debezium's own.
+Sources: Debezium's SchemaFactory, and its pages on notifications, transaction metadata and schema changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from changeledger.dialects.messages.foreign import payload_of
+from changeledger.kernels import json_text, lsn
+from changeledger.kernels.json_text import Members, NotJson
+
+HEARTBEAT, TRANSACTION, SCHEMA_CHANGE, NOTIFICATION = (
+    "heartbeat",
+    "transaction",
+    "schema_change",
+    "notification",
+)
+# The default of `topic.heartbeat.prefix`.
+_HEARTBEAT_TOPICS = "__debezium-heartbeat"
+# How the names of the schemas of their values end; what precedes is the connector's.
+_SCHEMAS = {
+    "io.debezium.connector.common.Heartbeat": HEARTBEAT,
+    "io.debezium.connector.common.TransactionMetadataValue": TRANSACTION,
+    "io.debezium.connector.common.Notification": NOTIFICATION,
+    ".SchemaChangeValue": SCHEMA_CHANGE,
+}
+_TRANSACTION = {"status", "id", "event_count", "data_collections", "ts_ms"}
+_COUNTS = {"event_count", "data_collections"}
+_NOTIFICATION = {"id", "type", "aggregate_type", "additional_data", "timestamp"}
+
+
+def control_kind(
+    message: Members, *, topic: str = "", key: bytes | None = None, schema: str | None = None
+) -> str | None:
+    """Which control message this is; None if it is none. `schema`: the name of its Avro schema."""
+    payload = payload_of(message)
+    name = _schema_of(message) if schema is None else schema
+    by_schema = next(
+        (kind for end, kind in _SCHEMAS.items() if name is not None and name.endswith(end)), None
+    )
+    if by_schema is not None:
+        return by_schema
+    if "ts_ms" in payload and topic.startswith(_HEARTBEAT_TOPICS):
+        return HEARTBEAT
+    if payload.keys() == {"ts_ms"} and _names_server(key):
+        return HEARTBEAT
+    if _is_transaction(payload):
+        return TRANSACTION
+    if _is_schema_change(payload):
+        return SCHEMA_CHANGE
+    return NOTIFICATION if _has(payload, _NOTIFICATION - {"timestamp"}, _NOTIFICATION) else None
+
+
+def _schema_of(message: Members) -> str | None:
+    """The name in a schema block."""
+    block = message.get("schema")
+    if block is None or not json_text.is_object(block):
+        return None
+    return json_text.text(json_text.members(block).get("name"))
+
+
+def _names_server(key: bytes | None) -> bool:
+    """Is it the key of a heartbeat?"""
+    try:
+        return key is not None and payload_of(json_text.members(key)).keys() == {"serverName"}
+    except NotJson:
+        return False
+
+
+def _is_transaction(payload: Members) -> bool:
+    status, own_id = (json_text.text(payload.get(name)) for name in ("status", "id"))
+    if status not in {"BEGIN", "END"} or own_id is None or not payload.keys() <= _TRANSACTION:
+        return False
+    # Members that are NULL can be left out; SQL Server's transactions are called by their commit LSN.
+    return payload.keys() >= _COUNTS or lsn.parse(own_id) is not None
+
+
+def _is_schema_change(payload: Members) -> bool:
+    source = payload.get("source")
+    is_whole = "databaseName" in payload and bool(payload.keys() & {"ddl", "tableChanges"})
+    return is_whole and source is not None and json_text.is_object(source) and "op" not in payload
+
+
+def _has(payload: Members, required: Set[str], known: Set[str]) -> bool:
+    return required <= payload.keys() <= known

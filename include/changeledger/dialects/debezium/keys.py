@@ -1,0 +1,63 @@
+"""What the keys of messages say of a table's key, in whatever form their converter writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+
+from changeledger.dialects.debezium.avro import DIALECT, block, schema_fault
+from changeledger.dialects.messages import frames
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.samples import Sample
+from changeledger.kernels import avro
+from changeledger.kernels.avro import UnusableSchema
+from changeledger.model.contract import Contract
+
+
+def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
+    """Facts of messages (`samples.FACTS`) with their keys in JSON: of one in Avro the block of its schema."""
+    at, keys = facts.schema.get_field_index("key"), facts.column("key").to_pylist()
+    made = pa.array([_in_json(key, schemas) if avro.is_framed(key) else key for key in keys], pa.binary())
+    return facts.set_column(at, facts.schema.field(at), made)
+
+
+def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:
+    """The key as it is where its schema is not known."""
+    try:
+        return json.dumps({"schema": block(avro.schema(schemas.get(avro.schema_id(key), "")).root)}).encode()
+    except UnusableSchema:
+        return key
+
+
+def fault(columns: Contract | None, samples: Iterable[Sample], schemas: Mapping[str, str]) -> Outcome | None:
+    """Why a table's messages are not read: nothing says its key, and their own keys cannot be read."""
+    if columns is None or columns.key:
+        return None
+    reasons = (_unread(sample.key, schemas) for sample in samples)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _unread(key: bytes | None, schemas: Mapping[str, str]) -> Outcome | None:
+    if key is None or _is_json(key):
+        return None
+    reason: Outcome | None
+    frame = frames.unread(key, (), "key")
+    if frame is not None:
+        reason = frame.problem(DIALECT).outcome
+    elif avro.is_framed(key):
+        reason = schema_fault(avro.schema_id(key), schemas, "key")
+    else:
+        what = f"the key is neither JSON nor framed Avro, it {avro.beginning(key)}"
+        reason = Problem("unread_key", f"{what}; {frames.converters('key')}").outcome
+    return reason and reason._replace(detail=f"{reason.detail}; or state `key:` of the table")
+
+
+def _is_json(key: bytes) -> bool:
+    try:
+        json.loads(key)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,174 @@
+"""Names messages that their feed's dialect cannot read: another dialect's, a row alone, or an unread frame.
+
+It looks only at messages that the dialect has found not to be of its form. More than one member says what a
+message is: a row can have a column of any name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from changeledger.dialects.messages import frames
+from changeledger.dialects.messages.frames import Headers
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels import avro, json_text
+from changeledger.kernels.json_text import UNREADABLE, Members, NotJson
+from changeledger.model import change
+
+# What Kafka Connect's converters put around a record.
+_WRAPPING = frozenset({"payload", "schema", "schemaId"})
+# With these reasons a dialect says that a message is not of its form.
+_NOT_OF_ITS_FORM = frozenset(
+    {
+        "malformed_avro", "malformed_envelope", "no_data", "no_message", "no_operation", "no_source",
+        "no_table", "not_an_object", "not_json", "not_utf8", "unknown_schema", "unknown_type",
+        "unparseable_data", "unparseable_json", "wrong_magic",
+    }
+)  # fmt: skip
+_ENVELOPE = frozenset({"before", "after", "source", "op", "ts_ms", "ts_us", "ts_ns", "transaction"})
+_OF_A_CHANGE = frozenset({"before", "after", "op", "source"})
+_QLIK_OBJECTS = ("message", "headers", "data", "beforeData", "lineage", "tableStructure")
+_CES = "com.microsoft.sql.ces."
+# An Avro record that begins with the text 1.0: the first attribute of the page's schema is `specversion`.
+_CES_IN_AVRO = b"\x061.0"
+_QLIK_MAGIC = "atMSG"
+_FLATTENED = (
+    "a row without its envelope, so without operation, position and old values. Switch off what took it out: "
+    "the transform ExtractNewRecordState, or after.state.only of Confluent's connectors"
+)
+
+
+def all_named(
+    raw: pa.RecordBatch, rows: Sequence[int], outcomes: Sequence[Outcome], dialect: str
+) -> list[Outcome]:
+    """What became of these rows of a batch of messages, with what the messages are."""
+    return [
+        named(outcome, *_value_and_headers(raw, at), dialect) if _is_foreign(outcome) else outcome
+        for at, outcome in zip(rows, outcomes, strict=True)
+    ]
+
+
+def _value_and_headers(raw: pa.RecordBatch, at: int) -> tuple[bytes | None, Headers]:
+    value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
+    return value, headers or ()
+
+
+def _is_foreign(outcome: Outcome) -> bool:
+    return outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM
+
+
+def named(outcome: Outcome, value: bytes | None, headers: Headers, dialect: str) -> Outcome:
+    """What becomes of a message, with what the message is. `value`: as it came, or its record in JSON."""
+    if value is None or not _is_foreign(outcome):
+        return outcome
+    frame = frames.unread(value, headers)
+    if frame is not None:
+        return frame.problem(dialect).outcome
+    problem = _of_bytes(value, dialect)
+    return outcome if problem is None else problem.outcome
+
+
+def _of_bytes(value: bytes, dialect: str) -> Problem | None:
+    for sign, name in ((_CES_IN_AVRO, "ces"), (_QLIK_MAGIC.encode(), "qlik_messages")):
+        if value.startswith(sign):
+            return None if name == dialect else _of_dialect(name)
+    if dialect == "ces" and avro.names_schema(value):
+        what = f"the message begins with a zero byte and the schema id {avro.schema_id(value)}"
+        return Problem("schema_id_frame", f"{what}: change event streaming writes its Avro without a frame")
+    try:
+        # Members that are passed over are not looked at otherwise.
+        value.decode()
+        return _of_members(payload_of(json_text.members(value)), dialect)
+    except (NotJson, *UNREADABLE):
+        return None
+
+
+def payload_of(message: Members) -> Members:
+    """The record's members: those of `payload`, where a converter has put its schema beside it."""
+    inner = message.get("payload")
+    is_wrapped = message.keys() <= _WRAPPING and inner is not None and json_text.is_object(inner)
+    return json_text.members(inner) if is_wrapped and inner is not None else message
+
+
+def _of_members(members: Members, dialect: str) -> Problem | None:
+    # Without any, or what a converter has wrapped in nothing.
+    if members.keys() <= _WRAPPING:
+        return None
+    name = _dialect_of(members)
+    if name is not None:
+        return None if name == dialect else _of_dialect(name)
+    if _is_cloudevent(members):
+        return _cloudevent(members)
+    return Problem("flattened_event", f"{_FLATTENED}. Its members: {', '.join(members)}")
+
+
+def _dialect_of(members: Members) -> str | None:
+    if _is_debezium(members):
+        return "debezium"
+    if _is_ces(members):
+        return "ces"
+    return "qlik_messages" if not _is_cloudevent(members) and _is_qlik(members) else None
+
+
+def _is_debezium(members: Members) -> bool:
+    """Is it a change event's envelope, or what is left of one?"""
+    if members.keys() <= _ENVELOPE:
+        return bool(members.keys() & _OF_A_CHANGE)
+    objects = _objects(members, ("before", "after", "source"))
+    return objects > 1 or (objects == 1 and "op" in members)
+
+
+def _is_ces(members: Members) -> bool:
+    attributes = _lower(members)
+    kind = json_text.text(attributes.get("type"))
+    if kind is None:
+        return {"specversion", "logicalid"} <= attributes.keys()
+    return kind.lower().startswith(_CES) and bool(attributes.keys() & {"specversion", "logicalid", "data"})
+
+
+def _is_qlik(members: Members) -> bool:
+    """Is it a message with its envelope, or without, or what is left of one?"""
+    if json_text.text(members.get("magic")) == _QLIK_MAGIC or {"magic", "message"} <= members.keys():
+        return True
+    objects = _objects(members, _QLIK_OBJECTS)
+    return objects > 1 or (objects == 1 and bool(members.keys() & {"schema", "table", "beforeData", "type"}))
+
+
+def _objects(members: Members, names: Iterable[str]) -> int:
+    """How many of these members are objects, which no column of a flattened row is."""
+    return sum(name in members and json_text.is_object(members[name]) for name in names)
+
+
+_WHAT = {
+    "debezium": ("debezium_event", "a change event of Debezium"),
+    "ces": ("ces_event", "an event of SQL Server's change event streaming"),
+    "qlik_messages": ("qlik_message", "a message of Qlik"),
+}
+
+
+def _of_dialect(name: str) -> Problem:
+    reason, what = _WHAT[name]
+    return Problem(reason, f"{what}: give its topic to a feed of `dialect: {name}`")
+
+
+def _is_cloudevent(members: Members) -> bool:
+    return {"specversion", "type", "source"} <= _lower(members).keys()
+
+
+def _cloudevent(members: Members) -> Problem:
+    attributes = _lower(members)
+    kind = json_text.text(attributes.get("type"))
+    if any(name.startswith("iodebezium") for name in attributes) or "debezium" in str(kind).lower():
+        remedy = "set value.converter to another one than io.debezium.converters.CloudEventsConverter"
+        return Problem("cloudevent", f"a CloudEvent around an event of Debezium (type {kind}): {remedy}")
+    return Problem(
+        "cloudevent",
+        f"a CloudEvent of the type {kind}, no change of change event streaming: take it off the topic",
+    )
+
+
+def _lower(members: Members) -> Members:
+    return {name.lower(): token for name, token in members.items()}

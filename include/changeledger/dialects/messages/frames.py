@@ -1,0 +1,167 @@
+"""Names the frames of keys and values that no dialect reads, and says what to change.
+
+One frame is read: a zero byte, the schema's id in four bytes, then the record in Avro (`kernels.avro`).
+Sources of the others: Confluent's page "Formats, Serializers, and Deserializers" and its Python client (JSON
+Schema, Protobuf, ids in headers); Apicurio/apicurio-registry#2151 (ids of 8 bytes), #4199 (ids in headers);
+awslabs/aws-glue-schema-registry, AWSSchemaRegistryConstants; hortonworks/registry, docs/serdes.rst.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels import avro, json_text
+from changeledger.kernels.avro import OtherSchema, UnusableSchema
+from changeledger.kernels.json_text import NotJson
+
+Side = Literal["key", "value"]
+# As `arrow.HEADERS` gives them.
+Headers = Sequence[Mapping[str, Any]]
+
+UNKNOWN_SCHEMA, UNUSABLE_SCHEMA = "unknown_schema", "unusable_schema"
+JSON_SCHEMA, IN_HEADERS = "json_schema_frame", "schema_id_in_headers"
+# The headers that have the schema id.
+ID_HEADERS: Mapping[Side, frozenset[str]] = {
+    side: frozenset(
+        {
+            *(f"apicurio.{side}.{name}" for name in ("globalId", "contentId", "contentHash", "artifactId")),
+            f"__{side}_schema_id",
+            f"{side}.schema.version.id",
+        }
+    )
+    for side in ("key", "value")
+}
+_LONG_FRAME_BYTES = 9
+# How the frames begin that say what they are.
+_SIGNS = (
+    (rb"\x03[\x00\x05].{16}", "glue_frame", "has a frame of AWS Glue Schema Registry (first byte 3)"),
+    # A schema's id in eight bytes, its version in four.
+    (rb"\x01\x00{4}.{8}", "hortonworks_frame", "has a frame of Hortonworks Schema Registry (first byte 1)"),
+    (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, and no message"),
+    (rb"\xc3\x01", "single_object_encoding", "is in Avro's single-object encoding, without a registry's id"),
+)
+_PREFIX = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
+# What to change where not Kafka Connect writes the messages.
+_REMEDIES = {
+    "ces": "change event streaming writes no frame: read its event hub, not what another tool makes of it",
+    "qlik_messages": "set the Kafka endpoint's message format to JSON, or to Avro with its data schemas in "
+    "Confluent Schema Registry",
+}
+
+
+class Frame(NamedTuple):
+    """A frame that is not read. `setting`: which of Kafka Connect's settings changes it."""
+
+    reason: str
+    what: str
+    setting: str
+
+    def problem(self, dialect: str) -> Problem:
+        """What is wrong with a message of a feed of the dialect."""
+        return Problem(self.reason, f"{self.what}; {_REMEDIES.get(dialect, self.setting)}")
+
+
+def unread(value: bytes, headers: Headers, side: Side = "value") -> Frame | None:
+    """The frame of a key or a value, where it is none that is read."""
+    if not value:
+        return None
+    frame = _in_headers(value, headers, side)
+    if frame is not None:
+        return frame
+    for sign, reason, what in _SIGNS:
+        if re.match(sign, value, re.DOTALL):
+            return Frame(reason, f"the {side} {what}", converters(side))
+    return _of_zero_byte(value, side) if avro.is_framed(value) else None
+
+
+def _in_headers(value: bytes, headers: Headers, side: Side) -> Frame | None:
+    name = id_header(headers, side)
+    # Text in JSON needs no schema.
+    if name is None or value.lstrip()[:1] == b"{":
+        return None
+    setting = converters(side)
+    if name.startswith("apicurio."):
+        own = f"{side}.converter.apicurio.registry"
+        setting = f"set {own}.headers.enabled=false and {own}.as-confluent=true"
+    elif name.startswith("__"):
+        setting = f"set {side}.converter.{side}.schema.id.serializer={_PREFIX}"
+    what = f"the schema id of the {side} is in the header {name}, and is read in front of the record alone"
+    return Frame(IN_HEADERS, what, setting)
+
+
+def _of_zero_byte(value: bytes, side: Side) -> Frame | None:
+    schema_id = int(avro.schema_id(value))
+    if _is_json(value[avro.FRAME_BYTES :]):
+        return _json_schema(f"JSON follows the schema id {schema_id} of the {side}", side)
+    if schema_id != 0:
+        return None
+    long_id = int.from_bytes(value[1:_LONG_FRAME_BYTES], "big")
+    if len(value) >= _LONG_FRAME_BYTES and long_id:
+        own = f"{side}.converter.apicurio.registry"
+        what = f"the schema id of the {side}, {long_id}, has 8 bytes as Apicurio's converters write it, not 4"
+        return Frame("eight_byte_id", what, f"set {own}.as-confluent=true and {own}.use-id=contentId")
+    what = f"the {side} begins with a zero byte and 0, which is no schema id"
+    return Frame("no_schema_id", what, converters(side))
+
+
+def unusable(schema_id: str, error: UnusableSchema, dialect: str, side: Side = "value") -> Problem:
+    """Why records of a schema that is known cannot be read."""
+    if not isinstance(error, OtherSchema):
+        return Problem(UNUSABLE_SCHEMA, f"the schema {schema_id}: {error}")
+    return _of_type(schema_id, error, side).problem(dialect)
+
+
+def _of_type(schema_id: str, error: OtherSchema, side: Side) -> Frame:
+    what = f"the registry's schema {schema_id} of the {side} has the type {error.kind}, not AVRO"
+    if error.kind == "JSON":
+        return _json_schema(what, side)
+    return Frame(f"{error.kind.lower()}_frame", what, converters(side))
+
+
+def id_header(headers: Headers, side: Side) -> str | None:
+    """The header that has the schema id of a message's key or value."""
+    names = ID_HEADERS[side]
+    return next((header["key"] for header in headers if header["key"] in names), None)
+
+
+def with_id_header(raw: pa.RecordBatch, side: Side) -> set[int]:
+    """The rows of a batch of messages whose schema ids are in headers."""
+    headers = raw.column("headers")
+    named = pc.is_in(headers.flatten().field("key"), pa.array(sorted(ID_HEADERS[side]), pa.string()))
+    return set(pc.list_parent_indices(headers).filter(named).to_pylist()) if pc.any(named).as_py() else set()
+
+
+def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> set[str]:
+    """The ids of a registry that the frames of messages name, given as key, value and headers."""
+    wanted: set[str] = set()
+    for key, value, headers in messages:
+        wanted |= avro.schema_ids([None if id_header(headers, "key") else key])
+        wanted |= avro.schema_ids([None if id_header(headers, "value") else value])
+    return wanted
+
+
+def _json_schema(what: str, side: Side) -> Frame:
+    return Frame(JSON_SCHEMA, f"{what}, so it is JSON Schema", converters(side))
+
+
+def converters(side: Side) -> str:
+    """The converters that write what is read; the second name is that of Confluent Cloud's setting."""
+    cloud = "output.data.format" if side == "value" else "output.key.format"
+    return (
+        f"set {side}.converter to org.apache.kafka.connect.json.JsonConverter or "
+        f"io.confluent.connect.avro.AvroConverter (Confluent Cloud: {cloud} JSON or AVRO)"
+    )
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json_text.members(data)
+    except NotJson:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""Frames that name no schema of a registry, in numbers: each message is accounted for by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.messages import frames
+from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.reading import read
+
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "shop", "connection": "shop",
+        "source": {"topics": ["server1.*"]}, "tables": [{"table": "dbo.items"}],
+    }
+)  # fmt: skip
+IN_HEADER = [{"key": "apicurio.value.globalId", "value": bytes(7) + b"\x08"}]
+
+
+def messages(values: list[bytes], headers: list[dict[str, Any]]) -> pa.RecordBatch:
+    rows = [
+        {"topic": "server1.dbo.items", "partition": 0, "offset": at, "value": value, "headers": headers}
+        for at, value in enumerate(values)
+    ]
+    return pa.RecordBatch.from_pylist(rows, MESSAGE)
+
+
+def reasons(values: list[bytes], headers: list[dict[str, Any]]) -> set[str]:
+    (others,) = read(DEBEZIUM, messages(values, headers), FEED, {})
+    assert others.num_rows == len(values)
+    return set(others.column("reason").to_pylist())
+
+
+def bodies(count: int) -> list[bytes]:
+    """Records that begin with a zero byte and other bytes each, their schema being named elsewhere."""
+    return [b"\0" + (at * 7919 + 1).to_bytes(4, "big") + b"\2\2a" for at in range(count)]
+
+
+def test_more_unknown_ids_than_a_connector_has_schemas() -> None:
+    assert reasons(bodies(200), []) == {"unknown_schema"}
+
+
+def test_ids_in_headers_are_no_ids_of_frames() -> None:
+    assert reasons(bodies(200), IN_HEADER) == {"schema_id_in_headers"}
+    assert DEBEZIUM.facts(messages(bodies(200), IN_HEADER), {}).num_rows == 0
+
+
+def test_which_ids_a_registry_is_asked_for() -> None:
+    frame = bodies(2)[1]
+    of_key = [{"key": "apicurio.key.globalId", "value": b""}]
+    wanted = str(7920)
+    for key, value, headers, asked in (
+        (frame, None, [], {wanted}),
+        (None, frame, [], {wanted}),
+        (None, frame, IN_HEADER, set()),
+        (None, frame, of_key, {wanted}),
+        (frame, None, of_key, set()),
+        (None, bytes(9), [], set()),
+        (None, b"\0\xff\xff\xff\xff\0", [], set()),
+        (None, b"{}", [], set()),
+    ):
+        assert frames.schema_ids([(key, value, headers)]) == asked
