@@ -107,6 +107,32 @@ def incomplete(
     return list(complete.finding.samples)
 
 
+@pytest.mark.parametrize(
+    ("dispositions", "is_empty"),
+    [
+        ({"quarantined": 3}, True),
+        ({"quarantined": 3, "tombstone": 2, "control": 9}, True),
+        ({"quarantined": 3, "change": 1}, False),
+        ({"quarantined": 3, "pending": 1}, False),
+        ({"quarantined": 3, "duplicate": 1}, False),
+        ({"control": 9}, False),
+        ({}, False),
+    ],
+)
+def test_a_run_of_which_nothing_is_read_says_so(dispositions: dict[str, int], is_empty: bool) -> None:
+    balances = [Balance("t", sum(dispositions.values()), dispositions)]
+    rows = tuple({"reason": reason} for reason in ("flattened_event", "unknown_schema", "flattened_event"))
+    found = {
+        change.QUARANTINED: Finding(dispositions.get("quarantined", 0), samples=rows),
+        change.INCOMPATIBLE_SHAPE: Finding(0),
+        change.BEFORE_WITHOUT_AFTER: Finding(0),
+    }
+    says = {rule.name: rule.says for rule in feed_rules(feed(), balances, {}, found)}
+    for name in ("quarantine_limit", "no_quarantined_records"):
+        text = "Nothing of the run could be read: flattened_event, unknown_schema."
+        assert (text in says[name]) == is_empty
+
+
 def test_raw_is_what_the_source_had() -> None:
     reads = [
         SourceRead("t[0]", 5, 4),

@@ -16,6 +16,9 @@ from changeledger.model import change
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead
 
+# What becomes of records that can be read, or may be later.
+_READ = (change.CHANGE, change.PAIRED, change.DUPLICATE, change.PENDING)
+
 
 @dataclass(frozen=True)
 class Balance:
@@ -183,7 +186,7 @@ def feed_rules(
             Finding(sum(b.lost + b.doubled for b in balances), samples=wrong[:SAMPLES]),
             severity="critical",
         ),
-        *_quarantine_rules(feed, sum(b.raw for b in balances), found[change.QUARANTINED]),
+        *_quarantine_rules(feed, balances, found[change.QUARANTINED]),
         Rule(
             "shapes_fit_contracts",
             "reason",
@@ -201,22 +204,34 @@ def feed_rules(
     ]
 
 
-def _quarantine_rules(feed: Feed, records: int, quarantined: Finding) -> list[Rule]:
+def _quarantine_rules(feed: Feed, balances: Sequence[Balance], quarantined: Finding) -> list[Rule]:
+    records = sum(b.raw for b in balances)
     count, allowed = quarantined.violations or 0, _allowed(feed, records)
     over = max(0, count - allowed)
+    nothing_read = _nothing_read(balances, quarantined)
     return [
         Rule(
             "quarantine_limit",
             "disposition",
             f"At most {allowed:,} of {records:,} records are quarantined (limit {feed.quarantine_limit:g}); "
-            f"{count:,} are.",
+            f"{count:,} are.{nothing_read}",
             Finding(over, samples=quarantined.samples if over else ()),
         ),
         Rule(
             "no_quarantined_records",
             "disposition",
-            "Every record of the run can be read. Published rows lack the changes of those that cannot.",
+            "Every record of the run can be read. Published rows lack the changes of those that cannot."
+            f"{nothing_read}",
             quarantined,
             severity="warning",
         ),
     ]
+
+
+def _nothing_read(balances: Sequence[Balance], quarantined: Finding) -> str:
+    """What to say of a run of which nothing is read, as a converter or a transform can make it."""
+    read = sum(b.dispositions.get(name, 0) for b in balances for name in _READ)
+    if read or not quarantined.violations:
+        return ""
+    reasons = ", ".join(sorted({str(row["reason"]) for row in quarantined.samples}))
+    return f" Nothing of the run could be read: {reasons}."
