@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings as of_hypothesis
 
+from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import Settings
 from sourcelab.services import KafkaBroker, Postgres
 
@@ -38,6 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("CHANGELEDGER_HOME", str(folder))
         patch.setenv("CHANGELEDGER_JARS", os.environ.get("CHANGELEDGER_JARS") or str(JARS))
         patch.delenv("SPARK_REMOTE", raising=False)
+        reach_directly()
         yield folder
 
 

@@ -19,6 +19,7 @@ from changeledger import exit_codes
 from changeledger.config.database import Database, named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed, readable_feeds
+from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
 from changeledger.console.leaving import leave
@@ -171,6 +172,7 @@ def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
     # Chatty below us: a query's every gRPC call, a migration's every step.
     for name in ("py4j", "pyspark", "pyiceberg", "alembic", "great_expectations"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    reach_directly()
     try:
         code = work()
     except Exception as error:

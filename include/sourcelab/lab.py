@@ -15,6 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from changeledger.config.folders import private, private_home
+from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import PROJECT, Settings
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Log
@@ -61,6 +62,7 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
         for variable in [v for v in os.environ if v.startswith(_FOREIGN)]:
             del os.environ[variable]
         os.environ["CHANGELEDGER_HOME"] = str(home)
+        reach_directly()
         yield home, Settings()
 
 

@@ -51,11 +51,21 @@ def _in_main_thread() -> bool:
 
 
 def free_ports(count: int) -> tuple[int, ...]:
-    """Ports that nobody listens on, no two the same: each is held until all are chosen."""
+    """Ports that nobody listens on, no two the same: each is held until all are chosen.
+
+    Raises ServiceError if this machine has no such address.
+    """
     with ExitStack() as held:
         probes = [held.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
+        try:
+            for probe in probes:
+                probe.bind(("127.0.0.1", 0))
+        except OSError as error:
+            raise ServiceError(
+                f"no port of 127.0.0.1 can be had: {error.strerror}",
+                "give the loopback interface its IPv4 address, for IPv6 alone is not enough: "
+                "ip link set lo up; ip addr add 127.0.0.1/8 dev lo",
+            ) from None
         return tuple(int(probe.getsockname()[1]) for probe in probes)
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from changeledger.cli.shell import FILE
 from changeledger.config.settings import Settings
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed, require_running
@@ -80,7 +81,7 @@ def started(
         with airflow.store({**sources.connections, "changeledger_spark": server.connection}) as storing:
             storing.wait()
         airflow.serve_at(_ui_port(progress))
-        keep_environment(home, airflow, sources, server)
+        stack.callback(keep_environment(home, airflow, sources, server).unlink, missing_ok=True)
         server_first, *others = airflow.components()
         parts = [stack.enter_context(server_first)]
         # A task that the scheduler starts before it answers is lost, and tried again minutes later.
@@ -102,21 +103,23 @@ def _ui_port(progress: Progress) -> int:
     return _PORT
 
 
-def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SparkConnectServer) -> None:
+def keep_environment(home: Path, airflow: AirflowHome, sources: Sources, server: SparkConnectServer) -> Path:
     """A file for a shell that is to use this lake and this Airflow; its passwords are for nobody else."""
     shell = AirflowHome(home)
     shell.environment = {**airflow.environment, "SPARK_REMOTE": server.remote}
     # Outside Airflow a command finds a connection in its environment alone.
     shell.connect(sources.connections)
+    file = home / "env"
+    shell.environment[FILE] = str(file)
     lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in sorted(shell.environment.items())
         if name.startswith(_OURS)
     ]
     commands = shlex.quote(str(Path(sys.executable).parent))
-    file = home / "env"
     file.touch(0o600)
     file.write_text("\n".join([*lines, f'export PATH={commands}:"$PATH"', ""]), "utf-8")
+    return file
 
 
 def welcome(

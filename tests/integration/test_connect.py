@@ -22,6 +22,7 @@ from changeledger.storage.session import jars, local_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
+from sourcelab.process import free_port
 from sourcelab.services import Postgres
 from tests.integration.line import STAGES as MODULES
 from tests.integration.line import run
@@ -114,6 +115,22 @@ def test_all_ways_publish_the_same_tables(
         for name in names:
             assert rows(one, name) == rows(other, name), name
         assert len(rows(one, names.current)) == len(log.final_rows(log.table(table)))
+
+
+def test_a_dead_proxy_does_not_stand_before_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "catalog.db").touch()
+    settings = Settings(home=tmp_path)
+    proxy = f"http://127.0.0.1:{free_port()}"
+    names = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+    kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
+    with SparkConnectServer(settings, tmp_path / "server") as server:
+        ended = subprocess.run(
+            [sys.executable, "-m", "changeledger.cli", "query", "--json", "SELECT 1 AS a"], check=False,
+            env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
+                 "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
+            capture_output=True, text=True,
+        )  # fmt: skip
+    assert (ended.stdout, ended.returncode) == ('{"a": 1}\n', 0), ended.stderr
 
 
 def maps_archived_classes(server: SparkConnectServer) -> bool:

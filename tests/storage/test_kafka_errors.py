@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from changeledger.config.connection import Connection
+from changeledger.model.errors import SourceUnavailable
+from changeledger.storage.kafka import Kafka
 from changeledger.storage.kafka_errors import explained
+from sourcelab.process import free_port
 
 
 @pytest.mark.parametrize(
@@ -48,3 +54,12 @@ def test_causes(said: str, message: str, remedy: str) -> None:
 )
 def test_what_may_pass(said: str) -> None:
     assert explained("shop", "b:1", said) is None
+
+
+def test_a_cluster_that_is_not_there_is_noticed() -> None:
+    extra = {"bootstrap.servers": f"127.0.0.1:{free_port()},127.0.0.1:{free_port()}"}
+    kafka = Kafka("shop", Connection(conn_type="kafka", extra=extra))
+    began = time.monotonic()
+    with pytest.raises(SourceUnavailable, match=r"does not answer"):
+        kafka.latest(["items"])
+    assert time.monotonic() - began < 6

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # A store that is a file of this machine: the group is its path.
 _EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
+# Somebody waits.
+_PATIENCE_SECONDS = 4.0
 
 
 @contextmanager
@@ -38,7 +40,7 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
     else:
         logging.disable()
     with terminal.spark_log(command):
-        spark = spark_session(f"changeledger {command}")
+        spark = spark_session(f"changeledger {command}", _PATIENCE_SECONDS)
     try:
         yield spark
     finally:

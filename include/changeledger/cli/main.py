@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from changeledger.cli import shell
 from changeledger.cli.commands import (
     databases,
     decode,
@@ -18,6 +19,7 @@ from changeledger.cli.commands import (
     tables,
 )
 from changeledger.cli.lake import fail
+from changeledger.config.loopback import reach_directly
 from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
@@ -69,6 +71,7 @@ def _options(
 
 def main(argv: list[str] | None = None) -> None:
     """Run one command: returns when all is done, else ends the process with one of `_CODES`."""
+    reach_directly()
     try:
         app(argv)
     except SystemExit as ended:
@@ -78,6 +81,6 @@ def main(argv: list[str] | None = None) -> None:
         ours = error if isinstance(error, ChangeledgerError) else failures.known(error)
         if ours is None:
             raise
-        fail(str(ours))
+        fail(f"{ours}{shell.note(ours)}")
     if argv is None:
         leave(0)

@@ -17,6 +17,8 @@ from changeledger.model.errors import ConfigError, SourceUnavailable
 
 MIGRATIONS = Path(__file__).resolve().parent / "migrations"
 BUSY_SECONDS = 30
+# A PostgreSQL that is not there is noticed; libpq would wait as long as TCP does.
+CONNECT_SECONDS = 5
 _MIGRATION_LOCK = 0x636C6564676572  # "cledger": any number that no other program locks in that database
 
 
@@ -27,7 +29,8 @@ def engine_for(url: str) -> Engine:
     if parsed.get_backend_name() == "sqlite":
         return _sqlite(parsed)
     try:
-        return create_engine(parsed, pool_pre_ping=True)
+        patience = {} if "connect_timeout" in parsed.query else {"connect_timeout": CONNECT_SECONDS}
+        return create_engine(parsed, pool_pre_ping=True, connect_args=patience)
     except ModuleNotFoundError as error:
         raise ConfigError(f"the control store's driver is not installed: {error}", _REMEDY) from None
 

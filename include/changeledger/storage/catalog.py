@@ -25,6 +25,7 @@ NAME = "lake"
 for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
     warnings.filterwarnings("ignore", _said, UserWarning)
 _BUSY_SECONDS = 30
+_CONNECT_SECONDS = 5
 # Of a JDBC URL, what libpq takes by the same name and in the same meaning.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
 
@@ -103,6 +104,7 @@ def _url(jdbc: str, user: str, password: str) -> URL:
         return url.set(query={"timeout": str(_BUSY_SECONDS)})
     if backend == "postgresql":
         query = {name: value for name, value in url.query.items() if name in _TLS}
+        query.setdefault("connect_timeout", str(_CONNECT_SECONDS))
         return url.set(
             drivername="postgresql+psycopg", username=user or None, password=password or None, query=query
         )

@@ -20,6 +20,8 @@ from changeledger.storage import jdbc_tls
 from changeledger.storage.jdbc_client import Session
 
 _FETCH_ROWS = "10000"
+# Seconds until a port is open, and until the login is done; the driver would wait for a login for ever.
+_PATIENCE = {"connectTimeout": "5", "loginTimeout": "20"}
 _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
     "mssql": (mssql.dialect, "com.microsoft.sqlserver.jdbc.SQLServerDriver"),
     "postgres": (postgresql.dialect, "org.postgresql.Driver"),
@@ -130,7 +132,7 @@ class JdbcDatabase:
         login, password = self._connection.login, self._connection.password or ""
         properties = {"user": login, "password": password} if login else {}
         if self._connection.conn_type == "postgres":
-            properties |= jdbc_tls.postgres_properties(self._conn_id, self._connection)
+            properties |= _PATIENCE | jdbc_tls.postgres_properties(self._conn_id, self._connection)
         return properties
 
     @cached_property

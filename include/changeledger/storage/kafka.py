@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     ListOffsetsResultInfo,
     OffsetSpec,
+    TopicMetadata,
 )
 
 from changeledger.config.connection import Connection
@@ -39,6 +40,8 @@ Offsets = dict[str, dict[str, int]]
 Fingerprints = dict[str, dict[str, str | None]]
 
 _TIMEOUT_SECONDS = 20.0
+# A cluster none of whose brokers takes a connection is waited for as long as this, and no longer.
+_REFUSED_SECONDS = 4.0
 # While messages are read: a broker that is started again, or another leader, takes a while.
 _STUCK_SECONDS = 120.0
 
@@ -64,7 +67,7 @@ class Kafka:
 
     def topics(self, patterns: Iterable[str]) -> list[str]:
         """Topics that are there and match a name or a pattern with `*`."""
-        names = self._asked(lambda: list(self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics))
+        names = self._asked(lambda: list(self._described()))
         wanted = [re.compile(re.escape(p).replace(r"\*", ".*") + r"\Z") for p in patterns]
         return sorted(name for name in names if any(w.match(name) for w in wanted))
 
@@ -184,7 +187,7 @@ class Kafka:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
 
         def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
-            described = self._admin.list_topics(timeout=_TIMEOUT_SECONDS).topics
+            described = self._described()
             wanted = {
                 TopicPartition(topic, partition): spec
                 for topic in topics
@@ -199,6 +202,16 @@ class Kafka:
 
         listed: dict[TopicPartition, ListOffsetsResultInfo] = self._asked(ask)
         return listed
+
+    def _described(self) -> dict[str, TopicMetadata]:
+        try:
+            return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
+        except KafkaException:
+            # Its errors come by then.
+            self._admin.poll(0)
+            if self._complaints.no_broker:
+                raise
+            return dict(self._admin.list_topics(timeout=_TIMEOUT_SECONDS - _REFUSED_SECONDS).topics)
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         try:

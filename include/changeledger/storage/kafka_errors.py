@@ -60,9 +60,13 @@ class Complaints:
     def __init__(self) -> None:
         # It repeats them a hundred times a second.
         self.last: deque[KafkaError] = deque(maxlen=20)
+        # Has a connection to each broker failed?
+        self.no_broker = False
 
     def add(self, error: KafkaError) -> None:
-        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self.no_broker = True
+        else:
             self.last.append(error)
 
     def heard(self, settings: Mapping[str, str]) -> dict[str, Any]:

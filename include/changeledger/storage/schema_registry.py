@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError
-from httpx2 import HTTPError
+from httpx2 import HTTPError, Timeout
 
 from changeledger.config.connection import Connection
 from changeledger.kernels import avro
@@ -17,7 +17,12 @@ from changeledger.model.errors import ConfigError, SourceUnavailable
 
 # Members of a Kafka connection that begin so are the registry client's settings, under their own names.
 PREFIX = "schema.registry."
-_TIMEOUT_SECONDS = 20
+# To be connected to one that is not there takes 5 s in all; its answer may take longer.
+_PATIENCE: Final[Mapping[str, Any]] = {
+    "timeout": Timeout(20.0, connect=2.0),
+    "max.retries": 1,
+    "retries.wait.ms": 500,
+}
 _UNKNOWN_SCHEMA = 40403
 _TOO_MANY = 429
 
@@ -37,7 +42,7 @@ class SchemaRegistry:
         if login:
             known.setdefault("basic.auth.user.info", unquote(login))
         try:
-            self._client = SchemaRegistryClient({"timeout": _TIMEOUT_SECONDS, **known, "url": self._address})
+            self._client = SchemaRegistryClient({**_PATIENCE, **known, "url": self._address})
         except (ValueError, TypeError, OSError) as error:
             # Not the error's own text: it can quote a login.
             raise self._wrong(f"cannot be used ({type(error).__name__})") from None

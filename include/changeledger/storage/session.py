@@ -172,21 +172,20 @@ def class_archive(settings: Settings) -> list[str]:
     return [f'"-XX:SharedArchiveFile={archive}" -Xlog:cds=off' for archive in archives][:1]
 
 
-def spark_session(app_name: str) -> SparkSession:
+def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
     """The session of this process.
 
     `SPARK_REMOTE` (`sc://host:port`) attaches to a Connect server, whose start has set what is static;
     otherwise the application's own, under whatever master `spark-submit` or the environment names.
+
+    Raises SparkUnavailable if no server answers for `patience` seconds.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - seconds to import, and not needed by DAG files
 
     _check_versions()
     remote = os.environ.get("SPARK_REMOTE")
     if remote:
-        _allow_deep_plans()
-        spark = SparkSession.builder.remote(remote).getOrCreate()
-        send_package(spark)
-        return spark
+        return _attached(remote, patience)
     settings = Settings()
     private_home(settings.home)
     builder = SparkSession.builder.appName(app_name)
@@ -207,6 +206,18 @@ def spark_session(app_name: str) -> SparkSession:
         spark.conf.set(name, value)
     if not re.fullmatch(r"local(\[.*])?", str(spark.conf.get("spark.master"))):
         send_package(spark)
+    return spark
+
+
+def _attached(remote: str, patience: float) -> SparkSession:
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - as above
+
+    from changeledger.storage.remote import require_answer  # noqa: PLC0415 - as above
+
+    require_answer(remote, patience)
+    _allow_deep_plans()
+    spark = SparkSession.builder.remote(remote).getOrCreate()
+    send_package(spark)
     return spark
 
 
