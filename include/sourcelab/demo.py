@@ -21,7 +21,7 @@ from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
-from sourcelab import report
+from sourcelab import report, shop_values
 from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.children import ChildFailed
 from sourcelab.connect import SparkConnectServer
@@ -62,7 +62,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
     # The last hour, so that Kafka does not clean the messages away as outdated.
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1)
-    log = simulate(SEED, TRANSACTIONS, start)
+    log = simulate(SEED, TRANSACTIONS, start, shop_values.value)
     with (
         airflow.migrate() as migration,
         Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,

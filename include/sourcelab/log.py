@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from sourcelab.tables import TABLES, Column, Key, Row, Table
-from sourcelab.values import other_value, value
+from sourcelab.values import other_value
 
 Operation = Literal["insert", "update", "delete", "key_update"]
 
@@ -18,6 +18,9 @@ START = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _INITIAL_ROWS = 12
 # How often statements touch a table.
 _LIVELINESS = dict(zip((t.full_name for t in TABLES), (4, 4, 3, 1), strict=True))
+
+# Another value of a column than the one that it has.
+MakeValue = Callable[[Random, Column, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -131,9 +134,9 @@ def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
         yield change.after, False
 
 
-def simulate(seed: int, transactions: int, start: datetime = START) -> Log:
-    """A log of one transaction with the initial rows and `transactions` more."""
-    simulator = Simulator(seed, start)
+def simulate(seed: int, transactions: int, start: datetime = START, make: MakeValue = other_value) -> Log:
+    """A log of one transaction with the initial rows and `transactions` more; `make` gives their values."""
+    simulator = Simulator(seed, start, make)
     made = [simulator.transaction(initial=True)]
     made.extend(simulator.transaction() for _ in range(transactions))
     return Log(TABLES, tuple(made))
@@ -172,8 +175,8 @@ class _Rows:
 
 
 class Simulator:
-    def __init__(self, seed: int, start: datetime) -> None:
-        self._rng = Random(seed)
+    def __init__(self, seed: int, start: datetime, make: MakeValue = other_value) -> None:
+        self._rng, self._make = Random(seed), make
         self._now = start.astimezone(UTC)
         # Near the ends of its parts, so that they carry over in even a short log.
         self._lsn = [0xFE, 0xFF00, 1]
@@ -259,11 +262,11 @@ class Simulator:
             )
 
     def _changed(self, row: Row, columns: tuple[Column, ...] | list[Column]) -> Row:
-        return row | {c.name: other_value(self._rng, c, row[c.name]) for c in columns}
+        return row | {c.name: self._make(self._rng, c, row[c.name]) for c in columns}
 
     def _new_row(self, rows: _Rows) -> Row:
         key = dict(zip(rows.table.key, self._new_key(rows), strict=True))
-        row = {c.name: other_value(self._rng, c, ...) for c in rows.table.columns}
+        row = {c.name: self._make(self._rng, c, ...) for c in rows.table.columns}
         return row | key
 
     def _new_key(self, rows: _Rows) -> Key:
@@ -278,7 +281,7 @@ class Simulator:
             kinds = [c for c in table.columns if c.name in table.key]
             # Consecutive numbers, above 2^53 where they are wide enough for a double to corrupt them.
             number = {"int": self._identity, "bigint": 2**53 + self._identity}
-            key = tuple(number.get(c.base) or value(rng, c) for c in kinds)
+            key = tuple(number.get(c.base) or self._make(rng, c, ...) for c in kinds)
             if key not in rows.rows:
                 return key
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from sourcelab import shop_values
 from sourcelab.log import Log, Simulator
 from sourcelab.tables import TABLES
 
@@ -24,7 +25,7 @@ class Traffic:
 
     def __init__(self, seed: int, now: datetime) -> None:
         self.begin = now.replace(minute=0, second=0, microsecond=0) - PAST_HOURS * _HOUR
-        self._simulator = Simulator(seed, self.begin)
+        self._simulator = Simulator(seed, self.begin, shop_values.value)
         first = self._simulator.transaction(initial=True)
         self.log = Log(TABLES, (replace(first, begin_time=self.begin, commit_time=self.begin),))
         for hour in range(PAST_HOURS):

@@ -54,7 +54,7 @@ def test_whatever_there_is_to_say() -> None:
         "INCOMPLETE dbo.v lacks 433 earlier changes: trigger its DAG with the mode `window` "
         "for this table, start",
         "2026-08-07T16:25:00+00:00, end 2026-08-07T16:25:00+00:00, or `changeledger tables --decline`",
-        "INCOMPLETE dbo.w lacks 1 earlier changes: trigger its DAG with the mode `window` for this table, or "
+        "INCOMPLETE dbo.w lacks 1 earlier change: trigger its DAG with the mode `window` for this table, or "
         "`changeledger",
         "tables --decline`",
         "not read dbo.x: no longer in the feed; its tables stay",
@@ -66,7 +66,7 @@ def test_whatever_there_is_to_say() -> None:
         "quarantine 2 x not_json (no table)",
         "quarantine 1 x null_key (dbo.t)",
         "image chain 5 x cells_differ (dbo.t)",
-        "warning 4 changes are order_ambiguous",
+        "warning 4 changes with the flag order_ambiguous",
         "compared cdc and shop: differ, 2026-08-07 16:25 UTC",
         "verified drift (dbo.t: 2 missing), as of 2026-08-07 16:25 UTC",
         "masks dbo.t: big, proved",

@@ -100,7 +100,7 @@ def test_settings_for_the_person_on_call(dags: dict[str, Any], name: str) -> Non
     dag = dags[name]
     feed = load_feeds(Settings().feeds)[name]
     assert type(dag.timetable).__name__ == "CronDataIntervalTimetable"
-    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    assert (dag.catchup, dag.max_active_runs) == (False, 4)
     assert dag.tags == {"changeledger", feed.dialect, feed.database}
     for text in (feed.connection, feed.spark_connection, *(t.table for t in feed.tables), *STAGES):
         assert text in dag.doc_md

@@ -61,7 +61,7 @@ def is_stopped(spark: SparkSession, feed: Feed, over: Window, sources: str) -> N
         run(spark, feed, over, LATER)
     marked_as_ended(feed, over)
     run(spark, feed, over, (normalize, reconcile))
-    with pytest.raises(AuditFailed, match=rf"source_complete: .* violations.*\n +source={sources}"):
+    with pytest.raises(AuditFailed, match=rf"source_complete: .* violation.*\n +source={sources}"):
         audit.run(spark, feed, over)
     with pytest.raises(StageOrderError, match="source_complete"):
         publish.run(spark, feed, over)
@@ -115,5 +115,5 @@ def test_nothing_came_of_what_was_asked_for(
     send(kafka, "nothing_came", messages(1), aborted=True, **{"transactional.id": "nothing_came"})
     over = window(start=first.end)
     run(spark, feed, over, (extract, normalize, reconcile))
-    with pytest.raises(AuditFailed, match=r"source_complete: 1 violations"):
+    with pytest.raises(AuditFailed, match=r"source_complete: 1 violation"):
         audit.run(spark, feed, over)

@@ -69,7 +69,7 @@ def test_a_table_that_joins_later(
     assert table == ORDERS.full_name
     passed_over = sum(c.table is ORDERS for t in log.transactions[:CUT] for c in t.changes)
     assert lacking >= passed_over > 0
-    assert f"{table} is new to the feed and lacks {lacking} earlier changes" in caplog.text
+    assert f"{table} is new to the feed and lacks {lacking:,} earlier changes" in caplog.text
     assert since is not None
     assert until is not None
     assert len(rows(spark, lake_name(whole, table))) < len(log.final_rows(ORDERS))

@@ -167,7 +167,7 @@ def test_rules_let_pass_for_a_reason(
     spoil(source)
     over = asked()
     run(spark, feed, over, BUILD)
-    with pytest.raises(AuditFailed, match="quarantine_limit: 1 violations"):
+    with pytest.raises(AuditFailed, match="quarantine_limit: 1 violation"):
         audit.run(spark, feed, over)
     excused = asked(over.end, tolerate="error", reason="row 10000 is a test of theirs")
     run(spark, feed, excused)

@@ -215,7 +215,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
         gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "http://127.0.0.1/data-docs/audit.html")
     message = str(raised.value)
     assert "2 failed rules and 1 that could not be checked" in message
-    assert "dbo.Order Lines: lsn_width: 1 violations" in message
+    assert "dbo.Order Lines: lsn_width: 1 violation" in message
     assert "key=(order=9, rows=1), change_id=id9" in message
     assert "dbo.Order Lines: absent_column: could not be checked: KeyError: 'absent'" in message
     assert "no_unpaired_images" not in message
@@ -242,7 +242,7 @@ def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
     pages = [p.read_text() for p in sorted(folder.glob("validations/**/*.html"))]
     assert len(pages) == len(list(folder.glob("results/**/*.json"))) == 2
     together = "\n".join(pages)
-    assert "A log sequence number is 10 bytes wide. (1 violations of 7 rows)" in together
+    assert "A log sequence number is 10 bytes wide. (1 violation of 7 rows)" in together
     assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;. (NOT CHECKED: KeyError: 'absent'" in together
     assert "shop.orders: 100 read = 70 change + 29 quarantined; 1 lost, 0 doubled" in together
 

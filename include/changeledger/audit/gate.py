@@ -12,6 +12,7 @@ from changeledger.audit.findings import IMAGES
 from changeledger.audit.rules import Rule, Severity
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
+from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped_line
 from changeledger.pages.redaction import redacted_row
 
@@ -117,7 +118,7 @@ def gate(  # noqa: PLR0913, PLR0917 - what the message names
         return
     failed = [v for v in stopping if not v.errored]
     errored = [v for v in stopping if v.errored]
-    lines = [f"the audit of {feed}, window {window.id}, found {len(failed)} failed rules"]
+    lines = [f"the audit of {feed}, window {window.id}, found {counted(len(failed), 'failed rule')}"]
     if errored:
         lines[0] += f" and {len(errored)} that could not be checked"
     lines[0] += f": {docs}"
@@ -132,7 +133,7 @@ def _lines(result: RuleResult) -> Iterator[str]:
     if result.errored:
         yield f"- {name}: could not be checked: {result.error or 'see Data Docs'}"
         return
-    yield f"- {name}: {result.violations:,} violations. {result.says}"
+    yield f"- {name}: {counted(result.violations or 0, 'violation')}. {result.says}"
     for row in result.samples[:_PRINTED]:
         yield f"    {shown(row)}"
     more = len(result.samples) - _PRINTED

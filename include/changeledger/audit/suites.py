@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from changeledger.audit.rules import Rule
 from changeledger.config.folders import private
+from changeledger.model.wording import counted
 
 if TYPE_CHECKING:
     from great_expectations import ExpectationSuite
@@ -131,11 +132,11 @@ def _suite(name: str, rules: Sequence[Rule]) -> ExpectationSuite:
 
 def _description(rule: Rule) -> str:
     found = rule.finding
-    asked = "" if found.checked is None else f" of {found.checked:,} rows"
+    asked = "" if found.checked is None else f" of {counted(found.checked, 'row')}"
     if found.error is not None:
         outcome = f"NOT CHECKED: {found.error}"
     elif found.violations:
-        outcome = f"{found.violations:,} violations{asked}"
+        outcome = f"{counted(found.violations or 0, 'violation')}{asked}"
     else:
         outcome = f"no violation{asked}"
     # The renderer writes it into the page as it is; errors and topic names are not ours.

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from changeledger.cli.status import FeedStatus
 from changeledger.console.terminal import plain
+from changeledger.model.wording import counted
 
 _STYLES = {
     **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),
@@ -55,7 +56,10 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
         for table, reason, count in feed.quarantine
     ]
     lines += [("image chain", f"{count:,} x {kind} ({table})") for table, kind, count in feed.breaks]
-    lines += [("warning", f"{count:,} changes are {flag}") for flag, count in feed.warnings.items()]
+    lines += [
+        ("warning", f"{counted(count, 'change')} with the flag {flag}")
+        for flag, count in feed.warnings.items()
+    ]
     lines += [
         ("compared", f"{reference} and {other}: {outcome}, {at:%Y-%m-%d %H:%M} UTC")
         for reference, other, outcome, at in feed.compared
@@ -78,7 +82,7 @@ def _trouble(feed: FeedStatus) -> list[tuple[str, str]]:
         remedies = [line.strip() for line in more if line.strip().startswith("Remedy:")]
         lines.append(("FAILED", " ".join([f"{stage} of {window}, {_utc(at)}: {what}", *remedies])))
     lines += [
-        ("INCOMPLETE", f"{table} lacks {count:,} earlier changes: {_how_to_load(since, until)}")
+        ("INCOMPLETE", f"{table} lacks {counted(count, 'earlier change')}: {_how_to_load(since, until)}")
         for table, count, since, until in feed.incomplete
     ]
     if feed.removed:
@@ -111,7 +115,7 @@ def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
             parts.append(f"newest record {_utc(max(newest))}")
         if waiting:
             count, since = sum(look.behind or 0 for look in waiting), [w.since for w in waiting if w.since]
-            parts.append(f"{count:,} records behind the end, since {_utc(min(since))}")
+            parts.append(f"{counted(count, 'record')} behind the end, since {_utc(min(since))}")
         lines.append(("source", "; ".join(parts)))
     lines += [("LATE", text) for text in feed.late]
     return lines + [("source", look.text()) for look in feed.sources if look.is_odd]

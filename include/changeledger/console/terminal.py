@@ -16,6 +16,7 @@ from rich.text import Text
 
 from changeledger.config.folders import private
 from changeledger.config.settings import Settings
+from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped, json_line
 
 if TYPE_CHECKING:
@@ -53,8 +54,10 @@ def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> N
         grid.add_row(*(plain(shown(value)) for value in row))
     out = console()
     out.print(grid, markup=False)
-    more = f"more than {MOST_ROWS} rows; the first" if len(rows) > MOST_ROWS else ""
-    out.print(f"{more} {min(len(rows), MOST_ROWS)} rows".strip(), highlight=False)
+    shown = counted(min(len(rows), MOST_ROWS), "row")
+    out.print(
+        f"more than {MOST_ROWS} rows; the first {shown}" if len(rows) > MOST_ROWS else shown, highlight=False
+    )
 
 
 def print_json(answer: Iterable[Mapping[str, Any]]) -> None:

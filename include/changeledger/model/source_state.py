@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from changeledger.model.wording import counted
+
 # Clocks of one installation may differ by this much.
 _SKEW = timedelta(minutes=5)
 
@@ -51,7 +53,7 @@ class SourceState:
         return self.why is not None and self.since is None
 
     def text(self) -> str:
-        waits = "" if self.behind is None else f"{self.behind:,} records behind the end, "
+        waits = "" if self.behind is None else f"{counted(self.behind, 'record')} behind the end, "
         since = "" if self.since is None else f"since {self.since:%Y-%m-%d %H:%M:%S} UTC"
         parts = (f"{waits}{since}".rstrip(", "), self.why)
         return f"{self.source}: {'; '.join(part for part in parts if part)}"

@@ -40,7 +40,8 @@ def feed_dag(feed: Feed) -> DAG:
         schedule=CronDataIntervalTimetable(feed.schedule, timezone="UTC"),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
-        max_active_runs=1,
+        # They wait for the feed's lease, one after the other; one that cannot be run is refused meanwhile.
+        max_active_runs=4,
         tags=["changeledger", feed.dialect, feed.database],
         default_args={
             "owner": feed.owner,

@@ -11,6 +11,7 @@ from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
 from changeledger.model.contract import Contract
 from changeledger.model.window import promised
+from changeledger.model.wording import counted
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
@@ -43,7 +44,7 @@ def run(ctx: StageContext) -> None:
     docs = ctx.settings.address(gate.docs_index(ctx.settings.data_docs, feed.feed, window))
     log.info("%s: Data Docs: %s", feed.feed, docs)
     gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
-    log.info("%s: %d rules passed", feed.feed, sum(v.success for v in verdicts))
+    log.info("%s: %s passed", feed.feed, counted(sum(v.success for v in verdicts), "rule"))
     for verdict in verdicts:
         if not verdict.success:
             why = f"is tolerated: {window.request.reason}" if verdict.tolerated else "does not stop the run"

@@ -12,6 +12,7 @@ from changeledger.cli.lake import opened, say
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
+from changeledger.model.wording import counted
 
 
 def erase(
@@ -45,7 +46,7 @@ def erase(
             question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
             _confirm(question, table)
         erased = erasing.erase(by or getpass.getuser())
-    print(f"{sum(erased.values()):,} rows of {len(erased)} tables are erased")  # noqa: T201
+    print(f"erased: {counted(sum(erased.values()), 'row')} of {counted(len(erased), 'table')}")  # noqa: T201
 
 
 def _confirm(question: str, answer: str) -> None:

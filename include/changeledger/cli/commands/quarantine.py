@@ -14,6 +14,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
+from changeledger.model.wording import counted
 from changeledger.pages.escaping import json_line
 
 if TYPE_CHECKING:
@@ -85,4 +86,4 @@ def replay(feed: arguments.Feed, table: _Table = None, reason: _Reason = None, r
     say(f"puts quarantined records of {feed} on the list that its next run reads again")
     with opened("quarantine") as spark:
         count = quarantine.replay(spark, named, chosen, say)
-    print(f"{count} records are read again by the next run of {feed}: trigger it now, or wait for it")  # noqa: T201
+    print(f"the next run of {feed} reads {counted(count, 'record')} again: trigger it now, or wait for it")  # noqa: T201

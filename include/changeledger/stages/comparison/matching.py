@@ -22,6 +22,7 @@ from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.model.contract import Contract
+from changeledger.model.wording import counted
 from changeledger.stages.common.context import MOST_ROWS, log
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.ranges import Translation, log_of
@@ -166,7 +167,7 @@ class Matching:
         found = bucketed(parts, buckets.Prefilter(self.span), buckets.PREFILTERED)
         numbers = counts.added([found[buckets.COUNTS].collected()])
         alike, left = (numbers.get((what, -1), 0) for what in (EQUAL, counts.UNLIKE))
-        log.info("%s: %d alike; %d effects to match", self.name, alike, left)
+        log.info("%s: %d alike; %s to match", self.name, alike, counted(left, "effect"))
         return numbers, found[buckets.UNLIKE]
 
     def _matched(self, within: Rows | None) -> tuple[Numbers, Rows]:

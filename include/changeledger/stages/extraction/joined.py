@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 import pyarrow as pa
 
 from changeledger.model import change
+from changeledger.model.wording import counted
 from changeledger.stages.common.context import StageContext, log
 from changeledger.storage import catalog, scans
 
@@ -29,10 +30,11 @@ def note(ctx: StageContext) -> None:
     for row in control.lacking(feed, ctx.window):
         if row.table in new:
             log.warning(
-                "%s: %s is new to the feed and lacks %d earlier changes, which the feed has passed over. "
-                "To read them, trigger the DAG %s with the mode `window`, this table, start %s and end %s; "
-                "or decline them: changeledger tables %s --decline %s",
-                *(feed, row.table, row.lacking, feed, _iso(row.since), _iso(row.until), feed, row.table),
+                "%s: %s is new to the feed and lacks %s, which the feed has passed over. To read them, "
+                "trigger its DAG with the mode `window`, this table, start %s and end %s; or decline "
+                "them: changeledger tables %s --decline %s --reason ...",
+                *(feed, row.table, counted(row.lacking, "earlier change"), _iso(row.since), _iso(row.until)),
+                *(feed, row.table),
             )
 
 

@@ -16,6 +16,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import promised
+from changeledger.model.wording import counted
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, joined
@@ -47,7 +48,8 @@ def extract_messages(ctx: StageContext) -> None:
     completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
-    log.info("%s: read %d topics, %d offsets, into %s", feed.feed, len(end), wanted, ctx.lake.raw)
+    topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
+    log.info("%s: read %s, %s, into %s", feed.feed, topics, offsets, ctx.lake.raw)
 
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:

@@ -22,6 +22,7 @@ from changeledger.dialects.interface import ChangeTable, TableDialect, TablePosi
 from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.model.window import SourceRead
+from changeledger.model.wording import counted
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, source_states
@@ -86,7 +87,7 @@ class _Asked(NamedTuple):
         return self.expected * (_LARGE if has_large else 1)
 
     def read(self, received: int) -> SourceRead:
-        differ = f"the source has {self.expected} rows, {received} were read"
+        differ = f"the source has {counted(self.expected, 'row')}, {received:,} were read"
         problem = None if self.expected == received else differ
         return SourceRead(self.of.instance, self.expected, received, problem=problem)
 

@@ -24,6 +24,7 @@ from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
 from changeledger.model.window import branch_of
+from changeledger.model.wording import counted
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.one_key import OneKey
 from changeledger.storage import catalog, lake, refs, upkeep
@@ -112,7 +113,7 @@ class Erasing:
             lake.compact(self.spark, table)
             if count:
                 counts[table] = count
-                log.info("%s: %d rows erased", table, count)
+                log.info("%s: %s erased", table, counted(count, "row"))
         self._move_release(list(conditions))
         self._purge(list(conditions))
         self._forget_pages()

@@ -11,8 +11,10 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from changeledger.control import ControlStore, ProofRow
+from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Here, Rows, together
 from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
+from changeledger.model.wording import counted
 from changeledger.stages.common.context import log
 from changeledger.storage import catalog, lake
 from changeledger.storage.spread import as_frame
@@ -87,4 +89,7 @@ class ProofWriter:
         for row in self._rows:
             self.control.save_proof(row)
             wrong = summary(row.counts) or "nothing wrong"
-            log.info("%s: %s: %s, %s in %d rows", row.feed, row.table, row.outcome, wrong, row.counts["rows"])
+            of_rows = counted(row.counts["rows"], "row")
+            # What differs while a proof waits may be on its way.
+            so_far = " so far" if row.outcome == WAITING else ""
+            log.info("%s: %s: %s, %s%s in %s", row.feed, row.table, row.outcome, wrong, so_far, of_rows)
