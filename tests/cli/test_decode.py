@@ -30,12 +30,13 @@ def decode(
     *,
     contract: Path | None = None,
     tables: Sequence[dict[str, Any]] = (),
+    time_zone: str = "UTC",
 ) -> list[dict[str, Any]]:
-    """As the command does; `tables` are those of a feed file."""
+    """As the command does; `tables` and `time_zone` are those of a feed file."""
     lines = [line if isinstance(line, str) else json.dumps(line) for line in reported]
     read = records.messages(lines) if reader.is_on_kafka(dialect) else records.rows(lines)
     stated = records.contracts(contract) if contract else {}
-    feed = reader.feed_of(dialect, read)
+    feed = reader.feed_of(dialect, read).model_copy(update={"time_zone": time_zone})
     if tables:
         feed = Feed.model_validate({**feed.model_dump(), "source": feed.source, "tables": tables})
     return list(reader.results(feed, read, stated))
@@ -63,6 +64,44 @@ def test_a_pair_of_rows_is_one_change_in_the_place_of_its_first() -> None:
     assert update["changed"] == ["name"]
     assert (delete["record"], delete["operation"]) == (2, "delete")
     assert not {"records", "after"} & delete.keys()
+
+
+@pytest.mark.parametrize(
+    ("zone", "rows", "committed"),
+    [
+        (
+            "Europe/Berlin",
+            ["10-25 01:50", "10-25 02:50", "10-25 02:10", "10-25 03:10"],
+            ["10-24T23:50", "10-25T00:50", "10-25T01:10", "10-25T02:10"],
+        ),
+        # Half an hour, in autumn of the south; the rows of two tables show it together.
+        (
+            "Australia/Lord_Howe",
+            ["04-05 01:20", "other 04-05 01:50", "04-05 01:40", "04-05 02:00"],
+            ["04-04T14:20", "04-04T14:50", "04-04T15:10", "04-04T15:30"],
+        ),
+        # Nothing falls back: it may have been 00:10 and 00:50, too.
+        (
+            "Europe/Berlin",
+            ["10-25 01:50", "10-25 02:10", "10-25 02:50", "10-25 03:10"],
+            ["10-24T23:50", "10-25T00:10?", "10-25T00:50?", "10-25T02:10"],
+        ),
+        ("Europe/Berlin", ["03-29 02:30"], ["03-29T01:30?"]),
+    ],
+)
+def test_the_order_of_the_rows_shows_when_a_clock_was_put_back(
+    zone: str, rows: list[str], committed: list[str]
+) -> None:
+    reported = []
+    for n, at in enumerate(rows, 1):
+        row = cdc_row(2, id=n)
+        lsn = {"__$start_lsn": f"0x0000002A000003B0{n:04X}", "__$commit_time": f"2026-{at[-11:]}:00.000"}
+        table = "cdc.dbo_others_CT" if at.startswith("other") else row["table"]
+        reported.append({"table": table, "row": row["row"] | lsn})
+    # In whatever order they come.
+    changes = decode("sqlserver_cdc", reported[::-1], time_zone=zone)[::-1]
+    found = [one["committed_at"][5:16] + "?" * ("clock_suspect" in one.get("flags", ())) for one in changes]
+    assert found == committed
 
 
 def test_a_contract_gives_types_key_and_the_tables_name(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ HEADER_TYPES = {
     "__$update_mask": "binary",
     "__$command_id": "int",
     "__$commit_time": "timestamp_ntz",
+    "__$commit_fold": "int",
     "header__timestamp": "timestamp_ntz",
 }
 

@@ -16,6 +16,7 @@ from changeledger.dialects.sqlserver_cdc.catalog import (
     capture_instances,
     contract_of,
 )
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 
@@ -24,7 +25,7 @@ DIALECTS: dict[str, Any] = {
     "postgresql": postgresql.dialect(),
     "sqlite": sqlite.dialect(),
 }
-CATALOG = CdcCatalog("cdc")
+CATALOG, MAPPING = CdcCatalog("cdc"), TimeMapping("cdc")
 INSTANCE = CaptureInstance("dbo_order items]", 7, "dbo.order items]", bytes(10))
 SHAPE = Contract(
     table="dbo.order items]",
@@ -86,9 +87,9 @@ def test_captured_columns(database: str) -> None:
 @every_database
 def test_highest_lsn(database: str) -> None:
     everything = "SELECT max(cdc.lsn_time_mapping.start_lsn) AS lsn FROM cdc.lsn_time_mapping"
-    assert sql(CATALOG.highest_lsn(), database) == everything
+    assert sql(MAPPING.highest_lsn(), database) == everything
     before = datetime(2026, 8, 7, 16, 25, 0, 883999)
-    assert sql(CATALOG.highest_lsn(before), database) == (
+    assert sql(MAPPING.highest_lsn(before), database) == (
         f"{everything} WHERE cdc.lsn_time_mapping.tran_end_time < "
         f"CAST('2026-08-07T16:25:00.883' AS {NAMES[database][3]})"
     )
@@ -98,7 +99,7 @@ def test_highest_lsn(database: str) -> None:
 def test_transactions(database: str) -> None:
     low, high = LITERALS[database]
     start = "cdc.lsn_time_mapping.start_lsn"
-    assert sql(CATALOG.transactions(LOW, HIGH), database) == (
+    assert sql(MAPPING.transactions(LOW, HIGH), database) == (
         f"SELECT {start} AS lsn FROM cdc.lsn_time_mapping WHERE {start} > {low} AND {start} <= {high}"
     )
 

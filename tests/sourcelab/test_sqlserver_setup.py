@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import datetime
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
@@ -19,6 +20,8 @@ from changeledger.config.feed import Feed
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT
 from changeledger.dialects.sqlserver_cdc.catalog import CaptureInstance, CdcCatalog
+from changeledger.dialects.sqlserver_cdc.clock import RepeatedHour
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.model.contract import Column, Contract
 from sourcelab.tables import TABLES
 
@@ -110,10 +113,12 @@ def test_every_table_of_the_feed_is_captured_under_the_default_name() -> None:
 
 def test_the_reader_may_read_what_the_feeds_sql_names_and_nothing_else() -> None:
     """Every SELECT of the dialect, compiled for SQL Server, over every table of the feed."""
-    catalog, position = CdcCatalog("cdc"), bytes(10)
+    catalog, mapping, position = CdcCatalog("cdc"), TimeMapping("cdc"), bytes(10)
+    hour = RepeatedHour(datetime(2026, 10, 25, 2), datetime(2026, 10, 25, 3))
     queries: list[Select[Any]] = [
-        catalog.capture_instances(), catalog.captured_columns(), catalog.highest_lsn(),
-        catalog.transactions(None, position),
+        catalog.capture_instances(), catalog.captured_columns(), mapping.highest_lsn(),
+        mapping.transactions(None, position), mapping.commit_times([position]), mapping.newest_transaction(),
+        mapping.span(), mapping.around(hour),
     ]  # fmt: skip
     for table in TABLES:
         instance = CaptureInstance(table.capture_instance, 1, table.full_name, position)

@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 
 from changeledger.config.connection import Connection
-from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.model.contract import Column, Contract
 from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.verify import snapshot_sql
@@ -63,6 +63,6 @@ def test_cuts_have_no_order_by_outside_of_a_window() -> None:
 )
 def test_the_clock_beside_the_highest_lsn(kind: str, clock: str) -> None:
     assert clock in text(kind, snapshot_sql.clock())
-    both = text(kind, CdcCatalog("cdc").highest_lsn().add_columns(snapshot_sql.UtcNow().label("at")))
+    both = text(kind, TimeMapping("cdc").highest_lsn().add_columns(snapshot_sql.UtcNow().label("at")))
     assert clock in both
     assert "max(cdc.lsn_time_mapping.start_lsn) AS lsn" in both

@@ -107,6 +107,10 @@ class TableDialect:
     source_table: Callable[[str], str]
     # Is a column one of the dialect's own, beside the source's?
     is_header: Callable[[str, Feed], bool]
+    # To rows that are all there is of a source, as text: what `reader` would have asked it beside them.
+    completed: Callable[[Sequence[Mapping[str, str | None]], Feed], Sequence[Mapping[str, str | None]]] = (
+        lambda rows, _: rows
+    )
     # Do masks count the header's columns, before the source's?
     masks_count_header: bool = False
     # Does the source itself say which columns are computed?

@@ -11,7 +11,8 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ColumnElement
 
-from changeledger.dialects.sqlserver_cdc.catalog import LsnLiteral, literal_star
+from changeledger.dialects.sqlserver_cdc.catalog import literal_star
+from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.tables.sql import as_read
 from changeledger.model.contract import Contract
 

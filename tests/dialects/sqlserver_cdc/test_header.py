@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.sqlserver_cdc.header import lsn_bytes, record
-from changeledger.dialects.tables.instants import to_utc
+from changeledger.dialects.tables.instants import NO_FOLD, to_utc
 from changeledger.dialects.tables.rows import RawRows
 
 FEED = Feed.model_validate(
@@ -64,23 +64,47 @@ def test_a_record_is_the_position_in_bytes() -> None:
 
 @given(
     st.datetimes(datetime(1990, 1, 1), datetime(2037, 1, 1)),
-    st.sampled_from(["Europe/Zurich", "America/St_Johns", "Asia/Kolkata"]),
+    st.sampled_from(["Europe/Zurich", "America/St_Johns", "Asia/Kolkata", "Australia/Lord_Howe"]),
+    st.sampled_from([0, 1, NO_FOLD]),
 )
-def test_local_times_become_utc(local: datetime, zone: str) -> None:
-    """A time that comes twice is the earlier one; one that is left out counts from before the gap."""
+def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
+    """By the offset that Python's own zones have for the pass, or before the gap."""
     micros = np.array(
         [int(local.replace(tzinfo=ZoneInfo("UTC")).timestamp()) * 1_000_000 + local.microsecond]
     )
-    aware = local.replace(tzinfo=ZoneInfo(zone))
-    expected = int((aware.utcoffset() or datetime.resolution).total_seconds()) * 1_000_000
-    assert (micros - to_utc(micros, zone)).tolist() == [expected]
+    earlier, later = (local.replace(tzinfo=ZoneInfo(zone), fold=at).utcoffset() for at in (0, 1))
+    assert earlier is not None
+    assert later is not None
+    utc, doubtful = to_utc(micros, zone, np.array([fold]))
+    expected = later if fold == 1 and later < earlier else earlier
+    assert (micros - utc).tolist() == [int(expected.total_seconds()) * 1_000_000]
+    assert doubtful.tolist() == [later > earlier or (later < earlier and fold == NO_FOLD)]
 
 
-def test_the_hours_of_a_change_of_clocks() -> None:
-    def utc(text: str) -> str:
-        local = np.array([np.datetime64(text, "us").astype(np.int64)])
-        return str(to_utc(local, "Europe/Zurich").astype("M8[us]")[0])[:16]
-
-    # 2026-03-29 02:00 does not exist, 2026-10-25 02:00 to 03:00 comes twice.
-    assert utc("2026-03-29T02:30") == "2026-03-29T01:30"
-    assert utc("2026-10-25T02:30") == "2026-10-25T00:30"
+@pytest.mark.parametrize(
+    ("zone", "local", "fold", "utc", "doubtful"),
+    [
+        ("Europe/Zurich", "2026-10-25T01:59", NO_FOLD, "2026-10-24T23:59", False),
+        ("Europe/Zurich", "2026-10-25T02:30", NO_FOLD, "2026-10-25T00:30", True),
+        ("Europe/Zurich", "2026-10-25T02:30", 0, "2026-10-25T00:30", False),
+        ("Europe/Zurich", "2026-10-25T02:30", 1, "2026-10-25T01:30", False),
+        ("Europe/Zurich", "2026-10-25T03:00", 1, "2026-10-25T02:00", False),
+        # Left out, whatever the order says.
+        ("Europe/Zurich", "2026-03-29T02:30", NO_FOLD, "2026-03-29T01:30", True),
+        ("Europe/Zurich", "2026-03-29T02:30", 1, "2026-03-29T01:30", True),
+        ("America/New_York", "2026-11-01T01:00", 1, "2026-11-01T06:00", False),
+        ("Australia/Sydney", "2026-04-05T02:30", 0, "2026-04-04T15:30", False),
+        ("Australia/Sydney", "2026-04-05T02:30", 1, "2026-04-04T16:30", False),
+        # Half an hour only.
+        ("Australia/Lord_Howe", "2026-04-05T01:29", NO_FOLD, "2026-04-04T14:29", False),
+        ("Australia/Lord_Howe", "2026-04-05T01:30", 0, "2026-04-04T14:30", False),
+        ("Australia/Lord_Howe", "2026-04-05T01:30", 1, "2026-04-04T15:00", False),
+        ("Asia/Kolkata", "2026-10-25T02:30", NO_FOLD, "2026-10-24T21:00", False),
+        ("UTC", "2026-10-25T02:30", NO_FOLD, "2026-10-25T02:30", False),
+    ],
+)
+def test_the_hours_of_a_change_of_clocks(zone: str, local: str, fold: int, utc: str, doubtful: bool) -> None:
+    found, is_doubtful = to_utc(
+        np.array([np.datetime64(local, "us").astype(np.int64)]), zone, np.array([fold])
+    )
+    assert (str(found.astype("M8[us]")[0])[:16], is_doubtful.tolist()) == (utc, [doubtful])

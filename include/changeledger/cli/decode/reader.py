@@ -191,6 +191,8 @@ def _rows(
     rows: Sequence[tuple[int, Row]],
     contracts: Mapping[str, Contract],
 ) -> tuple[_Read, list[Result]]:
+    cells = dialect.completed([row.cells for _, row in rows], feed)
+    rows = [(n, row._replace(cells=of_row)) for (n, row), of_row in zip(rows, cells, strict=True)]
     tables, others = change_tables.change_tables(dialect, feed, rows, contracts)
     unlisted = [
         {"record": n, "disposition": change.CONTROL, "reason": "table_not_in_feed", "detail": row.table}

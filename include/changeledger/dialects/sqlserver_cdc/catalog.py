@@ -7,7 +7,7 @@ the catalog views is enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,51 +26,19 @@ from sqlalchemy import (
     column,
     func,
     literal,
-    or_,
     select,
     table,
 )
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.compiler import SQLCompiler
 
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.tables.sql import as_read, key_positions, literal_time
+from changeledger.dialects.sqlserver_cdc.clock import FallBack
+from changeledger.dialects.sqlserver_cdc.header import COMMIT_TIME, START_LSN
+from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping, fold, in_range
+from changeledger.dialects.tables.sql import as_read, key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
-
-START_LSN = "__$start_lsn"
-SEQVAL = "__$seqval"
-OPERATION = "__$operation"
-UPDATE_MASK = "__$update_mask"
-COMMAND_ID = "__$command_id"
-# Not of SQL Server: the commit time that cdc.lsn_time_mapping has for the row's LSN.
-COMMIT_TIME = "__$commit_time"
-
-
-class LsnLiteral(ColumnElement[bytes]):
-    """A log sequence number as a literal: the SELECT is handed to Spark as text, without parameters."""
-
-    inherit_cache = False
-    type = LargeBinary()
-
-    def __init__(self, lsn: bytes) -> None:
-        self.lsn = lsn
-
-
-@compiles(LsnLiteral)
-def _standard(element: LsnLiteral, _compiler: SQLCompiler, **_: Any) -> str:
-    return f"x'{element.lsn.hex()}'"
-
-
-@compiles(LsnLiteral, "mssql")
-def _mssql(element: LsnLiteral, _compiler: SQLCompiler, **_: Any) -> str:
-    return f"0x{element.lsn.hex().upper()}"
-
-
-@compiles(LsnLiteral, "postgresql")
-def _postgresql(element: LsnLiteral, _compiler: SQLCompiler, **_: Any) -> str:
-    return f"decode('{element.lsn.hex()}', 'hex')"
 
 
 @dataclass(frozen=True)
@@ -106,11 +74,7 @@ class CdcCatalog:
             Column("object_id", Integer), Column("column_name", String), Column("index_ordinal", Integer),
             schema=cdc_schema,
         )  # fmt: skip
-        self._mapping = Table(
-            "lsn_time_mapping", meta,
-            Column("start_lsn", LargeBinary), Column("tran_end_time", DateTime),
-            Column("tran_id", LargeBinary), schema=cdc_schema,
-        )  # fmt: skip
+        self._commit_times = TimeMapping(cdc_schema).table.alias("commit_times")
         self._tables = Table(
             "tables", meta,
             Column("object_id", Integer), Column("name", String), Column("schema_id", Integer), schema="sys",
@@ -156,46 +120,10 @@ class CdcCatalog:
             )
         )  # fmt: skip
 
-    def highest_lsn(self, before: datetime | None = None) -> Select[Any]:
-        """The last LSN captured, or the last one committed before a time (in the server's zone).
-
-        The rule of sys.fn_cdc_map_time_to_lsn, with `largest less than`: a window ends before its end.
-        """
-        mapping = self._mapping.c
-        query = select(func.max(mapping.start_lsn).label("lsn"))
-        return query if before is None else query.where(mapping.tran_end_time < literal_time(before))
-
-    @property
-    def mapping(self) -> str:
-        return f"{self._schema}.lsn_time_mapping"
-
-    def newest_transaction(self) -> Select[Any]:
-        """The last LSN captured, with its time (in the server's zone); no row if there is none."""
-        mapping = self._mapping.c
-        last = select(func.max(mapping.start_lsn)).scalar_subquery()
-        return select(mapping.start_lsn.label("lsn"), mapping.tran_end_time.label("time")).where(
-            mapping.start_lsn == last
-        )
-
-    def commit_times(self, lsns: Iterable[bytes]) -> Select[Any]:
-        """The commit times of these LSNs, and the lowest LSN that the source still knows the time of."""
-        mapping = self._mapping.c
-        wanted = or_(*(mapping.start_lsn == LsnLiteral(lsn) for lsn in lsns))
-        lowest = select(func.min(mapping.start_lsn)).scalar_subquery()
-        return select(mapping.start_lsn.label("lsn"), mapping.tran_end_time.label("time")).where(
-            or_(wanted, mapping.start_lsn == lowest)
-        )
-
-    def transactions(self, after: bytes | None, to: bytes) -> Select[Any]:
-        """LSNs of the window's transactions, to cut a large read into ranges."""
-        return select(self._mapping.c.start_lsn.label("lsn")).where(
-            *_range(self._mapping.c.start_lsn, after, to)
-        )
-
     def row_count(self, instance: CaptureInstance, after: bytes | None, to: bytes) -> Select[Any]:
         lsn: ColumnElement[bytes] = column(START_LSN, LargeBinary())
         source = table(f"{instance.name}_CT", column(START_LSN), schema=self._schema)
-        return select(func.count().label("rows")).select_from(source).where(*_range(lsn, after, to))
+        return select(func.count().label("rows")).select_from(source).where(*in_range(lsn, after, to))
 
     def changes(
         self,
@@ -212,7 +140,7 @@ class CdcCatalog:
         source = table(
             f"{instance.name}_CT", *(column(n) for n in (*names, *writer_schema.names)), schema=self._schema
         )
-        mapping = self._mapping.alias("commit_times")
+        mapping = self._commit_times
         # The marks of an idle log are of no transaction, whatever LSN they have.
         committed = and_(mapping.c.start_lsn == source.c[START_LSN], mapping.c.tran_id != LsnLiteral(b"\0"))
         captured = [as_read(source.c[c.name], c.sql_type).label(c.name) for c in writer_schema.columns]
@@ -220,8 +148,13 @@ class CdcCatalog:
             select(*(source.c[n] for n in names), *captured, mapping.c.tran_end_time.label(COMMIT_TIME))
             .select_from(source)
             .outerjoin(mapping, committed)
-            .where(*_range(source.c[START_LSN], after, to))
+            .where(*in_range(source.c[START_LSN], after, to))
         )
+
+    def with_fold(self, changes: Select[Any], falls_back: Sequence[FallBack]) -> Select[Any]:
+        """The rows of `changes`, each with its pass of an hour that the server's clock has shown twice."""
+        times = self._commit_times.c
+        return changes.add_columns(fold(times.start_lsn, times.tran_end_time, falls_back))
 
     def header(self, instance: CaptureInstance) -> Select[Any]:
         """No rows of the change table, all of its columns: shows which header columns there are."""
@@ -231,11 +164,6 @@ class CdcCatalog:
 
 def literal_star() -> ColumnElement[Any]:
     return column("*", is_literal=True)
-
-
-def _range(lsn: ColumnElement[Any], after: bytes | None, to: bytes) -> list[ColumnElement[bool]]:
-    upper = lsn <= LsnLiteral(to)
-    return [upper] if after is None else [lsn > LsnLiteral(after), upper]
 
 
 def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance]:

@@ -126,6 +126,7 @@ def _decoded(
         transaction_id=lsn.to_text(header.start_lsn),
         flags={
             change.MASK_DISAGREES: _disagrees(code, flags, masked),
+            change.CLOCK_SUSPECT: header.is_suspect,
             change.BEFORE_UNKNOWN: code == _NET,
         },
         source_position=raw.column("source_position"),

@@ -6,7 +6,7 @@ import re
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.interface import SourceDatabase, TableDialect, TableReader
-from changeledger.dialects.sqlserver_cdc import kernel
+from changeledger.dialects.sqlserver_cdc import exports, kernel
 
 
 def reader(feed: Feed, database: SourceDatabase) -> TableReader:
@@ -30,4 +30,6 @@ def is_header(name: str, _feed: Feed) -> bool:
     return name.startswith("__$")
 
 
-SQLSERVER_CDC = TableDialect(kernel.SQLSERVER_CDC, reader, source_table, is_header, knows_computed=True)
+SQLSERVER_CDC = TableDialect(
+    kernel.SQLSERVER_CDC, reader, source_table, is_header, exports.with_folds, knows_computed=True
+)

@@ -28,6 +28,8 @@ UPDATE_MASK = "__$update_mask"
 COMMAND_ID = "__$command_id"
 # Of cdc.lsn_time_mapping, joined by the query that reads the rows.
 COMMIT_TIME = "__$commit_time"
+# In which pass of an hour that the server's clock shows twice that was: 0 or 1 (`clock.FallBack`).
+COMMIT_FOLD = "__$commit_fold"
 # 10 bytes in base64, as exports write binary columns.
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 _BASE64_LENGTH = 16
@@ -45,6 +47,8 @@ class Header:
     code: npt.NDArray[np.int64]
     mask: pa.BinaryArray
     committed_at: pa.TimestampArray
+    # May it have been another time, by the server's clock?
+    is_suspect: Bools
 
     @classmethod
     def of(cls, rows: RawRows, feed: Feed) -> Header:
@@ -52,7 +56,7 @@ class Header:
         code, _ = rows.whole(OPERATION)
         start, seqval = (_of_width(lsn_bytes(rows, name)) for name in (START_LSN, SEQVAL))
         mask = rows.first(UPDATE_MASK, _mask, pa.binary())
-        return cls(start, seqval, command_id, broken, code, mask, _committed(rows, feed))
+        return cls(start, seqval, command_id, broken, code, mask, *_committed(rows, feed))
 
     def position(self) -> Bytes:
         """n x 24: start_lsn, command_id, seqval. Byte order is the order of the source."""
@@ -127,14 +131,18 @@ def _mask(one: Read) -> pa.BinaryArray:
     return one.values if one.kind == "binary" else masks.from_texts(as_text(one.values))
 
 
-def _committed(rows: RawRows, feed: Feed) -> pa.TimestampArray:
-    """The commit times, which are the server's local times without a zone."""
+def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
+    """The commit times, which are the server's local times without a zone; and which of them are doubtful."""
+    fold, _ = rows.whole(COMMIT_FOLD, otherwise=instants.NO_FOLD)
+    is_doubtful = np.zeros(rows.size, np.bool_)
 
     def read(one: Read) -> pa.TimestampArray:
         local, there = instants.read(one, in_zone=False)
-        return instants.known(instants.to_utc(local, feed.time_zone), there)
+        utc, doubtful = instants.to_utc(local, feed.time_zone, fold)
+        np.logical_or(is_doubtful, doubtful & there, out=is_doubtful)
+        return instants.known(utc, there)
 
-    return rows.first(COMMIT_TIME, read, INSTANT)
+    return rows.first(COMMIT_TIME, read, INSTANT), is_doubtful
 
 
 def mask_rules(writer_schema: Contract) -> MaskRules:  # noqa: ARG001 - the same for all

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
@@ -21,6 +21,15 @@ from changeledger.config.feed import Feed
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.dialects.interface import ChangeTable, SourceDatabase, TablePositions
 from changeledger.dialects.sqlserver_cdc import catalog as sql
+from changeledger.dialects.sqlserver_cdc.clock import (
+    FallBack,
+    RepeatedHour,
+    fall_back,
+    moment,
+    repeated_hours,
+)
+from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
 from changeledger.model.errors import ConfigError, SourceDataLostError
 from changeledger.model.source_state import SourceState, capture_state
@@ -28,7 +37,7 @@ from changeledger.model.window import Window
 
 log = logging.getLogger("changeledger")
 
-_HEADER = (sql.START_LSN, sql.SEQVAL, sql.OPERATION, sql.UPDATE_MASK, sql.COMMAND_ID)
+_HEADER = (START_LSN, SEQVAL, OPERATION, UPDATE_MASK, COMMAND_ID)
 
 
 class _Part(NamedTuple):
@@ -49,6 +58,7 @@ class CaptureTables:
         self._database = database
         self._partition_rows = source.partition_rows
         self._catalog = sql.CdcCatalog(source.cdc_schema)
+        self._mapping = TimeMapping(source.cdc_schema)
         self._parts: dict[str, _Part] = {}
         # Of each table, the instance that reaches back furthest.
         self._oldest: dict[str, sql.CaptureInstance] = {}
@@ -68,7 +78,8 @@ class CaptureTables:
                 "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
                 "(docs/when-a-run-stops.md, 'A gap')",
             )
-        top = self._highest_lsn()
+        (row,) = self._database.rows(self._mapping.highest_lsn())
+        top = row["lsn"] and bytes(row["lsn"])
         known = max(released.values(), default="")
         if top is not None and _text(top) < known:
             raise SourceDataLostError(
@@ -82,7 +93,7 @@ class CaptureTables:
         lsns = {bytes.fromhex(at) for at in positions.values()}
         if not lsns:
             return {}
-        rows = self._database.rows(self._catalog.commit_times(sorted(lsns)))
+        rows = self._database.rows(self._mapping.commit_times(sorted(lsns)))
         times = {_text(bytes(row["lsn"])): str(row["time"]) for row in rows}
         lowest = min(times, default=None)
         gone = {table: at for table, at in positions.items() if lowest and lowest <= at not in times}
@@ -97,15 +108,17 @@ class CaptureTables:
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """All capture instances share the log, and the marks that the capture job leaves of the time."""
-        rows = self._database.rows(self._catalog.newest_transaction())
+        rows = self._database.rows(self._mapping.newest_transaction())
         end = newest = None
         for row in rows:
-            clock = datetime.fromisoformat(str(row["time"])).replace(tzinfo=ZoneInfo(self._feed.time_zone))
-            end, newest = _text(bytes(row["lsn"])), clock.astimezone(UTC)
-        return [capture_state(self._catalog.mapping, max(read.values(), default=""), end, newest, at)]
+            lsn, local = bytes(row["lsn"]), _local(row["time"])
+            known = _of_hour(self._falls_back(), local)
+            end, newest = _text(lsn), moment(local, self._feed.time_zone, known.of(lsn) if known else None)
+        return [capture_state(self._mapping.name, max(read.values(), default=""), end, newest, at)]
 
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
-        before, last = self._highest_lsn(window.start), self._highest_lsn(window.end)
+        known = self._falls_back()
+        before, last = (self._highest_lsn(at, known) for at in (window.start, window.end))
         if last is not None and last == before:
             log.warning(
                 "%s: nothing was captured between %s and %s, not even the marks of an idle log: "
@@ -132,11 +145,13 @@ class CaptureTables:
         there = set(self._database.columns(self._catalog.header(instance)))
         names = [name for name in _HEADER if name in there]
         cuts = self._cuts(instance, low, high)
-        return [
+        found = [
             self._catalog.changes(instance, table.writer_schema, names, lower, upper)
             for lower, upper in pairwise([low, *cuts, high])
             if upper is not None
         ]
+        known = self._falls_back()
+        return [self._catalog.with_fold(query, known) for query in found] if known else found
 
     def _instances(self) -> dict[str, list[sql.CaptureInstance]]:
         """The capture instances of each table as the database has them now, the oldest first."""
@@ -168,11 +183,28 @@ class CaptureTables:
                 found.append(ChangeTable(config.table, instance.name, writer_schema))
         return found
 
-    def _highest_lsn(self, before: datetime | None = None) -> bytes | None:
-        zone = ZoneInfo(self._feed.time_zone)
-        local = None if before is None else before.astimezone(zone).replace(tzinfo=None)
-        value = self._database.rows(self._catalog.highest_lsn(local))[0]["lsn"]
-        return None if value is None else bytes(value)
+    def _highest_lsn(self, before: datetime, known: Sequence[FallBack]) -> bytes | None:
+        local = before.astimezone(ZoneInfo(self._feed.time_zone)).replace(tzinfo=None)
+        (row,) = self._database.rows(self._mapping.highest_lsn(local, _of_hour(known, local)))
+        return None if row["lsn"] is None else bytes(row["lsn"])
+
+    def _falls_back(self) -> list[FallBack]:
+        """How the source's clock was put back in the time that its change tables still have.
+
+        Asked whenever it is needed: the second pass shows with its first commit.
+        """
+        zone = self._feed.time_zone
+        if zone == "UTC":
+            return []
+        (span,) = self._database.rows(self._mapping.span())
+        if span["first"] is None:
+            return []
+        hours = repeated_hours(zone, _local(span["first"]), _local(span["last"]))
+        return [fall_back(hour, self._around(hour), marked=True) for hour in hours]
+
+    def _around(self, hour: RepeatedHour) -> list[tuple[bytes, datetime]]:
+        rows = self._database.rows(self._mapping.around(hour))
+        return [(bytes(row["lsn"]), _local(row["minute"])) for row in rows]
 
     def _cuts(self, instance: sql.CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
         """LSNs that cut a large read into ranges of about as many transactions."""
@@ -180,10 +212,20 @@ class CaptureTables:
         parts = ceil(int(_only(rows)["rows"]) / self._partition_rows)
         if parts <= 1:
             return []
-        found = self._database.rows(self._catalog.transactions(low, high))
+        found = self._database.rows(self._mapping.transactions(low, high))
         lsns = sorted(bytes(row["lsn"]) for row in found)
         cuts = {lsns[len(lsns) * part // parts] for part in range(1, parts)} if lsns else set()
         return sorted(cut for cut in cuts if cut < high)
+
+
+def _local(time: object) -> datetime:
+    """A time of the database; SQLite has texts."""
+    return datetime.fromisoformat(str(time))
+
+
+def _of_hour(known: Sequence[FallBack], local: datetime) -> FallBack | None:
+    """The one of the hour that has the time twice."""
+    return next((one for one in known if one.hour.has(local)), None)
 
 
 def _only(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

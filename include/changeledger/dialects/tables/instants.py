@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -20,6 +21,8 @@ from changeledger.kernels.arrow import INSTANT, Bools, numbers, valid
 from changeledger.kernels.sql_text import MICROS, MICROS_A_DAY
 
 Micros = npt.NDArray[np.int64]
+# In which pass of an hour that comes twice a time was: not known.
+NO_FOLD: Final = -1
 _MINUTE = 60_000_000
 _EPOCH = datetime(1970, 1, 1)
 _USUAL = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?$"
@@ -96,24 +99,27 @@ def _zone(text: str) -> timezone | ZoneInfo:
     return timezone(-offset if match[1] == "-" else offset)
 
 
-def to_utc(local: Micros, zone: str) -> Micros:
-    """Local times of a zone in UTC.
+def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micros, Bools]:
+    """Local times of a zone in UTC, and which of them do not say for sure which time they are.
 
-    A time that comes twice is the earlier one; one that the clocks leave out counts from before the gap.
-    Clocks are changed at whole minutes: the offset is looked up for each minute that occurs.
+    `fold`, as in PEP 495: 0 for the earlier and 1 for the later one of a time that comes twice; NO_FOLD
+    counts as the earlier one, and is doubtful. So is a time that the clocks leave out: it counts from before
+    the gap. Clocks are changed at whole minutes: the offset is looked up for each minute that occurs.
     """
     if zone == "UTC":
-        return local
+        return local, np.zeros(len(local), np.bool_)
     minutes, place = np.unique(local // _MINUTE, return_inverse=True)
-    known_zone = ZoneInfo(zone)
-    offsets = [_offset(int(minute), known_zone) for minute in minutes]
-    return local - np.array(offsets, np.int64)[place]
+    clock = ZoneInfo(zone)
+    earlier, later = (np.array([_offset(int(m), clock, f) for m in minutes], np.int64) for f in (0, 1))
+    comes_twice, is_skipped = (earlier > later)[place], (earlier < later)[place]
+    offsets = np.where(comes_twice & (fold == 1), later[place], earlier[place])
+    return local - offsets, is_skipped | (comes_twice & (fold == NO_FOLD))
 
 
-def _offset(minute: int, zone: ZoneInfo) -> int:
+def _offset(minute: int, zone: ZoneInfo, fold: int) -> int:
     """Microseconds that the zone is ahead of UTC; 0 outside the calendar."""
     try:
         moment = _EPOCH + timedelta(minutes=minute)
     except OverflowError:
         return 0
-    return (moment.replace(tzinfo=zone).utcoffset() or timedelta()) // timedelta(microseconds=1)
+    return (moment.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()) // timedelta(microseconds=1)

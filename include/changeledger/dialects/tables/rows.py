@@ -110,9 +110,9 @@ class RawRows:
 
         return of_row
 
-    def whole(self, name: str) -> tuple[npt.NDArray[np.int64], Bools]:
-        """32-bit numbers, 0 for what is none; and which values are no such number, though there is one."""
-        found = np.zeros(self.size, np.int64)
+    def whole(self, name: str, otherwise: int = 0) -> tuple[npt.NDArray[np.int64], Bools]:
+        """32-bit numbers, `otherwise` for none; and which values are no such number, though there is one."""
+        found = np.full(self.size, otherwise, np.int64)
         broken = np.zeros(self.size, np.bool_)
         for kind, values in self.read(name):
             is_there = valid(values)

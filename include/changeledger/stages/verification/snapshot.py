@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.connection import Connection
 from changeledger.config.database import Verify
 from changeledger.control import SnapshotRow
-from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
+from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
@@ -68,7 +68,7 @@ class _SnapshotReader(NamedTuple):
         if self.source.cdc_schema is None:
             (row,) = self.database.rows(sql.clock())
             return _Moment(_utc(row["at"]), None)
-        highest = CdcCatalog(self.source.cdc_schema).highest_lsn().add_columns(sql.UtcNow().label("at"))
+        highest = TimeMapping(self.source.cdc_schema).highest_lsn().add_columns(sql.UtcNow().label("at"))
         (row,) = self.database.rows(highest)
         return _Moment(_utc(row["at"]), None if row["lsn"] is None else bytes(row["lsn"]))
 
