@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.cli.querying import asked
+from changeledger.cli.statement import tables
 from changeledger.cli.statement.check import Statement, checked
 from changeledger.model.errors import ConfigError
 
@@ -61,3 +62,28 @@ def test_what_is_there_is_shown(table: SparkSession, sql: str, shown: str) -> No
 def test_what_spark_cannot_read_is_reported_as_spark_does(table: SparkSession) -> None:
     with pytest.raises(ConfigError, match=r"Syntax error at or near 'FROM'"):
         asked(table, Statement(f"(SELECT (id FROM {TABLE})"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "remedy"),
+    [
+        (
+            "SELECT * FROM lake.querying.row",
+            "no table lake.querying.row",
+            "did you mean `lake.querying.rows`?",
+        ),
+        (
+            "SELECT 1 FROM lake.querying.rows, `lake`.querying.xyz",
+            "no table lake.querying.xyz",
+            "SHOW TABLES",
+        ),
+        ("DESCRIBE lake.queryin.rows", "nothing is published yet of lake.queryin", "`lake.querying.rows`?"),
+        ("SELECT 1 FROM lake.no_feed.rows.files", "nothing is published yet", "changeledger status no_feed"),
+    ],
+)
+def test_a_table_that_is_not_there(table: SparkSession, sql: str, error: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        tables.require(checked(sql))
+    assert error in raised.value.message
+    assert remedy in raised.value.remedy
+    tables.require(checked(f"SELECT id FROM {TABLE}.branch_x WHERE lake.querying.rows.id = 1"))

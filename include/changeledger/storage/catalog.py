@@ -61,6 +61,10 @@ def rename(table: str, to: str) -> None:
     _catalog().rename_table(_own(table), _own(to))
 
 
+def namespaces() -> list[str]:
+    return sorted(".".join(namespace) for namespace in _catalog().list_namespaces())
+
+
 def tables(namespace: str) -> list[str]:
     """Of a namespace that may not be there, by name."""
     try:

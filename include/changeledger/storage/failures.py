@@ -153,7 +153,8 @@ def _of_worker(text: str) -> ChangeledgerError | None:
 
 
 def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:
-    reason = (_CLASS.sub("", line) or line)[:_MOST]
+    # Py4J begins the line of a Java error with a colon.
+    reason = (_CLASS.sub("", line) or line).lstrip(": ")[:_MOST]
     whose = f" {connection!r}" if connection else ""
     return cause.kind(f"{cause.what}: {reason}", cause.remedy.replace("{connection}", whose))
 

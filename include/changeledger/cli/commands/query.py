@@ -29,10 +29,12 @@ def query(
     """
     # Half a second to import: `--help` answers at once.
     from changeledger.cli import small_query  # noqa: PLC0415
+    from changeledger.cli.statement import tables  # noqa: PLC0415
     from changeledger.cli.statement.check import checked  # noqa: PLC0415
 
     statement = checked(sql)
     require_lake(Settings())
+    tables.require(statement)
     answer = small_query.answer(statement)
     if answer is None:
         _ask_spark(statement, as_json=as_json)
