@@ -139,7 +139,9 @@ def _messages(
     if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
         messages = [(n, m._replace(offset=n)) for n, m in messages]
     numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
-    ids = frames.schema_ids((m.key, m.value, [{"key": name} for name, _ in m.headers]) for _, m in messages)
+    ids = frames.schema_ids(
+        (m.key, m.value, [{"key": name, "value": one} for name, one in m.headers]) for _, m in messages
+    )
     known = kernels.EarlierWindows({}, {}, schemas(ids))
     raw = Here.of(_batch([m for _, m in messages]))
     found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)

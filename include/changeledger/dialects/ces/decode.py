@@ -85,7 +85,7 @@ def _assembled(
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(own)
     at = sorted(others)
-    outcomes = foreign.all_named(own, at, [others[one] for one in at], DIALECT)
+    outcomes = foreign.named(own, at, [others[one] for one in at], DIALECT)
     others = dict(zip(at, outcomes, strict=True))
     columns += message_rows.outcomes(own, at, outcomes)
     decoded = pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -20,7 +20,7 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     found = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     own = split.first_messages(raw)
-    found = foreign.all_named(own, range(len(found)), found, DIALECT)
+    found = foreign.named(own, range(len(found)), found, DIALECT)
     decoded = message_rows.unchanged(own, found)
     return split.with_segments(decoded, raw, lambda row: found[row])
 

@@ -47,19 +47,18 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
-    others = {at: _named(raw, at, values[at], one) for at, one in singles if isinstance(one, Outcome)}
-    outcomes = message_rows.outcomes(raw, list(others), list(others.values()))
+    others = {at: one for at, one in singles if isinstance(one, Outcome)}
+    records = {at: value for at in others if plan.avro_schema is not None and (value := values[at])}
+    named = foreign.named(raw, list(others), list(others.values()), DIALECT, records)
+    outcomes = message_rows.outcomes(raw, list(others), named)
     return pa.RecordBatch.from_arrays([*columns, *outcomes], schema=schema)
 
 
 def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
+    if value is None:
+        return single.read(value, plan)
     topic, key = (raw.column(name)[at].as_py() for name in ("topic", "key"))
     return single.read(value, plan, topic, key)
-
-
-def _named(raw: pa.RecordBatch, at: int, value: bytes | None, outcome: Outcome) -> Outcome:
-    came, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
-    return foreign.named(outcome, came if value is None else value, headers or (), DIALECT)
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:

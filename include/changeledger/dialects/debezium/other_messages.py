@@ -5,8 +5,7 @@ A change of a table that the feed does not list is control; anything else is qua
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -25,41 +24,58 @@ from changeledger.kernels.json_text import Members
 from changeledger.model import change
 
 
+class _Message(NamedTuple):
+    topic: str
+    key: bytes | None
+    value: bytes | None
+
+
 def decode_other(raw: pa.RecordBatch, feed: Feed, discovery: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`)."""
     raw = message_rows.as_messages(raw)
-    return message_rows.unchanged(raw, [_outcome(message, feed, discovery) for message in raw.to_pylist()])
+    columns = (raw.column(name).to_pylist() for name in _Message._fields)
+    outcomes: list[Outcome] = []
+    records: dict[int, bytes] = {}
+    for at, message in enumerate(map(_Message, *columns)):
+        if not avro.is_framed(message.value):
+            outcomes.append(_of_json(message, message.value, feed, discovery))
+            continue
+        outcome, record = _of_avro(message, message.value or b"", feed, discovery)
+        outcomes.append(outcome)
+        if record is not None:
+            records[at] = record
+    return message_rows.unchanged(raw, foreign.named(raw, range(len(outcomes)), outcomes, DIALECT, records))
 
 
-def _outcome(message: Mapping[str, Any], feed: Feed, discovery: Discovery) -> Outcome:
-    value, headers = message["value"], message["headers"] or ()
-    if value is None:
-        return Outcome(change.TOMBSTONE, "tombstone")
-    if not avro.is_framed(value):
-        return foreign.named(_of_json(message, value, feed, discovery), value, headers, DIALECT)
-    place = message["topic"], avro.schema_id(value)
-    fault = discovery.faults.get(place) or schema_fault(place[1], discovery.schemas)
+def _of_avro(
+    message: _Message, value: bytes, feed: Feed, discovery: Discovery
+) -> tuple[Outcome, bytes | None]:
+    """What becomes of a framed message, and its record in JSON where it can be read."""
+    schema_id = avro.schema_id(value)
+    fault = discovery.faults.get((message.topic, schema_id)) or schema_fault(schema_id, discovery.schemas)
     if fault is not None:
-        return foreign.named(fault, value, headers, DIALECT)
-    schema = avro.schema(discovery.schemas[place[1]])
+        return fault, None
+    schema = avro.schema(discovery.schemas[schema_id])
     record, fault = from_avro(value, schema)
-    outcome = fault if record is None else _of_json(message, record, feed, discovery, schema.root.name)
-    assert outcome is not None, "without a record there is a fault"
-    return foreign.named(outcome, value if record is None else record, headers, DIALECT)
+    return fault or _of_json(message, record, feed, discovery, schema.root.name), record
 
 
 def _of_json(
-    message: Mapping[str, Any], value: bytes, feed: Feed, discovery: Discovery, schema: str | None = None
+    message: _Message, record: bytes | None, feed: Feed, discovery: Discovery, schema: str | None = None
 ) -> Outcome:
-    """`value`: the record in JSON. `schema`: the name of its Avro schema."""
+    """`record`: the value in JSON. `schema`: the name of its Avro schema."""
+    if record is None:
+        return Outcome(change.TOMBSTONE, "tombstone")
     try:
-        members = members_of(value)
+        members = members_of(record)
         if wraps_nothing(members):
             return Outcome(change.TOMBSTONE, "tombstone")
-        kind = control_kind(members, topic=message["topic"], key=message["key"], schema=schema)
-        if kind is not None:
-            return Outcome(change.CONTROL, kind)
-        return _of_event(payload_of(members), message["topic"], feed, discovery)
+        payload = payload_of(members)
+        if "op" not in payload:
+            kind = control_kind(members, topic=message.topic, key=message.key, schema=schema)
+            if kind is not None:
+                return Outcome(change.CONTROL, kind)
+        return _of_event(payload, message.topic, feed, discovery)
     except Problem as problem:
         return problem.outcome
 

@@ -6,7 +6,7 @@ message is: a row can have a column of any name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -41,34 +41,36 @@ _FLATTENED = (
 )
 
 
-def all_named(
-    raw: pa.RecordBatch, rows: Sequence[int], outcomes: Sequence[Outcome], dialect: str
+def named(
+    raw: pa.RecordBatch,
+    rows: Sequence[int],
+    outcomes: Sequence[Outcome],
+    dialect: str,
+    records: Mapping[int, bytes] | None = None,
 ) -> list[Outcome]:
-    """What became of these rows of a batch of messages, with what the messages are."""
-    return [
-        named(outcome, *_value_and_headers(raw, at), dialect) if _is_foreign(outcome) else outcome
-        for at, outcome in zip(rows, outcomes, strict=True)
-    ]
+    """What became of these rows of a batch of messages, with what the messages are.
+
+    `records`: of messages in Avro that could be read, by their rows: the records in JSON.
+    """
+    found = list(outcomes)
+    for number, (at, outcome) in enumerate(zip(rows, outcomes, strict=True)):
+        if outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM:
+            value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
+            problem = _problem((records or {}).get(at, value), headers or (), dialect)
+            found[number] = outcome if problem is None else problem.outcome
+    return found
 
 
-def _value_and_headers(raw: pa.RecordBatch, at: int) -> tuple[bytes | None, Headers]:
-    value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
-    return value, headers or ()
-
-
-def _is_foreign(outcome: Outcome) -> bool:
-    return outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM
-
-
-def named(outcome: Outcome, value: bytes | None, headers: Headers, dialect: str) -> Outcome:
-    """What becomes of a message, with what the message is. `value`: as it came, or its record in JSON."""
-    if value is None or not _is_foreign(outcome):
-        return outcome
+def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | None:
+    if value is None:
+        return None
     frame = frames.unread(value, headers)
     if frame is not None:
-        return frame.problem(dialect).outcome
-    problem = _of_bytes(value, dialect)
-    return outcome if problem is None else problem.outcome
+        return frame.problem(dialect)
+    attributes = {str(header["key"])[3:]: header["value"] for header in headers if header["key"][:3] == "ce_"}
+    if {"specversion", "type"} <= attributes.keys():
+        return _cloudevent((attributes["type"] or b"").decode(errors="replace"), attributes)
+    return _of_bytes(value, dialect)
 
 
 def _of_bytes(value: bytes, dialect: str) -> Problem | None:
@@ -101,7 +103,8 @@ def _of_members(members: Members, dialect: str) -> Problem | None:
     if name is not None:
         return None if name == dialect else _of_dialect(name)
     if _is_cloudevent(members):
-        return _cloudevent(members)
+        attributes = _lower(members)
+        return _cloudevent(json_text.text(attributes["type"]), attributes)
     return Problem("flattened_event", f"{_FLATTENED}. Its members: {', '.join(members)}")
 
 
@@ -158,9 +161,7 @@ def _is_cloudevent(members: Members) -> bool:
     return {"specversion", "type", "source"} <= _lower(members).keys()
 
 
-def _cloudevent(members: Members) -> Problem:
-    attributes = _lower(members)
-    kind = json_text.text(attributes.get("type"))
+def _cloudevent(kind: str | None, attributes: Iterable[str]) -> Problem:
     if any(name.startswith("iodebezium") for name in attributes) or "debezium" in str(kind).lower():
         remedy = "set value.converter to another one than io.debezium.converters.CloudEventsConverter"
         return Problem("cloudevent", f"a CloudEvent around an event of Debezium (type {kind}): {remedy}")

@@ -37,6 +37,8 @@ ID_HEADERS: Mapping[Side, frozenset[str]] = {
     )
     for side in ("key", "value")
 }
+# Of Azure's converters: the id is behind the type.
+CONTENT_TYPE, AVRO_WITH_ID = "content-type", "avro/binary+"
 _LONG_FRAME_BYTES = 9
 # How the frames begin that say what they are.
 _SIGNS = (
@@ -127,13 +129,23 @@ def _of_type(schema_id: str, error: OtherSchema, side: Side) -> Frame:
 def id_header(headers: Headers, side: Side) -> str | None:
     """The header that has the schema id of a message's key or value."""
     names = ID_HEADERS[side]
-    return next((header["key"] for header in headers if header["key"] in names), None)
+    found = next((header["key"] for header in headers if header["key"] in names), None)
+    return _of_azure(headers) if found is None and side == "value" else found
+
+
+def _of_azure(headers: Headers) -> str | None:
+    types = (header["value"] or b"" for header in headers if header["key"] == CONTENT_TYPE)
+    return CONTENT_TYPE if any(kind.startswith(AVRO_WITH_ID.encode()) for kind in types) else None
 
 
 def with_id_header(raw: pa.RecordBatch, side: Side) -> set[int]:
     """The rows of a batch of messages whose schema ids are in headers."""
     headers = raw.column("headers")
-    named = pc.is_in(headers.flatten().field("key"), pa.array(sorted(ID_HEADERS[side]), pa.string()))
+    keys, values = (headers.flatten().field(name) for name in ("key", "value"))
+    named = pc.is_in(keys, pa.array(sorted(ID_HEADERS[side]), pa.string()))
+    if side == "value":
+        has_id = pc.fill_null(pc.starts_with(values, AVRO_WITH_ID), fill_value=False)
+        named = pc.or_(named, pc.and_(pc.equal(keys, CONTENT_TYPE), has_id))
     return set(pc.list_parent_indices(headers).filter(named).to_pylist()) if pc.any(named).as_py() else set()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from pyspark.sql import DataFrame
@@ -10,7 +11,7 @@ from pyspark.sql import functions as F
 from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
-from changeledger.dialects.messages.frames import ID_HEADERS
+from changeledger.dialects.messages.frames import AVRO_WITH_ID, CONTENT_TYPE, ID_HEADERS
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model import change
@@ -100,12 +101,18 @@ def _schema_ids(raw: DataFrame) -> set[str]:
     for side, names in ID_HEADERS.items():
         framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
         # What has its id in a header begins with any bytes.
-        named = F.transform("headers", lambda header: header["key"])
-        elsewhere = F.arrays_overlap(named, F.array(*map(F.lit, sorted(names))))
+        elsewhere = F.expr(f"exists(headers, header -> {_has_id(names)})")
         own = framed & ~F.coalesce(elsewhere, F.lit(col=False))
         frames = raw.where(own).select(F.substring(side, 1, FRAME_BYTES).alias("frame")).distinct()
         found |= schema_ids(bytes(row["frame"]) for row in frames.collect())
     return found
+
+
+def _has_id(names: Iterable[str]) -> str:
+    """The SQL condition that a header has a schema id."""
+    listed = ", ".join(f"'{name}'" for name in sorted(names))
+    of_azure = f"header.key = '{CONTENT_TYPE}' AND startswith(header.value, cast('{AVRO_WITH_ID}' AS binary))"
+    return f"header.key IN ({listed}) OR ({of_azure})"
 
 
 def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:
