@@ -52,7 +52,7 @@ for command in json.loads(sys.argv[1]):
             raise
 """
 # What a task's job has printed, between Airflow's own prefix and suffix.
-_OF_JOB = re.compile(r"^\S+ \[info     \] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
+_OF_JOB = re.compile(r"^\S+ \[\w+ *\] (.*?)\s*\[airflow\.task\.operators\.changeledger", re.MULTILINE)
 _DONE = re.compile(r"(\w+) (\w+) done in ([\d.]+) s, after ([\d.]+) s for the Spark session")
 _LAST_LINES = 25
 _PATIENCE_SECONDS = 180.0

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -17,8 +18,6 @@ from typing import Any, ClassVar
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk.exceptions import (
-    AirflowException,
-    AirflowFailException,
     AirflowRescheduleException,
     AirflowSkipException,
     DownstreamTasksSkipped,
@@ -27,6 +26,7 @@ from airflow.sdk.exceptions import (
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.orchestration import feed_dag
+from changeledger.orchestration.ending import Failed
 
 SECRET = "s3cr3t-of-the-source"
 SOURCE = {"conn_type": "mssql", "host": "db", "port": 1433, "login": "reader", "password": SECRET}
@@ -47,12 +47,13 @@ class Started:
 
     all: ClassVar[list["Started"]] = []
     code: ClassVar[int] = 0
+    printed: ClassVar[str] = "a line of the job\n"
     # Of a job that must not start Spark: 78 says that it needs one.
     asked: ClassVar[int] = 78
 
     def __init__(self, command: list[str], **options: Any) -> None:
         self.command, self.env, self.options = command, options["env"], options
-        self.stdout, self.returncode, self.pid = io.StringIO("a line of the job\n"), Started.code, 0
+        self.stdout, self.returncode, self.pid = io.StringIO(Started.printed), Started.code, 0
         if "--no-spark" in command:
             self.returncode = Started.asked
         Started.all.append(self)
@@ -152,10 +153,10 @@ def test_extract_asks_the_source_before_anything_is_submitted(
 
 @pytest.mark.parametrize(
     ("code", "raised"),
-    [(0, None), (2, AirflowFailException), (75, AirflowException), (77, DownstreamTasksSkipped)],
+    [(0, None), (2, Failed), (75, Failed), (77, DownstreamTasksSkipped)],
 )
 def test_without_anything_new_nothing_is_submitted(
-    monkeypatch: pytest.MonkeyPatch, started: list[Started], code: int, raised: type[Exception] | None
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], code: int, raised: type[BaseException] | None
 ) -> None:
     spark(monkeypatch, conn_type="spark", host="yarn")
     monkeypatch.setattr(Started, "asked", code)
@@ -205,9 +206,66 @@ def test_only_code_2_is_final(
 ) -> None:
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", code)
-    with pytest.raises(AirflowException) as caught:
+    with pytest.raises(Failed) as caught:
         operator().execute(context())
-    assert isinstance(caught.value, AirflowFailException) is final
+    assert caught.value.final is final
+    decision = operator().retry_policy.evaluate(caught.value, 1, 3)
+    assert decision.action.value == ("fail" if final else "default")
+
+
+PRINTED = """\
+2026-01-31 12:00:00,001 INFO normalize shop_cdc begins
+2026-01-31 12:00:01,001 ERROR an earlier one
+  which was no end
+2026-01-31 12:00:02,001 WARNING a message is old
+26/01/31 12:00:03 WARN SparkContext: another
+2026-01-31 12:00:04,001 ERROR ContractError: dbo.orders has no key
+  Remedy: state `key` in the feed's file
+ShutdownHookManager: deleting
+"""
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+def test_the_remedy_is_the_end_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], capsys: pytest.CaptureFixture[str], way: Any
+) -> None:
+    spark(monkeypatch, **way)
+    monkeypatch.setattr(Started, "code", 2)
+    monkeypatch.setattr(Started, "printed", PRINTED)
+    with pytest.raises(Failed) as caught:
+        operator().execute(context())
+    # As Airflow prints them outside of its own task runner.
+    lines = re.findall(r"^\S+ \[(\w+) *\] +(.*?) +\[airflow\.", capsys.readouterr().out, re.MULTILINE)
+    end = ["ContractError: dbo.orders has no key", "Remedy: state `key` in the feed's file"]
+    assert lines[-2:] == [("error", text) for text in end]
+    assert str(caught.value) == "\n  ".join(end)
+    # What Airflow shows in its own last line.
+    assert caught.value.code == end[1]
+    texts = [text for _, text in lines]
+    assert [texts.count(text) for text in end] == [1, 1]
+    for text in ("normalize shop_cdc begins", "an earlier one", "which was no end", "a message is old"):
+        assert texts.count(text) == 1
+    if way["conn_type"] == "spark_connect":
+        assert ("warning", "a message is old") in lines
+        assert ("error", "which was no end") in lines
+    # A job that ends well leaves no line out.
+    monkeypatch.setattr(Started, "code", 0)
+    operator().execute(context())
+    assert end[0] in capsys.readouterr().out
+
+
+def test_a_fault_of_the_program_is_the_end_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spark(monkeypatch, **WAYS[2])
+    monkeypatch.setattr(Started, "code", 1)
+    fault = 'Traceback (most recent call last):\n  File "x.py", line 1, in f\nKeyError: "a"\n'
+    monkeypatch.setattr(Started, "printed", f"2026-01-31 12:00:00,001 INFO begins\n{fault}")
+    with pytest.raises(Failed) as caught:
+        operator().execute(context())
+    assert str(caught.value) == 'normalize ended with code 1: KeyError: "a"; see the log above'
+    assert re.search(r'\[error *\] +File "x.py", line 1, in f', capsys.readouterr().out)
+    assert not caught.value.final
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
@@ -250,7 +308,7 @@ def test_a_missing_connection_is_named(
 ) -> None:
     spark(monkeypatch, conn_type="spark", host="local[2]")
     monkeypatch.delenv(f"AIRFLOW_CONN_{missing}")
-    with pytest.raises(AirflowFailException, match=f"{missing.lower()}.*Admin > Connections"):
+    with pytest.raises(Failed, match=f"(?s){missing.lower()}.*Remedy: .*Admin > Connections"):
         operator().execute(context())
     assert started == []
 
@@ -267,7 +325,7 @@ def test_other_ways_are_refused(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: Any, message: str
 ) -> None:
     spark(monkeypatch, **way)
-    with pytest.raises(AirflowFailException, match=message):
+    with pytest.raises(Failed, match=message):
         operator().execute(context())
     assert started == []
 
@@ -275,7 +333,7 @@ def test_other_ways_are_refused(
 def test_no_jars_is_said(monkeypatch: pytest.MonkeyPatch, started: list[Started], tmp_path: Path) -> None:
     spark(monkeypatch, conn_type="spark", host="local[2]")
     monkeypatch.setenv("CHANGELEDGER_JARS", str(tmp_path / "none"))
-    with pytest.raises(AirflowFailException, match="no jars"):
+    with pytest.raises(Failed, match="no jars"):
         operator().execute(context())
 
 
@@ -287,7 +345,7 @@ def test_a_bad_window_is_refused_where_the_log_shows_it(
     bad = context(mode="window", start="2026-01-02T00:00:00Z", end="2026-01-01T00:00:00Z")
     task = operator()
     task.render_template_fields({**bad, "dag": task.dag})
-    with pytest.raises(AirflowFailException, match=r"(?s)empty or reversed.*`start` before `end`"):
+    with pytest.raises(Failed, match=r"(?s)empty or reversed.*`start` before `end`"):
         task.execute(bad)
     assert started == []
 
@@ -321,7 +379,7 @@ def test_a_member_of_a_runs_conf_that_nobody_knows_is_refused(
     spark(monkeypatch, **WAYS[0])
     file = {"shop_cdc": "sqlserver_cdc"}.get(dag, dag.partition("_")[0])
     task: Any = DagBag(str(PROJECT / "dags" / f"{file}.py")).dags[dag].tasks[0]
-    with pytest.raises(AirflowFailException, match=f"(?s){message}"):
+    with pytest.raises(Failed, match=f"(?s){message}"):
         task.execute(context(**conf))
     assert started == []
 
@@ -335,7 +393,7 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
     task.application = str(script)
     threading.Timer(1.5, task.on_kill).start()
     began = time.monotonic()
-    with pytest.raises(AirflowException, match="-9"):
+    with pytest.raises(Failed, match="-9"):
         task.execute(context())
     assert time.monotonic() - began < 20
 

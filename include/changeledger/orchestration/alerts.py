@@ -99,7 +99,10 @@ def late_sources(feed: Feed, window: Window) -> None:
 
 def alert(what: Mapping[str, Any]) -> None:
     """To the log, and as JSON to CHANGELEDGER_ALERT_URL where it is set."""
-    log.error("%s", " ".join(f"{name}={value}" for name, value in what.items() if value))
+    # On one line: an error's remedy is on one of its own.
+    log.error(
+        "%s", " ".join(f"{name}={' '.join(str(value).split())}" for name, value in what.items() if value)
+    )
     url = Settings().alert_url
     if not url:
         return

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
@@ -18,7 +18,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import (
     AirflowException,
-    AirflowFailException,
     AirflowNotFoundException,
     AirflowRescheduleException,
     DownstreamTasksSkipped,
@@ -30,6 +29,8 @@ from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
+from changeledger.orchestration.ending import Failed, UnlessFinal
+from changeledger.orchestration.job_lines import JobLines
 from changeledger.storage.session import jars, local_conf
 
 if TYPE_CHECKING:
@@ -70,13 +71,23 @@ class JobOperator(SparkSubmitOperator):
             application_args=[*arguments],
             conn_id=spark_connection,
             name=name,
+            retry_policy=UnlessFinal(),
             **kwargs,
         )
         self.source_connection = source_connection
         self.spark_connection = spark_connection
         self._process: subprocess.Popen[str] | None = None
+        self._lines = JobLines()
 
     def execute(self, context: Context) -> None:
+        try:
+            self._run(context)
+        except Failed as error:
+            for line in str(error).splitlines():
+                self.log.error("%s", line)
+            raise
+
+    def _run(self, context: Context) -> None:
         self._refuse_unknown(context["dag_run"].conf or {})
         spark = _connection(self.spark_connection, 'for example {"conn_type": "spark", "host": "local[*]"}')
         environment = _job_environment()
@@ -91,9 +102,9 @@ class JobOperator(SparkSubmitOperator):
             if not self.asks_first or self._run_attached(environment, "--no-spark") == exit_codes.NEEDS_SPARK:
                 self._submit(spark, environment)
         else:
-            raise AirflowFailException(
-                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}; "
-                "it must be `spark` or `spark_connect`"
+            raise Failed(
+                f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}\n"
+                "  Remedy: make it `spark` or `spark_connect`",
             )
 
     def _refuse_unknown(self, conf: Iterable[str]) -> None:
@@ -103,22 +114,24 @@ class JobOperator(SparkSubmitOperator):
         if wrong:
             near = meant(wrong[0], known)
             remedy = f"did you mean `{near}`?" if near else f"there are {', '.join(known) or 'no members'}"
-            raise AirflowFailException(
+            raise Failed(
                 f"the conf of this run has a member `{wrong[0]}`, which its DAG does not know\n"
-                f"  Remedy: {remedy} Trigger the DAG again"
+                f"  Remedy: {remedy} Trigger the DAG again",
             )
 
     def _require_client(self, spark: Connection) -> None:
         if spark.extra_dejson.get("deploy-mode") == "cluster":
             # The driver would run elsewhere, and its secrets would have to be on the command line.
-            raise AirflowFailException(
-                f"the connection {self.spark_connection!r} asks for deploy-mode cluster; set it to client"
+            raise Failed(
+                f"the connection {self.spark_connection!r} asks for deploy-mode cluster\n"
+                "  Remedy: set it to client",
             )
         if (spark.host or "").startswith("k8s://") and find_spec("airflow.providers.cncf") is None:
             # The Spark provider's own complaint would be a NameError.
-            raise AirflowFailException(
+            raise Failed(
                 f"the connection {self.spark_connection!r} has a Kubernetes master, which the Spark provider "
-                "submits to with apache-airflow-providers-cncf-kubernetes: install that beside the lock"
+                "submits to with apache-airflow-providers-cncf-kubernetes\n"
+                "  Remedy: install that beside the lock",
             )
 
     def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
@@ -126,20 +139,28 @@ class JobOperator(SparkSubmitOperator):
         try:
             self.jars = ",".join(jars(settings))
         except ConfigError as error:
-            raise AirflowFailException(str(error)) from None
+            raise Failed(str(error)) from None
         if (spark.host or "").startswith("local"):
             self.conf = {k: v for k, v in local_conf(settings).items() if k != "spark.jars"}
         hook = self._hook = self._get_hook()
+        log_lines = hook._process_spark_submit_log
+
+        def log_but_error(itr: Iterator[Any]) -> None:
+            log_lines(text for _, text in self._lines.of(itr))
+
+        hook._process_spark_submit_log = log_but_error  # type: ignore[method-assign]
         try:
             # Not `env_vars`: on YARN and Kubernetes the hook writes those on the command line.
             hook.submit(self.application, env=environment)
-        except AirflowException:
-            self._end_by(hook._submit_sp.returncode if hook._submit_sp else None)
-            raise
+        except AirflowException as error:
+            if hook._submit_sp is None:
+                raise
+            raise self._end_by(hook._submit_sp.returncode) from error
         except FileNotFoundError as error:
-            raise AirflowFailException(
-                f"{error.filename} is not on the PATH: install the locked requirements.txt"
+            raise Failed(
+                f"{error.filename} is not on the PATH\n  Remedy: install the locked requirements.txt"
             ) from None
+        self._log_kept()
 
     def _run_attached(self, environment: dict[str, str], *more: str) -> int:
         """The script as plain Python: 0, or the code that says that it needs Spark."""
@@ -155,31 +176,39 @@ class JobOperator(SparkSubmitOperator):
             start_new_session=True,
         ) as process:
             self._process = process
-            for line in process.stdout or ():
-                self.log.info("%s", line.rstrip())
+            for level, text in self._lines.of(process.stdout or ()):
+                self.log.log(level, "%s", text)
         if process.returncode not in (0, exit_codes.NEEDS_SPARK):
-            self._end_by(process.returncode)
-            raise AirflowException(f"{self.task_id} ended with code {process.returncode}; see the log above")
+            raise self._end_by(process.returncode)
+        self._log_kept()
         return process.returncode
 
-    def _end_by(self, returncode: int | None) -> None:
-        """Raises what the job's `exit_codes` ask of Airflow; for another code another try may help."""
-        if returncode == exit_codes.FINAL:
-            raise AirflowFailException(
-                f"{self.task_id} stopped; the reason and its remedy are at the end of the log above. Not "
-                "retried: another try would stop in the same way"
-            )
+    def _log_kept(self) -> None:
+        for level, text in self._lines.kept():
+            self.log.log(level, "%s", text)
+
+    def _end_by(self, returncode: int) -> BaseException:
+        """What the job's `exit_codes` ask of Airflow; for another code another try may help."""
         if returncode == exit_codes.HELD:
+            # Who holds it is no error of this task.
+            self.log.info("%s", "\n".join(text for _, text in self._lines.kept()))
             again = datetime.now(UTC) + _WAIT
             self.log.info(
                 "Another run holds the feed; see above. Retries automatically at %s, as no try", again
             )
-            raise AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
+            return AirflowRescheduleException(again)  # type: ignore[no-untyped-call]
         if returncode == exit_codes.NOTHING:
+            self._log_kept()
             self.log.info("Nothing is left to do for this window: what follows is skipped")
-            raise DownstreamTasksSkipped(  # type: ignore[no-untyped-call]
-                tasks=sorted(self.get_flat_relative_ids(upstream=False))
-            )
+            skipped = sorted(self.get_flat_relative_ids(upstream=False))
+            return DownstreamTasksSkipped(tasks=skipped)  # type: ignore[no-untyped-call]
+        final = returncode == exit_codes.FINAL
+        if self._lines.error and returncode in (exit_codes.FINAL, exit_codes.RETRY):
+            return Failed("\n".join(self._lines.error), final=final)
+        # A fault of a program, with its traceback; or it was killed.
+        reason = "".join(f": {line}" for line in self._lines.error[-1:])
+        self._log_kept()
+        return Failed(f"{self.task_id} ended with code {returncode}{reason}; see the log above", final=final)
 
     def on_kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
@@ -193,9 +222,9 @@ def _connection(conn_id: str, what: str) -> Connection:
     try:
         return BaseHook.get_connection(conn_id)
     except AirflowNotFoundException:
-        raise AirflowFailException(
-            f"the Airflow connection {conn_id!r} does not exist: create it under Admin > Connections or "
-            f"with `airflow connections add`, {what}"
+        raise Failed(
+            f"the Airflow connection {conn_id!r} does not exist\n"
+            f"  Remedy: create it under Admin > Connections or with `airflow connections add`, {what}",
         ) from None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException, DownstreamTasksSkipped
+from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import Window
 from changeledger.orchestration import alerts, lineage
+from changeledger.orchestration.ending import Failed
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import DataDocsLink
 from changeledger.orchestration.windows import resolve_window
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class StageOperator(JobOperator):
     """Runs a stage for one feed, over the window of the run.
 
-    The window is found in `execute`, not in a template: what is raised while Airflow renders templates
+    The window is found in `_run`, not in a template: what is raised while Airflow renders templates
     reaches no log.
     """
 
@@ -40,12 +41,12 @@ class StageOperator(JobOperator):
         self.stage = stage
         self.feed = feed
 
-    def execute(self, context: Context) -> None:
+    def _run(self, context: Context) -> None:
         try:
             # From what the run has stored, so that a retry or a cleared task has the same window.
             self.window = resolve_window(self.feed, context["params"], context["dag_run"])
         except ConfigError as error:
-            raise AirflowFailException(str(error)) from None
+            raise Failed(str(error)) from None
         self.application_args = [
             "--feed", self.feed.feed,
             "--start", self.window.start.isoformat(), "--end", self.window.end.isoformat(),
@@ -54,7 +55,7 @@ class StageOperator(JobOperator):
         if self.stage == "publish" and self.window.request.dry_run:
             raise AirflowSkipException("a dry run: what it would publish is on the window's branch")
         try:
-            super().execute(context)
+            super()._run(context)
         except DownstreamTasksSkipped:
             self._report(context)
             raise
