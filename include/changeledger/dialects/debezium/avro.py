@@ -31,7 +31,7 @@ def schema_fault(schema_id: str, schemas: Mapping[str, str], side: Side = "value
     text = schemas.get(schema_id)
     if text is None:
         which = f"no schema of the id {schema_id}" + (" of the key" if side == "key" else "")
-        what = f"{which}: the registry does not know it, or the feed has none"
+        what = f"{which}: the registry does not know it, or the connection has no schema.registry.url"
         return Outcome(change.QUARANTINED, frames.UNKNOWN_SCHEMA, what)
     try:
         avro.schema(text)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pyarrow as pa
 
 from changeledger.dialects.messages import frames
-from changeledger.dialects.messages.frames import Headers
+from changeledger.dialects.messages.frames import Frame, Headers
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
@@ -46,17 +46,18 @@ def named(
     rows: Sequence[int],
     outcomes: Sequence[Outcome],
     dialect: str,
-    records: Mapping[int, bytes] | None = None,
+    records: Mapping[int, bytes | None] | None = None,
 ) -> list[Outcome]:
     """What became of these rows of a batch of messages, with what the messages are.
 
-    `records`: of messages in Avro that could be read, by their rows: the records in JSON.
+    `records`: by their rows, as JSON, the records of messages in Avro that could be read.
     """
     found = list(outcomes)
     for number, (at, outcome) in enumerate(zip(rows, outcomes, strict=True)):
         if outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM:
             value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
-            problem = _problem((records or {}).get(at, value), headers or (), dialect)
+            record = (records or {}).get(at)
+            problem = _problem(value if record is None else record, headers or (), dialect)
             found[number] = outcome if problem is None else problem.outcome
     return found
 
@@ -79,7 +80,7 @@ def _of_bytes(value: bytes, dialect: str) -> Problem | None:
             return None if name == dialect else _of_dialect(name)
     if dialect == "ces" and avro.names_schema(value):
         what = f"the message begins with a zero byte and the schema id {avro.schema_id(value)}"
-        return Problem("schema_id_frame", f"{what}: change event streaming writes its Avro without a frame")
+        return Frame("schema_id_frame", what, "").problem(dialect)
     try:
         # Members that are passed over are not looked at otherwise.
         value.decode()

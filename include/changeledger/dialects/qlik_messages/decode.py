@@ -82,7 +82,8 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
     at_others = sorted(others)
-    outcomes = foreign.named(raw, at_others, [others[at] for at in at_others], avro.DIALECT)
+    records = {at: values[at] for at in at_others}
+    outcomes = foreign.named(raw, at_others, [others[at] for at in at_others], avro.DIALECT, records)
     columns += message_rows.outcomes(raw, at_others, outcomes)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 

@@ -21,7 +21,8 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
         _outcome(value, place, broken.get(at), plan)
         for at, (value, place) in enumerate(zip(values, places, strict=True))
     ]
-    return message_rows.unchanged(raw, foreign.named(raw, range(len(found)), found, avro.DIALECT))
+    records = dict(enumerate(values))
+    return message_rows.unchanged(raw, foreign.named(raw, range(len(found)), found, avro.DIALECT, records))
 
 
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
