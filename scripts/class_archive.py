@@ -42,7 +42,10 @@ def main() -> None:
         settings = Settings(home=Path(folder))
         # Of the JVM that becomes the server, not of the one that spells its command line.
         os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={made}"'
-        with SparkConnectServer(settings, settings.home) as server:
+        server = SparkConnectServer(settings, settings.home)
+        # It writes the archive at its end: minutes, on a slow machine that has other things to do.
+        server.farewell_seconds = 600.0
+        with server:
             os.environ["SPARK_REMOTE"] = server.remote
             os.environ["CHANGELEDGER_HOME"] = folder
             train(spark_session("class archive"))

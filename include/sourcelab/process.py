@@ -98,6 +98,8 @@ class Service(ABC):
     """One process, started on enter and ended on exit."""
 
     name: str
+    # How long it may take to end when it is asked to, before it is killed.
+    farewell_seconds = _FAREWELL_SECONDS
     # How the process is asked to end; what it does on SIGTERM may be to wait for its clients.
     farewell = signal.SIGTERM
 
@@ -201,7 +203,7 @@ class Service(ABC):
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
                 with suppress(subprocess.TimeoutExpired):
-                    process.wait(_FAREWELL_SECONDS)
+                    process.wait(self.farewell_seconds)
         # Members of the group that outlived its leader.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
