@@ -10,9 +10,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
+from sqlalchemy.exc import (
+    DatabaseError,
+    IntegrityError,
+    InternalError,
+    OperationalError,
+    ProgrammingError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, upgrade
-from changeledger.control.database import engine_for
+from changeledger.control.database import engine_for, reachable
 from changeledger.control.tables.base import ControlTable
 from changeledger.control.windows import furthest
 from changeledger.mask_order.decision import Evidence, MaskDecision
@@ -111,6 +119,32 @@ class TestUnreachable:
         assert "127.0.0.1" in caught.value.message
         assert caught.value.retryable
         assert caught.value.__cause__ is None
+
+    def test_a_password_in_the_query_is_hidden(self) -> None:
+        with pytest.raises(SourceUnavailable) as caught:
+            ControlStore("postgresql+psycopg:///control?host=127.0.0.1&port=1&user=me&password=s3cret")
+        assert "s3cret" not in str(caught.value)
+        assert "host=127.0.0.1&port=1&user=me cannot be used" in caught.value.message
+
+    @pytest.mark.parametrize(
+        ("error", "is_the_databases"),
+        [
+            (OperationalError("UPDATE", {}, RuntimeError("s3cret refused")), True),
+            # PostgreSQL that can only be read, and SQLite's file that is none.
+            (InternalError("UPDATE", {}, RuntimeError("cannot execute UPDATE in a read-only")), True),
+            (DatabaseError("UPDATE", {}, RuntimeError("file is not a database")), True),
+            (PoolTimeout("QueuePool limit reached"), True),
+            (ProgrammingError("UPDATE", {}, RuntimeError("syntax error")), False),
+            (IntegrityError("INSERT", {}, RuntimeError("NOT NULL failed")), False),
+        ],
+    )
+    def test_what_a_database_says_of_itself(self, error: Exception, is_the_databases: bool) -> None:
+        engine = engine_for("postgresql+psycopg://me:s3cret@127.0.0.1:1/control?sslpassword=s3cret")
+        with pytest.raises(SourceUnavailable if is_the_databases else type(error)) as caught:  # noqa: SIM117
+            with reachable(engine):
+                raise error
+        if is_the_databases:
+            assert "s3cret" not in str(caught.value)
 
     @pytest.mark.parametrize(
         "url", ["me:s3cret@nowhere", "mysql://me:s3cret@h/d", "nosuch://me:s3cret@h/d", "sqlite://"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,6 +64,22 @@ def start(jobs: Jobs, folder: Path, fault: Fault | None = None) -> Job:
     return jobs.start(Place(environment, {}), folder, [str(folder / "job.py"), "--feed", FEED, *over], fault)
 
 
+# A stage whose lease lasts a second, and whose control store stops answering: renewing it hangs.
+_HANGS = """
+import sqlite3, time
+from changeledger.control import ControlStore, lease, lease_heartbeat
+from changeledger.config.settings import Settings
+lease.LEASE_SECONDS, lease._RENEW_SECONDS = 1.0, 0.1
+control = ControlStore(Settings().control_url)
+control.acquire_lease("shop", "me", 1.0)
+with lease_heartbeat(control, "shop", "me"):
+    other = sqlite3.connect(Settings().home / "control.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    time.sleep(20)
+print("it has gone on")
+"""
+
+
 def store(folder: Path) -> ControlStore:
     return ControlStore(f"sqlite:///{folder / 'control.db'}")
 
@@ -80,6 +97,20 @@ def test_one_job_takes_the_lease_once(jobs: Jobs, folder: Path) -> None:
     assert labels[0] == "insert leases"
     assert labels.count("insert leases") == 1, labels
     assert store(folder).window(FEED, HOUR) is not None
+
+
+def test_a_process_whose_lease_has_run_out_ends(jobs: Jobs, folder: Path) -> None:
+    (folder / "job.py").write_text(_HANGS)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(PROJECT / "include"),
+        "CHANGELEDGER_HOME": str(folder),
+    }
+    began = time.monotonic()
+    job = jobs.start(Place(environment, {}), folder, [str(folder / "job.py")])
+    assert job.wait() == exit_codes.HELD, job.printed
+    assert time.monotonic() - began < 10
+    assert "it has gone on" not in job.printed
 
 
 @pytest.mark.parametrize("holder", [HOUR.holder, "another run"])

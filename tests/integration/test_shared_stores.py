@@ -13,9 +13,13 @@ import psycopg
 import pytest
 import yaml
 
+from changeledger.control import ControlStore
+from changeledger.control.database import engine_for
+from changeledger.model.errors import SourceUnavailable
 from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
+from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 
 pytestmark = pytest.mark.integration
@@ -38,6 +42,16 @@ spark = spark_session("shared stores")
 for stage in (extract, normalize, reconcile, audit, publish):
     stage.run(spark, feed, window)
 """
+
+
+def test_a_control_store_that_can_only_be_read(postgres: Postgres) -> None:
+    """As a server that is switched to its copy: a lease that cannot be renewed is tried again."""
+    ControlStore(postgres.url).acquire_lease("shop", "me", 60)
+    with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
+        session.execute(f"ALTER DATABASE {postgres.database} SET default_transaction_read_only = on")
+    engine_for(postgres.url).dispose()
+    with pytest.raises(SourceUnavailable, match="read-only transaction"):
+        ControlStore(postgres.url).renew_lease("shop", 60)
 
 
 def test_a_line_on_postgresql(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,7 +18,7 @@ from changeledger.config.database import Database
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, lease, lease_heartbeat
-from changeledger.model.errors import AuditFailed, SourceUnavailable
+from changeledger.model.errors import AuditFailed, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.storage import failures, session
 
@@ -148,6 +149,46 @@ class TestLease:
                 if now.expires_at > begun.expires_at:
                     return
         raise AssertionError("not renewed")
+
+    def test_no_error_ends_the_heartbeat(
+        self, control: ControlStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A driver may raise anything; the next try renews the lease."""
+        renewed = threading.Event()
+        errors = iter([RuntimeError("a driver's"), TimeoutError("of a pool")])
+
+        def renew(_feed: str, _seconds: float) -> None:
+            for error in errors:
+                raise error
+            renewed.set()
+
+        monkeypatch.setattr(lease, "_RENEW_SECONDS", 0.01)
+        control.acquire_lease(FEED, "me", 60)
+        with lease_heartbeat(control, FEED, "me"):
+            monkeypatch.setattr(control, "renew_lease", renew)
+            assert renewed.wait(30)
+        assert "TimeoutError: of a pool" in caplog.text
+
+    @pytest.mark.parametrize(
+        "error", [ValueError("main moved"), StageOrderError("gone", "run it"), SourceUnavailable("x", "y")]
+    )
+    def test_whatever_a_run_meets_that_has_lost_its_lease_is_that(
+        self, control: ControlStore, error: Exception
+    ) -> None:
+        control.acquire_lease(FEED, "me", 0)
+        other = ControlStore(Settings().control_url, process="another")
+
+        def work() -> None:
+            with lease_heartbeat(control, FEED, "me"):
+                other.acquire_lease(FEED, "another run", 60)
+                raise error
+
+        with pytest.raises(LeaseLost, match=r"has lost its lease .* to another run") as raised:
+            work()
+        assert raised.value.__cause__ is error
+        held = other.lease(FEED)
+        assert held is not None
+        assert held.holder == "another run"
 
 
 class _Session:

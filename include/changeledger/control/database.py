@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
-from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    IntegrityError,
+    NoSuchModuleError,
+    NotSupportedError,
+    ProgrammingError,
+)
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from changeledger.config.folders import private
 from changeledger.model.errors import ConfigError, SourceUnavailable
@@ -73,22 +82,46 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
+_SECRET = ("password", "secret", "key", "token")
+# What a database says of a statement, and not of itself: such an error may be a fault of ours.
+_FAULTS_OF_STATEMENTS = (DataError, IntegrityError, NotSupportedError, ProgrammingError)
+
+
 @contextmanager
 def reachable(engine: Engine) -> Iterator[None]:
-    """Turns a failing connection into SourceUnavailable; the password appears nowhere."""
+    """Turns a failing database into SourceUnavailable; the password appears nowhere.
+
+    It cannot be reached, is full, or can only be read: each driver has errors of its own for it.
+    """
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except _FAULTS_OF_STATEMENTS:
+        raise
+    except (DBAPIError, PoolTimeout) as error:
         raise SourceUnavailable(
-            f"the control store {engine.url.render_as_string(hide_password=True)} cannot be used: "
-            f"{_without_password(error, engine.url)}",
+            f"the control store {_shown(engine.url)} cannot be used: {_without_secrets(error, engine.url)}",
             "start that database, or free the file and its folder for writing (CHANGELEDGER_CONTROL_URL)",
         ) from None
 
 
-def _without_password(error: DBAPIError, url: URL) -> str:
-    message = " ".join(str(error.orig).split())
-    return message.replace(str(url.password), "***") if url.password else message
+def _shown(url: URL) -> str:
+    """The URL without secrets: libpq takes a password in the query, too."""
+    return url.difference_update_query(_secrets(url)).render_as_string(hide_password=True)
+
+
+def _secrets(url: URL) -> list[str]:
+    """The names of the query's parts that nobody may read."""
+    return [name for name in url.query if any(word in name.lower() for word in _SECRET)]
+
+
+def _without_secrets(error: DBAPIError | PoolTimeout, url: URL) -> str:
+    message = " ".join(str(getattr(error, "orig", None) or error).split())
+    values = {str(url.password or "")}
+    for value in (url.query[name] for name in _secrets(url)):
+        values |= {value} if isinstance(value, str) else {*value}
+    for value in sorted(values - {""}, key=len, reverse=True):
+        message = message.replace(value, "***")
+    return message
 
 
 def upgrade(url: str) -> None:

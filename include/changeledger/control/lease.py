@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,7 +21,7 @@ from sqlalchemy import and_, case, or_, update
 from changeledger import exit_codes
 from changeledger.control.base import Store, database_now, insert_into
 from changeledger.control.tables.base import LeaseRow
-from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost, SourceUnavailable
+from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
 
 if TYPE_CHECKING:
     from changeledger.control.store import ControlStore
@@ -113,36 +114,80 @@ def lease_heartbeat(control: ControlStore, feed: str, holder: str) -> Iterator[N
     """Renews the lease of a feed that `control` has taken, and ends the process when it is lost.
 
     The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
-    feed's other runs may begin at once; after another one, once the next try had its time.
+    feed's other runs may begin at once; after another one, once the next try had its time. Where the lease is
+    lost the error is LeaseLost, whatever the work ran into: it met what the other run has done.
     """
-    over = threading.Event()
-    thread = threading.Thread(target=_renew, args=(control, feed, over), daemon=True)
-    thread.start()
+    heartbeat = _Heartbeat(control, feed)
+    heartbeat.begin()
     try:
         yield
-    except BaseException as error:
+    except Exception as error:
+        lost = None if isinstance(error, LeaseLost) else _loss(control, feed)
+        if lost is not None:
+            log.warning("%s: %s", type(error).__name__, error)
+            raise lost from error
         if isinstance(error, ChangeledgerError) and not error.retryable:
             control.release_lease(feed, holder)
         else:
             control.leave_lease(feed, holder)
         raise
+    except BaseException:
+        control.leave_lease(feed, holder)
+        raise
     finally:
-        over.set()
+        heartbeat.over.set()
 
 
-def _renew(control: ControlStore, feed: str, over: threading.Event) -> None:
-    while not over.wait(_RENEW_SECONDS):
-        try:
-            control.renew_lease(feed, LEASE_SECONDS)
-        except LeaseLost as error:
-            if not over.is_set():
-                log.error("%s: %s", type(error).__name__, error)
-                _end_process()
-        except SourceUnavailable as error:
-            log.warning("%s", error)
+def _loss(control: ControlStore, feed: str) -> LeaseLost | None:
+    try:
+        control.renew_lease(feed, LEASE_SECONDS)
+    except LeaseLost as lost:
+        return lost
+    except Exception as error:  # noqa: BLE001 - nobody knows then, and the work's own error says more
+        log.warning("%s", error)
+    return None
 
 
-def _end_process() -> None:
-    """At once: whatever the stage would still do is work on what another run has taken over."""
-    logging.shutdown()
-    os._exit(exit_codes.HELD)
+class _Heartbeat:
+    """Two threads: one renews the lease; the other one ends the process when its time is over, also while
+    the first one waits for a database that does not answer."""
+
+    def __init__(self, control: ControlStore, feed: str) -> None:
+        self.over = threading.Event()
+        self._control, self._feed = control, feed
+        # By this process' clock, and never later than the lease ends by the database's.
+        self._until = time.monotonic() + LEASE_SECONDS
+
+    def begin(self) -> None:
+        for work in (self._renew, self._watch):
+            threading.Thread(target=work, daemon=True).start()
+
+    def _renew(self) -> None:
+        while not self.over.wait(_RENEW_SECONDS):
+            asked = time.monotonic()
+            try:
+                self._control.renew_lease(self._feed, LEASE_SECONDS)
+            except LeaseLost as error:
+                self._end(error)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next try may succeed
+                log.warning("the lease is not renewed: %s: %s", type(error).__name__, error)
+            else:
+                self._until = asked + LEASE_SECONDS
+
+    def _watch(self) -> None:
+        while not self.over.wait(max(0.0, self._until - time.monotonic())):
+            if time.monotonic() >= self._until:
+                self._end(
+                    LeaseLost(
+                        f"this run's lease on the feed {self._feed!r} has run out: it was not renewed for "
+                        f"{LEASE_SECONDS:.0f} s",
+                        "check that the control store answers and can be written; the next try goes on",
+                    )
+                )
+
+    def _end(self, error: LeaseLost) -> None:
+        """The process, at once: what the stage would still do is work on what is another run's."""
+        if not self.over.is_set():
+            log.error("%s: %s", type(error).__name__, error)
+            logging.shutdown()
+            os._exit(exit_codes.HELD)

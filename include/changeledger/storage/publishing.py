@@ -57,7 +57,10 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     for table in stuck:
         refs.set_tag(table, f"displaced_{release.id}", mains[table])
         refs.set_branch(table, refs.MAIN, tables[table])
-    lake.parallel_map(lambda table: refs.forward(table, tables[table]), [t for t in behind if t not in stuck])
+    try:
+        lake.parallel_map(lambda t: refs.forward(t, tables[t]), [t for t in behind if t not in stuck])
+    except refs.MainMoved as moved:
+        raise _stuck(release, [moved.table]) from moved
     _take_off_replay_list(spark, control, release)
     control.complete_release(release.feed, release.id)
     built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))

@@ -83,13 +83,21 @@ def set_tag(table: str, tag: str, snapshot: int) -> None:
     _commit(table, lambda there: _set(there, tag, snapshot, ManageSnapshots.create_tag))
 
 
+class MainMoved(Exception):
+    """Main of a table is no longer what a snapshot was built on."""
+
+    def __init__(self, table: str, snapshot: int) -> None:
+        super().__init__(f"main of {table} is no longer what the snapshot {snapshot} was built on")
+        self.table = table
+
+
 def forward(table: str, snapshot: int) -> None:
-    """Main, at a snapshot that was built on it. Raises ValueError if it was built on another one."""
+    """Main, at a snapshot that was built on it. Raises MainMoved if it was built on another one."""
 
     def moved(there: Table) -> ManageSnapshots | None:
         main = there.metadata.refs.get(MAIN)
         if main is not None and main.snapshot_id not in _lineage(there, snapshot):
-            raise ValueError(f"main of {table} is no longer what the snapshot {snapshot} was built on")
+            raise MainMoved(table, snapshot)
         return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
 
     _commit(table, moved)
