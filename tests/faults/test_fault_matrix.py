@@ -60,6 +60,14 @@ def test_the_job_is_killed_before_between_and_behind_all_effects() -> None:
     assert killed == {*wanted, (1, "extract", 6)}
 
 
+def test_every_write_is_half_done_and_written_by_two_at_once() -> None:
+    effects = known()
+    half_done = {(c.stage, c.at) for c in cells.chosen(effects) if (c.fault, c.window) == ("half_done", 2)}
+    assert half_done == {(s, at) for s in STAGES[:-1] for at in range(1, len(_LABELS[s]) + 2)}
+    together = {(c.stage, c.at) for c in cells.chosen(effects) if (c.fault, c.window) == ("together", 2)}
+    assert together == {(s, e.at) for s in STAGES for e in effects[2, s] if e.kind == "lake"}
+
+
 def test_a_fault_sits_only_where_it_can_be() -> None:
     effects = known()
     for cell in cells.chosen(effects):
@@ -86,7 +94,8 @@ def test_the_quick_cells_are_at_their_places() -> None:
     assert reported == [
         ("extract", "overwrite raw"), ("reconcile", "insert stages"), ("publish", "set t release"),
         ("publish", "set h main"), ("publish", "insert releases"),
-        ("publish", "insert releases"),
+        ("publish", "insert releases"), ("extract", "overwrite raw"), ("extract", "overwrite raw"),
+        ("publish", "append releases main"),
     ]  # fmt: skip
 
 

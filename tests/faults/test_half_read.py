@@ -94,7 +94,7 @@ def test_change_tables_of_which_one_is_in_raw(
     run(spark, feed, first)
     sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
     over = window(start=first.end)
-    half_done(spark, feed, over, (lake, "replace_partition"), lambda table: "customers" in table)
+    half_done(spark, feed, over, (lake, "replace_window"), lambda table: "customers" in table)
     is_stopped(spark, feed, over, "dbo_customers, asked=")
     run(spark, feed, over)
     found = {row["id"] for row in rows(spark, lake_name(feed, CUSTOMERS.full_name))}

@@ -28,7 +28,7 @@ def undisturbed(lab: Lab) -> Base:
     return base(lab)
 
 
-@pytest.mark.parametrize("number", range(9))
+@pytest.mark.parametrize("number", range(12))
 def test_nothing_is_lost_and_nothing_wrong_is_published(lab: Lab, undisturbed: Base, number: int) -> None:
     cell = quick(undisturbed.known)[number]
     found = play(lab, undisturbed, cell)

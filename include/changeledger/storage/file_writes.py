@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.io import load_file_io
 from pyiceberg.io.fileformat import FileFormatFactory
 from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
@@ -36,6 +37,9 @@ from changeledger.storage.worker_batches import gathered
 FILES: Final = pa.schema([("file", pa.binary())])
 # Partitions by whether a column is NULL: a value's bucket is the only one, NULL is in none.
 OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
+# A commit that others come before is tried so often.
+_TRIES = 5
+_NUMBER_IS_TAKEN = "Cannot add snapshot with sequence number"
 # A row group has at least this many rows, where there are.
 _ROW_GROUP = 100_000
 
@@ -91,11 +95,36 @@ def files_in(files: pa.Table) -> list[DataFile]:
     return [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - ours
 
 
-def commit(table: Table, branch: str, new: Iterable[DataFile], old: Collection[DataFile] = ()) -> None:
-    """Append the files to the branch, in place of `old` ones."""
+def commit(
+    table: Table, branch: str, new: Sequence[DataFile], old: Collection[DataFile] = (), *, alone: bool = False
+) -> None:
+    """Append the files to the branch, in place of `old` ones.
+
+    Where another process commits at the same moment, this one commits again. With `alone`, or `old` files, it
+    does not if the other one has added rows to this branch, or taken these files: it raises pyiceberg's
+    CommitFailedException or ValidationException. A fast append is not validated.
+    """
+    head = table.metadata.refs.get(branch)
+    for attempt in range(_TRIES):
+        try:
+            _commit(table, branch, new, old, is_validated=alone or bool(old))
+            return
+        except ValueError as error:
+            # pyiceberg asks whether the branch is what it was, and numbers snapshots by all branches: the
+            # number is taken, and it does not commit again (https://github.com/apache/iceberg/issues/15001).
+            if _NUMBER_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
+                raise
+            table.refresh()
+            if table.metadata.refs.get(branch) != head:
+                raise CommitFailedException(f"{branch} has moved meanwhile") from error
+
+
+def _commit(
+    table: Table, branch: str, new: Iterable[DataFile], old: Iterable[DataFile], *, is_validated: bool
+) -> None:
     with table.transaction() as transaction:
         snapshot = transaction.update_snapshot(branch=branch)
-        with snapshot.overwrite() if old else snapshot.fast_append() as change:
+        with snapshot.overwrite() if is_validated else snapshot.fast_append() as change:
             for file in old:
                 change.delete_data_file(file)
             for file in new:

@@ -169,6 +169,18 @@ def replace_partition(rows: DataFrame, table: str, column: str, *values: str | i
     rows.writeTo(table).overwrite(F.col(column).isin(*values))
 
 
+def replace_window(rows: DataFrame, table: str, window_id: str, since: int | None) -> None:
+    """The rows in place of those that main has of the window: twice is as good as once.
+
+    `since`: main before the rows were read; None if it had no snapshot. Iceberg raises ValidationException if
+    another process has written rows of the window since: they may be the same ones.
+    """
+    writer = rows.writeTo(table).option("isolation-level", "serializable")
+    if since is not None:
+        writer = writer.option("validate-from-snapshot-id", str(since))
+    writer.overwrite(F.col("window_id") == window_id)
+
+
 def replace(rows: DataFrame, table: str, branch: str) -> None:
     """Write the rows in place of all that the branch has."""
     rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.model.change import literal
-from changeledger.storage import lake
+from changeledger.storage import lake, refs
 
 
 def delete_where(spark: SparkSession, table: str, condition: str) -> int:
@@ -36,6 +36,7 @@ def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mappin
 
     Returns how many runs have lost rows.
     """
+    since = refs.snapshot_of(raw)
     whole = [run for run in runs if run not in kept]
     if whole:
         names = ", ".join(map(literal, whole))
@@ -43,6 +44,6 @@ def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mappin
     changed = len(whole)
     for run, rows in kept.items():
         if rows.count() < lake.read(spark, raw).where(F.col("window_id") == run).count():
-            lake.replace_partition(rows, raw, "window_id", run)
+            lake.replace_window(rows, raw, run, since)
             changed += 1
     return changed

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 
 import pyarrow as pa
+from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.manifest import DataFile
 from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.kernels.rows import Here, Rows
 from changeledger.model.change import quoted
+from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.storage import catalog, lake, refs, scans
 from changeledger.storage.bounds import FLOATS, between, sql_literal
 from changeledger.storage.file_writes import Writing, commit, files_in
@@ -36,13 +38,34 @@ def append(rows: Rows, table: str, branch: str, columns: lake.Columns) -> None:
         commit(catalog.load(table), branch, found)
 
 
-def replace_window(rows: Rows, table: str, window_id: str) -> None:
-    """The rows in place of those that main has of the window: twice is as good as once."""
+def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> None:
+    """The rows in place of those that main has of the window: twice is as good as once.
+
+    `since`: main before the rows were read; None if it had no snapshot. Raises SourceUnavailable if another
+    process has written main since: its rows may be the same ones.
+    """
     found, there = _written(rows, table), catalog.load(table)
+    main = there.current_snapshot()
+    if (main and main.snapshot_id) != since:
+        raise _written_meanwhile(table)
     old = list(there.scan(scans.of_window(window_id)).plan_files())
-    assert all(task.residual == AlwaysTrue() for task in old), "a file has rows of one window alone"
+    if not all(task.residual == AlwaysTrue() for task in old):
+        raise ConfigError(
+            f"{table} has files with rows of several windows: to replace one would remove the others' rows",
+            "find out who has written them; only changeledger may write its raw tables",
+        )
     if found or old:
-        commit(there, refs.MAIN, found, [task.file for task in old])
+        try:
+            commit(there, refs.MAIN, found, [task.file for task in old], alone=True)
+        except (CommitFailedException, ValidationException) as error:
+            raise _written_meanwhile(table) from error
+
+
+def _written_meanwhile(table: str) -> SourceUnavailable:
+    return SourceUnavailable(
+        f"another process has written {table} while this one was at it",
+        "nothing: the next try reads the window again, in place of whatever is in the table",
+    )
 
 
 def _written(rows: Rows, table: str) -> list[DataFile]:

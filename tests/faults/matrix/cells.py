@@ -23,7 +23,7 @@ RETRIES = {
 class Fault(NamedTuple):
     """`places`: at effects of this kind (`any`: of both), between stages, or at the source.
 
-    `cells`: how many are chosen; 0 for one at every effect.
+    `cells`: how many are chosen; 0 for one at each of them.
     """
 
     name: str
@@ -91,6 +91,8 @@ FAULTS = (
     Fault("partitions_added", "the topic gets a partition", "topic", 1, STAGES[:1]),
     Fault("producer_ahead", "a message's timestamp is a day ahead", "topic", 1, STAGES[:1]),
     Fault("hanging_transaction", "a producer's transaction stays open", "topic", 1, STAGES[:1]),
+    Fault("half_done", "SIGKILL of the job, and its task is marked as a success", "any", 0, STAGES[:-1]),
+    Fault("together", "a job that was left behind and its retry write at the same moment", LAKE, 0),
 )
 BY_NAME = {fault.name: fault for fault in FAULTS}
 _AT_EFFECTS = ("any", LAKE, CONTROL)
@@ -135,17 +137,16 @@ def chosen(known: Known) -> list[Cell]:
 
 
 def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Cell]:
-    if fault.places == "any" and not fault.cells:
-        # And once after the last of each stage.
-        places = [(s, at) for s in STAGES for at in range(1, len(known[fault.window, s]) + 2)]
+    if fault.places in _AT_EFFECTS and not fault.cells:
+        places = [(s, at) for s in fault.stages for at in _places(fault, known[fault.window, s])]
         for stage, at in Random(0).sample(places, len(places)):
-            yield Cell(fault.name, fault.window, stage, at, next(retries))
+            yield Cell(fault.name, fault.window, stage, at, _after(fault, retries))
         # What only a feed's first window does.
-        seen = {e.label for stage in STAGES for e in known[fault.window, stage]}
-        for stage in STAGES:
+        seen = {e.label for stage in fault.stages for e in known[fault.window, stage]}
+        for stage in fault.stages:
             for effect in known[1, stage]:
-                if effect.label not in seen:
-                    yield Cell(fault.name, 1, stage, effect.at, next(retries))
+                if effect.label not in seen and fault.places in {"any", effect.kind}:
+                    yield Cell(fault.name, 1, stage, effect.at, _after(fault, retries))
     elif fault.places in _AT_EFFECTS:
         for stage, at in _spread(fault, known):
             yield Cell(fault.name, fault.window, stage, at, _after(fault, retries))
@@ -154,9 +155,16 @@ def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Ce
             yield Cell(fault.name, fault.window, stage, 0, _after(fault, retries))
 
 
+def _places(fault: Fault, effects: Sequence[Effect]) -> list[int]:
+    """Where the fault can be; one that is at any effect is once after the last of them, too."""
+    if fault.places == "any":
+        return [*range(1, len(effects) + 2)]
+    return [effect.at for effect in effects if effect.kind == fault.places]
+
+
 def _after(fault: Fault, retries: Iterator[str]) -> str:
     """An action between two stages, or of the source, is followed by the run itself."""
-    if fault.places in {"source", "topic", "stage"} or fault.name == "by_hand":
+    if fault.places in {"source", "topic", "stage"} or fault.name in {"by_hand", "half_done"}:
         return "run" if fault.places in {"source", "topic"} else "task"
     return next(retries)
 
@@ -193,7 +201,7 @@ def by_seed(known: Known, first: int = 1) -> Iterator[Cell]:
         rng = Random(seed)
         fault, window, stage = rng.choice(faults), rng.choice((1, 2)), rng.choice(STAGES)
         places = [e.at for e in known[window, stage] if fault.places in {"any", e.kind}]
-        if places:
+        if places and stage in fault.stages:
             yield Cell(fault.name, window, stage, rng.choice(places), rng.choice([*RETRIES]), seed)
         seed += 1
 
@@ -216,4 +224,7 @@ def quick(known: Known) -> list[Cell]:
         Cell("repeated", 2, "normalize", 0, "task"),
         Cell("cleaned_during", 2, "extract", 0, "run"),
         Cell("cleaned_uncounted", 2, "extract", 0, "run"),
+        Cell("half_done", 2, "extract", at("extract", "overwrite raw"), "task"),
+        Cell("together", 2, "extract", at("extract", "overwrite raw"), "task"),
+        Cell("together", 2, "publish", at("publish", "append releases"), "task"),
     ]

@@ -30,7 +30,7 @@ def main(out: str, feed: str) -> None:
         found[name] = rows(spark, table) if table in there else []
     done = [w for w in windows(control, feed) if w.done]
     found["raw"] = raw(spark, feed, there, [w.window_id for w in done])
-    found["problems"] = problems(spark, control, feed)
+    found["problems"] = [*problems(spark, control, feed), *twice(spark, feed, there)]
     Path(out).write_text(json.dumps(found))
     spark.stop()
 
@@ -44,15 +44,33 @@ def rows(spark: SparkSession, table: str) -> list[str]:
     )
 
 
+def raw_table(feed: str, there: set[str]) -> str | None:
+    return next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in there), None)
+
+
+def place_of(raw: str) -> tuple[str, ...]:
+    return ("topic", "partition", "offset") if raw.endswith(".raw") else PLACE
+
+
 def raw(spark: SparkSession, feed: str, there: set[str], windows: list[str]) -> list[str]:
     """Positions of the raw records of windows that are done, each once."""
-    name = next((t for t in (f"lake.{feed}.raw_dbo_customers", f"lake.{feed}.raw") if t in there), None)
+    name = raw_table(feed, there)
     if name is None:
         return []
     frame = spark.table(name).where(F.col("window_id").isin(windows))
-    place = ("topic", "partition", "offset") if name.endswith(".raw") else PLACE
+    place = place_of(name)
     texts = [F.hex(F.col(f"`{c}`")) if "lsn" in c or "seqval" in c else F.col(f"`{c}`") for c in place]
     return sorted({r[0] for r in frame.select(F.concat_ws("/", *texts)).collect()})
+
+
+def twice(spark: SparkSession, feed: str, there: set[str]) -> list[str]:
+    """Raw records that one window has twice, whatever becomes of the window."""
+    name = raw_table(feed, there)
+    if name is None:
+        return []
+    rows = spark.table(name).groupBy("window_id", *place_of(name)).count().where("count > 1")
+    more = rows.select(F.sum(F.col("count") - 1)).collect()[0][0]
+    return [f"raw has {more} records of a window twice"] if more else []
 
 
 PLACE = ("__$start_lsn", "__$seqval", "__$operation", "__$command_id")

@@ -15,6 +15,7 @@ import signal
 import sqlite3
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,12 +41,13 @@ class Fault(NamedTuple):
     kill, kill_during: SIGKILL before the effect, or while it happens. refuse, lose: the client gets an error
     instead of the effect, or after it. stop: SIGSTOP. meet: wait for the file `go`, once the effect before is
     done; hold: when this one is about to happen. orphan: as meet, and nobody reads what the process prints
-    from then on.
+    from then on. With a `label` effects are counted that have it.
     """
 
     do: str
     at: int
     after: float = 0.0
+    label: str = ""
 
 
 class Effects:
@@ -54,6 +56,7 @@ class Effects:
     def __init__(self, log: Path, fault: Fault | None) -> None:
         self._log, self._fault = log, fault
         self._count = 0
+        self._labels: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -71,14 +74,15 @@ class Effects:
         """`error`: what its client raises for a reason; None: what the client of that kind does."""
         with self._lock:
             self._count += 1
-            number = self._count
+            self._labels[label] += 1
+            number, of_label = self._count, self._labels[label]
         with self._log.open("a") as file:
             file.write(json.dumps({"at": number, "kind": kind, "label": label}) + "\n")
         if self._is("kill", number):
             _kill()
         if self._is("refuse", number):
             raise (error or partial(_error, kind))("the server refuses the connection")
-        if self._is("hold", number):
+        if self._is("hold", number) or self._is("hold", of_label, label):
             self._meet()
         if self._is("kill_during", number) and self._fault is not None:
             threading.Timer(self._fault.after, _kill).start()
@@ -102,8 +106,9 @@ class Effects:
                 break
             time.sleep(0.05)
 
-    def _is(self, do: str, at: int) -> bool:
-        return self._fault is not None and (self._fault.do, self._fault.at) == (do, at)
+    def _is(self, do: str, at: int, label: str = "") -> bool:
+        fault = self._fault
+        return fault is not None and (fault.do, fault.at, fault.label) == (do, at, label)
 
 
 def _kill() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from random import Random
 from typing import NamedTuple
 
@@ -18,20 +19,22 @@ from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.jobs import Hangs, Job
 from tests.faults.matrix.judge import differences
 from tests.faults.matrix.lab import FEED, Lab
-from tests.faults.matrix.operator import Defect, Operator, Stopped
+from tests.faults.matrix.operator import Defect, Operator, Stopped, last_error
 from tests.faults.matrix.stores import Stores
 from tests.faults.matrix.troubles import OF_DISKS, TROUBLES
 
 SURVIVED, STOPPED, DEFECT, SKIPPED = "survived", "stopped", "defect", "skipped"
 # A job may wait for a lock, or for a server that has gone; then its supervisor ends it.
 _GIVES_UP_SECONDS = 60.0
+# Two writes are planned in that time, and come to their commits; they wait for twice as long.
+_READY_SECONDS = 1.5
 _CLOCKS = {"clock_ahead": 7200.0, "clock_behind": -7200.0}
 _IN_CLIENT = {
     "control_refused": "refuse",
     "catalog_refused": "refuse",
     "control_lost": "lose",
     "catalog_lost": "lose",
-    **dict.fromkeys(("killed", "by_hand", *_CLOCKS), "kill"),
+    **dict.fromkeys(("killed", "half_done", "by_hand", *_CLOCKS), "kill"),
 }
 
 
@@ -131,6 +134,8 @@ def disturb(who: Operator, cell: Cell) -> bool:
         return _ended(who, _start(who, cell, Fault("kill_during", cell.at, after)))
     if cell.fault == "orphan":
         return _orphan(who, cell)
+    if cell.fault == "together":
+        return _together(who, cell)
     if cell.fault == "stopped":
         # It is woken by `go_on`, once the others are done.
         job = _start(who, cell, Fault("stop", cell.at))
@@ -184,9 +189,36 @@ def _orphan(who: Operator, cell: Cell) -> bool:
     return _ended(who, retry)
 
 
+def _together(who: Operator, cell: Cell) -> bool:
+    """A job and its retry both have their write ready, each on what the lake was before the other one's."""
+    job = _start(who, cell, Fault("hold", cell.at))
+    if not job.await_meeting():
+        return _ended(who, job)
+    labels = [effect["label"] for effect in job.written()]
+    same = Fault("hold", labels.count(labels[-1]), label=labels[-1])
+    retry = _start(who, cell, same)
+    retry.await_meeting()
+    with closing(sqlite3.connect(who.state.catalog, timeout=20)) as other:
+        # Who reads now reads the same; who commits waits.
+        other.isolation_level = None
+        other.execute("BEGIN IMMEDIATE")
+        job.go_on()
+        retry.go_on()
+        time.sleep(_READY_SECONDS)
+    _ended(who, job)
+    _require_known_end(job)
+    return _ended(who, retry)
+
+
+def _require_known_end(job: Job) -> None:
+    """One that has lost its lease says so; past its last write there is nothing to lose."""
+    if job.code not in {0, exit_codes.NOTHING, exit_codes.HELD}:
+        raise Defect(f"{job.name} has lost its lease and ends with {job.code}: {last_error(job)}")
+
+
 def go_on(who: Operator, cell: Cell, is_done: bool) -> int:
     """Returns the window up to which all is released now."""
-    stages = STAGES[STAGES.index(cell.stage) + is_done :]
+    stages = STAGES[STAGES.index(cell.stage) + (is_done or cell.fault == "half_done") :]
     last = cell.window
     if cell.fault == "by_hand":
         who.let_an_hour_pass()
@@ -209,4 +241,5 @@ def go_on(who: Operator, cell: Cell, is_done: bool) -> int:
     if sleeping is not None:
         sleeping.go_on()
         _ended(who, sleeping)
+        _require_known_end(sleeping)
     return last

@@ -151,6 +151,16 @@ class StageContext:
             )
         return stored
 
+    def main_before(self, table: str) -> int | None:
+        """Main of a table that the run writes without a branch; asked before it reads what it writes there.
+
+        Raises LeaseLost. Whoever takes the lease after this writes after this: then main is another one, and
+        what this process writes is refused.
+        """
+        snapshot = refs.snapshot_of(table)
+        self.control.renew_lease(self.feed.feed, LEASE_SECONDS)
+        return snapshot
+
     @property
     def written(self) -> list[str]:
         """The tables that normalize writes on the branch, as far as they are there."""

@@ -56,9 +56,10 @@ def extract_messages(ctx: StageContext) -> None:
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
     if not catalog.exists(ctx.lake.raw):
         lake.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+    since = ctx.main_before(ctx.lake.raw)
     messages = _messages(ctx, kafka.messages(start, end), wanted)
     raw = messages.through(partial(of_window, ctx.id), RAW)
-    writes.replace_window(raw, ctx.lake.raw, ctx.id)
+    writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
 
 
 def _messages(ctx: StageContext, scan: MessageScan, wanted: int) -> Rows:

@@ -121,6 +121,7 @@ class _WindowTables:
         """The window's rows of one source table into raw."""
         ctx, table = self.ctx, asked[0].of.table
         name = ctx.names[table].raw
+        since = ctx.main_before(name)
         frames = {one.of.instance: self.database.read(ctx.spark, one.queries) for one in asked}
         there = dict(lake.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
         raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
@@ -130,7 +131,7 @@ class _WindowTables:
         elif new:
             lake.widen(ctx.spark, name, new)
         rows = self._rows(asked, frames, raw)
-        lake.replace_partition(as_frame(ctx.spark, rows), name, "window_id", ctx.id)
+        lake.replace_window(as_frame(ctx.spark, rows), name, ctx.id, since)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
         received = self._received(rows, name)
         return [one.read(received.get(one.of.instance, 0)) for one in asked]

@@ -30,7 +30,7 @@ def take(ctx: StageContext) -> None:
     Raises ConfigError if none of them has found drift.
     """
     lake.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
-    taken = input_records.planned(ctx)
+    since, taken = ctx.main_before(ctx.lake.applied_repairs), input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return
     feed, tables = ctx.feed, {t.table for t in ctx.whole.only(ctx.window.request.tables).tables}
@@ -48,7 +48,7 @@ def take(ctx: StageContext) -> None:
     plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
     rows = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
     typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
-    lake.replace_partition(typed, ctx.lake.applied_repairs, "window_id", ctx.id)
+    lake.replace_window(typed, ctx.lake.applied_repairs, ctx.id, since)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
 
 
