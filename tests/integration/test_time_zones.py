@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.dialects.tables.sql import as_read
 from changeledger.model.sql_type import SqlType
 from changeledger.storage.jdbc import JdbcDatabase
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
+from tests.integration.line import cdc_feed, lake_name, run, window
 
 pytestmark = pytest.mark.integration
 
@@ -38,3 +44,70 @@ def test_a_moment_in_a_target_on_postgresql_is_read_in_utc(spark: SparkSession, 
         finally:
             zones.setDefault(own)
     assert [row["at"] for row in rows] == ["2026-08-07 15:25:06.863899+00"] * 2
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "Pacific/Apia"])
+def test_a_time_without_a_zone_is_read_as_it_is(spark: SparkSession, tmp_path: Path, zone: str) -> None:
+    """Not as one of the JVM's zone, whose clock skips an hour or a day, and whose calendar ten days."""
+    times = (
+        "2026-03-29 02:30:00.863899", "2011-12-30 12:00:00", "1582-10-10 23:59:59", "0001-01-01 00:00:00",
+        "9999-12-31 23:59:59.999999", "2026-10-25 02:30:00",
+    )  # fmt: skip
+    zones = spark.sparkContext._jvm.java.util.TimeZone
+    own = zones.getDefault()
+    with (
+        Postgres(tmp_path) as postgres,
+        psycopg.connect(plain_url(postgres.url), autocommit=True) as session,
+    ):
+        session.execute('CREATE TABLE times (id int, "at `x" timestamp(6), day date, zoned timestamptz)')
+        for number, at in enumerate(times):
+            session.execute(
+                "INSERT INTO times VALUES (%s, %s, %s, %s)", (number, at, at, "2026-03-29 01:30+00")
+            )
+        target = JdbcDatabase("target", Connection.model_validate(postgres.connection))
+        every = select(*map(column, ("id", "at `x", "day", "zoned"))).select_from(table("times"))
+        zones.setDefault(zones.getTimeZone(zone))
+        try:
+            frame = target.read(spark, [every.where(column("id") <= 2), every.where(column("id") > 2)])
+            zoned = F.date_format("zoned", "HH:mm").alias("zoned")
+            rows = {row["id"]: row for row in frame.select("id", "`at ``x`", "day", zoned).collect()}
+        finally:
+            zones.setDefault(own)
+    assert dict(frame.dtypes) == {
+        "id": "int", "at `x": "timestamp_ntz", "day": "date", "zoned": "timestamp"
+    }  # fmt: skip
+    assert [rows[n]["at `x"] for n in range(len(times))] == [datetime.fromisoformat(at) for at in times]
+    assert [rows[n]["day"] for n in range(len(times))] == [date.fromisoformat(at[:10]) for at in times]
+    assert {row["zoned"] for row in rows.values()} == {"01:30"}
+
+
+def test_commits_in_an_hour_that_the_servers_clock_shows_twice(
+    spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit every ten minutes around the end of summer time in Berlin; a window for each half hour."""
+    log, change = simulate(5, 24), datetime(2026, 10, 25, 1, tzinfo=UTC)
+    sqlserver_cdc.load(postgres.url, log)
+    true = {t.commit_lsn: change + timedelta(minutes=10 * (n - 12)) for n, t in enumerate(log.transactions)}
+    with psycopg.connect(plain_url(postgres.url), autocommit=True) as session:
+        session.execute(r"DELETE FROM cdc.lsn_time_mapping WHERE tran_id = '\x00'")
+        for lsn, at in true.items():
+            local = at.astimezone(ZoneInfo("Europe/Berlin")).replace(tzinfo=None)
+            session.execute(
+                "UPDATE cdc.lsn_time_mapping SET tran_end_time = %s WHERE start_lsn = %s", (local, lsn)
+            )
+    tables = [{"table": "dbo.customers"}]
+    feed = cdc_feed("twice_an_hour", postgres, monkeypatch, tables=tables, time_zone="Europe/Berlin")
+    for half in range(-4, 4):
+        start = change + timedelta(minutes=30 * half)
+        run(spark, feed, window(start + timedelta(minutes=30), start))
+    changes = spark.table(lake_name(feed, "dbo.customers", "_changes"))
+    found = changes.select("commit_lsn", "flags", F.unix_seconds("committed_at").alias("at"), "window_id")
+    rows = found.collect()
+    assert {bytes(row["commit_lsn"]) for row in rows} >= {
+        t.commit_lsn for t in log.transactions if any(c.table.full_name == "dbo.customers" for c in t.changes)
+    }
+    for row in rows:
+        at = datetime.fromtimestamp(row["at"], UTC)
+        assert at == true[bytes(row["commit_lsn"])]
+        assert "clock_suspect" not in (row["flags"] or [])
+        assert row["window_id"].startswith(f"{at.replace(minute=at.minute // 30 * 30):%Y%m%dT%H%M}")

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError
 from changeledger.storage.jdbc import JdbcDatabase
+from changeledger.storage.jdbc_times import printed
 from changeledger.storage.jdbc_tls import explained, postgres_properties
 
 
@@ -49,6 +51,23 @@ def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None
 )
 def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
     database(**fields)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "at", "day"),
+    [
+        ("mssql", "CONVERT(VARCHAR(30), asked.[at x], 121)", "CONVERT(VARCHAR(30), asked.day, 23)"),
+        ("postgres", 'CAST(asked."at x" AS VARCHAR(30))', "CAST(asked.day AS VARCHAR(30))"),
+    ],
+)
+def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str) -> None:
+    """With the style that prints all digits: SQL Server's own prints no seconds of a datetime."""
+    query = select(*map(column, ("id", "at x", "day"))).select_from(table("orders"))
+    text = database(conn_type=conn_type).sql(printed(query, {"at x": "timestamp_ntz", "day": "date"}))
+    name = "[at x]" if conn_type == "mssql" else '"at x"'
+    assert " ".join(text.split()) == (
+        f"SELECT asked.id, {at} AS {name}, {day} AS day FROM (SELECT id, {name}, day FROM orders) AS asked"
+    )
 
 
 def properties(host: str, **extra: object) -> dict[str, str]:

@@ -16,7 +16,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError, SourceUnavailable
-from changeledger.storage import jdbc_tls
+from changeledger.storage import jdbc_times, jdbc_tls
 from changeledger.storage.jdbc_client import Session
 
 _FETCH_ROWS = "10000"
@@ -89,11 +89,19 @@ class JdbcDatabase:
 
     def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
         """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
-        frames = [self._reader(spark).option("query", self.sql(query)).load() for query in queries]
-        together: DataFrame = frames[0]
-        for frame in frames[1:]:
-            together = together.unionAll(frame)
-        return together
+        first = self._frame(spark, queries[0])
+        kinds = jdbc_times.kinds_of(first.schema) if self._connection.conn_type != "sqlite" else {}
+        if kinds:
+            first = self._frame(spark, jdbc_times.printed(queries[0], kinds))
+            queries = [queries[0], *(jdbc_times.printed(query, kinds) for query in queries[1:])]
+        together: DataFrame = first
+        for query in queries[1:]:
+            together = together.unionAll(self._frame(spark, query))
+        return jdbc_times.read_back(together, kinds) if kinds else together
+
+    def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
+        frame: DataFrame = self._reader(spark).option("query", self.sql(query)).load()
+        return frame
 
     def count(self, queries: Sequence[Select[Any]]) -> int:
         """How many rows the SELECTs give together, counted by the database. Raises SourceUnavailable."""

@@ -1,0 +1,59 @@
+"""Times without a zone on their way from a database into Spark: as text.
+
+Spark's reader takes them from `java.sql.Timestamp`, an instant in the zone of the JVM: it turns 02:30 of the
+night in which summer time begins there into 03:30. `java.sql.Date` is no better with days that calendars have
+left out: in October 1582, and 30 December 2011 in Samoa.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, DateType, StructType, TimestampNTZType
+from sqlalchemy import ColumnElement, Select, String, select
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+
+from changeledger.model.change import quoted
+
+Kinds = dict[str, str]
+
+# Styles of CONVERT: `2026-08-07 16:25:00.883`, with all digits that the type has, and `2026-08-07`.
+_STYLES: Final = {"timestamp_ntz": 121, "date": 23}
+
+
+class _Printed(ColumnElement[str]):
+    inherit_cache = False
+    type = String()
+
+    def __init__(self, time: ColumnElement[Any], kind: str) -> None:
+        self.time, self.kind = time, kind
+
+
+@compiles(_Printed)
+def _standard(element: _Printed, compiler: SQLCompiler, **named: Any) -> str:
+    return f"CAST({compiler.process(element.time, **named)} AS VARCHAR(30))"
+
+
+@compiles(_Printed, "mssql")
+def _mssql(element: _Printed, compiler: SQLCompiler, **named: Any) -> str:
+    return f"CONVERT(VARCHAR(30), {compiler.process(element.time, **named)}, {_STYLES[element.kind]})"
+
+
+def kinds_of(schema: StructType) -> Kinds:
+    """The columns of times and days without a zone."""
+    types: dict[type[DataType], str] = {TimestampNTZType: "timestamp_ntz", DateType: "date"}
+    return {field.name: types[type(field.dataType)] for field in schema if type(field.dataType) in types}
+
+
+def printed(query: Select[Any], kinds: Kinds) -> Select[Any]:
+    """The rows of the SELECT with these columns as text."""
+    asked = query.subquery("asked")
+    return select(*(_Printed(c, kinds[c.name]).label(c.name) if c.name in kinds else c for c in asked.c))
+
+
+def read_back(frame: DataFrame, kinds: Kinds) -> DataFrame:
+    """Raises Spark's error of a text that is no time."""
+    return frame.withColumns({name: F.col(quoted(name)).cast(kind) for name, kind in kinds.items()})
