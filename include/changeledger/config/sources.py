@@ -12,7 +12,13 @@ from pydantic import (
 from changeledger.model.base_model import Strict
 
 TimePrecision = Literal[
-    "adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"
+    "adaptive",
+    "adaptive_time_microseconds",
+    "connect",
+    "isostring",
+    "microseconds",
+    "nanoseconds",
+    "structured",
 ]
 
 
@@ -43,7 +49,8 @@ class DebeziumSource(KafkaTopics):
     """Decimals: base64 of their bytes (`precise`), text, or JSON numbers."""
     time_precision_mode: TimePrecision = Field(default="adaptive", alias="time.precision.mode")
     """The unit of times: by the column's precision (`adaptive`; with `adaptive_time_microseconds` `time` is
-    in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text."""
+    in microseconds), milliseconds (`connect`), microseconds or nanoseconds; or ISO text, or objects of the
+    parts (`structured`)."""
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = Field(
         default="bytes", alias="binary.handling.mode"
     )

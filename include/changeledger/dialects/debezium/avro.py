@@ -22,7 +22,13 @@ _LOGICAL = {
     "decimal": "org.apache.kafka.connect.data.Decimal",
     "date": "org.apache.kafka.connect.data.Date",
     "time-millis": "org.apache.kafka.connect.data.Time",
+    "time-micros": "io.debezium.time.MicroTime",
     "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "timestamp-nanos": "io.debezium.time.NanoTimestamp",
+    "local-timestamp-millis": "io.debezium.time.Timestamp",
+    "local-timestamp-micros": "io.debezium.time.MicroTimestamp",
+    "local-timestamp-nanos": "io.debezium.time.NanoTimestamp",
 }
 
 
@@ -46,11 +52,16 @@ def block(node: Node) -> dict[str, Any]:
     kind = said.get("connect.type") or _KINDS.get(node.kind, node.kind)
     logical = str(said.get("logicalType"))
     found: dict[str, Any] = {"type": kind, "optional": node.nullable}
-    found["name"] = said.get("connect.name") or _LOGICAL.get(logical)
+    found["name"] = said.get("connect.name") or _LOGICAL.get(logical) or _record_name(node)
     found["parameters"] = dict(_parameters(said, logical))
     if node.kind == "record":
         found["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
     return found
+
+
+def _record_name(node: Node) -> str | None:
+    """Connect names a struct's record as it names the struct."""
+    return node.name if node.kind == "record" else None
 
 
 def _parameters(said: Mapping[str, Any], logical: str) -> Iterator[tuple[str, Any]]:

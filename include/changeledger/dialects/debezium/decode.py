@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import events, single, typed
+from changeledger.dialects.debezium import blocks, events, single, typed
 from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
@@ -33,11 +34,15 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
     raw = message_rows.as_messages(raw)
     values, faults = _messages(raw, plan)
-    # Unions are unwrapped one by one.
-    found, left = (None, range(len(values))) if plan.unions else typed.read(values, plan)
-    singles = [(at, faults.get(at) or _single(raw, at, values[at], plan)) for at in left]
+    parts: list[pa.RecordBatch] = []
+    singles: list[tuple[int, Event | Outcome]] = []
+    for how, some in blocks.plans(values, plan):
+        found, left = _by_types(values, some, how)
+        parts += found
+        singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in left]
+    singles.sort(key=itemgetter(0))
     alone = _columns([(at, one) for at, one in singles if isinstance(one, Event)], plan)
-    read = alone if found is None else events.together([found, alone])
+    read = events.together([*parts, alone])
     schema = message_rows.decoded_schema(plan.contract)
     rows = read.column("at").to_numpy()
     place = raw.select(["topic", "partition", "offset", "timestamp"])
@@ -59,6 +64,21 @@ def _single(raw: pa.RecordBatch, at: int, value: bytes | None, plan: TablePlan) 
         return single.read(value, plan)
     topic, key = (raw.column(name)[at].as_py() for name in ("topic", "key"))
     return single.read(value, plan, topic, key)
+
+
+def _by_types(
+    values: Sequence[bytes | None], rows: Sequence[int], plan: TablePlan
+) -> tuple[list[pa.RecordBatch], Sequence[int]]:
+    """The events of these messages that are as usual, and the numbers of the others."""
+    if plan.unions:
+        # They are unwrapped one by one.
+        return [], rows
+    if len(rows) == len(values):
+        found, left = typed.read(values, plan)
+        return [found], left
+    found, left = typed.read([values[at] for at in rows], plan)
+    at = pa.array(np.array(rows, np.int64)).take(found.column("at"))
+    return [found.set_column(0, found.schema.field("at"), at)], [rows[number] for number in left]
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:

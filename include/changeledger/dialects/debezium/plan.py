@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from changeledger.config.feed import Feed
 from changeledger.config.sources import DebeziumSource
+from changeledger.dialects.debezium import avro as avro_tables
 from changeledger.dialects.debezium.discovery import Discovery
+from changeledger.dialects.debezium.fields import Field, Fields
+from changeledger.dialects.debezium.schema_block import written_fields
 from changeledger.dialects.kernel import ResolvedSchema
-from changeledger.model.contract import Contract
+from changeledger.kernels import avro
+from changeledger.model.contract import Column, Contract
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,19 @@ class TablePlan:
     unions: bool = False
     # The Avro schema of the writer, as JSON; None: the messages are JSON.
     avro_schema: str | None = None
+    # What the schema block of the messages says of each column; None: they have none, or each its own.
+    fields: Fields | None = None
 
     @property
     def source(self) -> DebeziumSource:
         assert isinstance(self.feed.source, DebeziumSource), "config binds a dialect to its source"
         return self.feed.source
+
+    @property
+    def written_columns(self) -> Sequence[tuple[Column, Field | None]]:
+        """The columns, and what the schema block says of them."""
+        columns = self.writer_schema.columns
+        return list(zip(columns, self.fields or (None,) * len(columns), strict=True))
 
 
 def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
@@ -45,6 +58,9 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
     """The plan for one of a discovery's tables."""
     one = discovery.tables[number]
     is_avro = one.schema_id is not None
+    avro_schema = discovery.schemas[one.schema_id] if one.schema_id is not None else None
+    columns = resolved.writer_schema.names
+    block = None if avro_schema is None else avro_tables.block(avro.schema(avro_schema).root)
     return TablePlan(
         feed=feed,
         writer_schema=resolved.writer_schema,
@@ -52,5 +68,6 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
         database=discovery.avro_database if is_avro else discovery.database,
         window_id=window_id,
         unions=one.unions,
-        avro_schema=discovery.schemas[one.schema_id] if one.schema_id is not None else None,
+        avro_schema=avro_schema,
+        fields=written_fields(block, columns),
     )

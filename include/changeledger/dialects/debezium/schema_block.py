@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
+from changeledger.dialects.debezium.fields import DECIMAL, Fields, fields_of, row_fields
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import alike
@@ -33,10 +34,17 @@ _SEMANTIC = {
     "io.debezium.time.IsoDate": "date",
     "io.debezium.time.IsoTime": "time(7)",
     "io.debezium.time.IsoTimestamp": "datetime2(7)",
+    "io.debezium.time.StructuredDate": "date",
     "io.debezium.data.Uuid": "uniqueidentifier",
     "io.debezium.data.Xml": "xml",
 }
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
+_STRUCTURED = {
+    "io.debezium.time.StructuredTime": "time",
+    "io.debezium.time.StructuredTimestamp": "datetime2",
+    "io.debezium.time.StructuredZonedTimestamp": "datetimeoffset",
+}
+_DIGITS = "io.debezium.time.precision"
 # Parameters of a field, where the connector is set to send the source's types.
 _SOURCE_COLUMN = "__debezium.source.column"
 # The greatest lengths but `max`.
@@ -216,11 +224,16 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
     try:
         columns = [
             Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
-            for at, f in enumerate(_row_fields(message), 1)
+            for at, f in enumerate(row_fields(message.get("schema")), 1)
         ]
     except _BROKEN:
         return []
     return [] if alike([c.name for c in columns]) else columns
+
+
+def written_fields(block: object, columns: Sequence[str]) -> Fields | None:
+    """What a schema block says of the columns; None if it is none, or broken."""
+    return fields_of(block, columns) if _block_columns({"schema": block}) else None
 
 
 def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
@@ -250,9 +263,11 @@ def column_type(field: Mapping[str, Any]) -> str:
 
 
 def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
-    if name == _DECIMAL:
+    if name == DECIMAL:
         precision = parameters.get("connect.decimal.precision", 38)
         return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
+    if str(name) in _STRUCTURED:
+        return f"{_STRUCTURED[str(name)]}({min(int(parameters.get(_DIGITS, 7)), 7)})"
     return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
 
 
@@ -267,17 +282,6 @@ def _source_type(parameters: Mapping[str, Any]) -> str | None:
     if kind in {"decimal", "numeric"}:
         return f"{kind}({int(length or 18)},{int(scale or 0)})"
     return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind
-
-
-def _row_fields(message: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
-    """The fields of the row, from the envelope's schema; `before` and `after` have the same ones."""
-    schema = message.get("schema")
-    if not isinstance(schema, dict):
-        return []
-    for part in schema.get("fields", []):
-        if part.get("field") in {"after", "before"}:
-            return list(part.get("fields", []))
-    return []
 
 
 def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:

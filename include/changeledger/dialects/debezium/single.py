@@ -5,19 +5,17 @@ The first problem counts, in the order of the functions here. Details are at mos
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
-from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium import sides, unions
 from changeledger.dialects.debezium.control import control_kind
 from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.sides import Side
 from changeledger.dialects.debezium.structs import FIRST, LAST
-from changeledger.dialects.debezium.values import Cell, cell_of
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text, lsn, sql_text
-from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
 
@@ -27,13 +25,6 @@ NOT_UTF8 = Outcome(change.QUARANTINED, "not_utf8", _NOT_UTF8)
 _LONG = 2**63 - 1
 _BLANKS = b" \t\r\n"
 Texts = Mapping[str, str | None]
-
-
-class Side(NamedTuple):
-    """One image: a value and a state for each column of the writer schema."""
-
-    values: list[Any]
-    states: bytes
 
 
 class Event(NamedTuple):
@@ -62,11 +53,6 @@ class Envelope(NamedTuple):
     transaction: str | None
     before: Members | None
     after: Members | None
-
-
-@lru_cache(maxsize=64)
-def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
-    return [(c.name, c.type, cell_of(c, plan.source)) for c in plan.writer_schema.columns]
 
 
 def read(value: bytes | None, plan: TablePlan, topic: str = "", key: bytes | None = None) -> Event | Outcome:
@@ -209,61 +195,13 @@ def _millis(text: str | None) -> int | None:
 
 
 def _images(envelope: Envelope, op: str, plan: TablePlan) -> tuple[Side | None, Side | None]:
-    sides = {"before": envelope.before, "after": envelope.after}
-    columns = _cells(plan)
-    names = {name for name, _, _ in columns}
-    for image in sides.values():
-        unknown = [name for name in image or {} if name not in names]
-        if unknown:
-            listed = ", ".join(unknown)
-            raise Problem("unknown_column", f"{plan.writer_schema.table} has no column {listed}")
-    as_numbers = not plan.unions and any(_has_number(image, columns) for image in sides.values())
-    found: dict[str, Side | None] = {}
-    misfits: list[str] = []
-    for side, image in sides.items():
-        found[side], unfit = (None, []) if image is None else _side(_texts_of(image, plan), plan, as_numbers)
-        misfits = misfits or unfit
-    if misfits:
-        raise Problem("value_does_not_fit", f"no value of {', '.join(misfits)}")
-    own = found["before" if op == "d" else "after"]
+    before, after = sides.images(envelope.before, envelope.after, plan)
+    own = before if op == "d" else after
     assert own is not None, "_operation has seen to it"
     keys = [at for at, column in enumerate(plan.writer_schema.columns) if column.key_position]
     if any(own.values[at] is None for at in keys):
         raise Problem("null_key", "a column of the key is NULL")
-    return found["before"], found["after"]
-
-
-def _texts_of(image: Members, plan: TablePlan) -> dict[str, str | None]:
-    texts = {name: json_text.text(token) for name, token in image.items()}
-    if plan.unions:
-        texts = {name: unions.cell(name, text, plan.writer_schema) for name, text in texts.items()}
-    return texts
-
-
-def _has_number(image: Members | None, columns: Sequence[tuple[str, str, Cell]]) -> bool:
-    """Are decimals JSON numbers here? The text of `1200` could be base64 as well: the message decides."""
-    decimals = (name for name, _, cell in columns if cell.read_number is not None)
-    return image is not None and any(name in image and json_text.is_number(image[name]) for name in decimals)
-
-
-def _side(texts: Texts, plan: TablePlan, as_numbers: bool) -> tuple[Side, list[str]]:
-    """The image, and the columns (with their types) whose text did not fit."""
-    values, states, misfits = [], bytearray(), []
-    for name, kind, cell in _cells(plan):
-        text = texts.get(name)
-        value, state = None, KNOWN
-        if text is None:
-            state = KNOWN if name in texts else NOT_CAPTURED
-        elif text in cell.placeholders:
-            state = UNAVAILABLE
-        else:
-            read = cell.read_number if as_numbers and cell.read_number is not None else cell.read
-            value = read(text)
-            if value is None:
-                misfits.append(f"{name} {kind}")
-        values.append(value)
-        states.append(state)
-    return Side(values, bytes(states)), misfits
+    return before, after
 
 
 def _or(text: str | None, otherwise: str) -> str:

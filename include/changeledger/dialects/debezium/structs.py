@@ -38,7 +38,7 @@ class Typed(NamedTuple):
 def typed(plan: TablePlan) -> Typed:
     """Compiled once a process, for each plan."""
     columns = plan.writer_schema.columns
-    cells = [cell_of(column, plan.source) for column in columns]
+    cells = [cell_of(column, plan.source, field) for column, field in plan.written_columns]
     row = msgspec.defstruct(
         "Row",
         [(f"f{at}", _optional(cell), UNSET) for at, cell in enumerate(cells)],

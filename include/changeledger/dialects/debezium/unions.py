@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from changeledger.kernels import json_text
-from changeledger.kernels.json_text import Members, NotJson
+from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model.contract import Contract
 
 _ROW = ".Value"
@@ -73,6 +73,15 @@ def branch(text: str | None) -> str | None:
     if inside is None:
         return text
     return _in_base64(inside) if name == "bytes" else inside
+
+
+def inside(token: Token) -> Token:
+    """As `branch`, of a token."""
+    if not json_text.is_object(token):
+        return token
+    members = json_text.members(token)
+    name = next(iter(members), "")
+    return members[name] if name in _BRANCHES else token
 
 
 def _in_base64(text: str) -> str:

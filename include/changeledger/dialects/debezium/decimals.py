@@ -1,0 +1,132 @@
+"""Cells of decimals: base64 of an unscaled number, text, or a JSON number.
+
+A text and the number of a Decimal are exact. A double is not: it keeps 15 digits whatever they are, and what
+has more was rounded (`decimal.handling.mode: double`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.sources import DebeziumSource
+from changeledger.dialects.debezium.fields import DECIMAL, Field
+from changeledger.kernels import cells, sql_text
+from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.binary_text import from_base64
+from changeledger.kernels.cells import Cells
+from changeledger.kernels.sql_text import Reader
+from changeledger.model.sql_type import SqlType
+
+# What a double keeps whatever the digits are.
+_EXACT_DIGITS = 15
+_LONGEST_SCALE = 38
+
+
+class Form(NamedTuple):
+    """How a decimal is written. `scale`: of its bytes. `numbers`: which JSON numbers are exact."""
+
+    is_bytes: bool
+    scale: int
+    # `scaled`: also those with as many places as the type, as `decimal.format: NUMERIC` writes each.
+    numbers: Literal["all", "scaled", "short"]
+
+
+def form(sql: SqlType, source: DebeziumSource, field: Field | None) -> Form:
+    """By the schema block, else by the connector's mode. The block does not contradict the type."""
+    scale = SqlType.parse(sql.spark).scale or 0
+    if field is not None and field.name == DECIMAL and field.scale is not None:
+        return Form(is_bytes=True, scale=field.scale, numbers="all")
+    if field is not None:
+        return Form(is_bytes=False, scale=scale, numbers="all" if field.kind.startswith("int") else "short")
+    is_precise = source.decimal_handling_mode == "precise"
+    return Form(is_precise, scale, "scaled" if is_precise else "short")
+
+
+def reader(sql: SqlType, how: Form) -> Reader:
+    """The value of a JSON text."""
+    lake = SqlType.parse(sql.spark)
+    precision, scale = lake.length or 0, lake.scale or 0
+    if how.is_bytes:
+        return lambda text: _encoded(text, how.scale, precision, scale)
+    return lambda text: sql_text.decimal(text, precision, scale)
+
+
+def number_reader(sql: SqlType, how: Form) -> Reader:
+    """The value of a JSON number; None too of one that is not exact."""
+    read = sql_text.reader(sql)
+    return lambda text: None if is_inexact(text, how) else read(text)
+
+
+def is_inexact(text: str, how: Form) -> bool:
+    """Could the number have lost digits as a double?"""
+    mantissa, _, exponent = text.lower().partition("e")
+    whole, _, places = mantissa.lstrip("-").partition(".")
+    if how.numbers == "all" or len(f"{whole}{places}".strip("0")) <= _EXACT_DIGITS:
+        return False
+    return how.numbers == "short" or exponent != "" or len(places) != how.scale
+
+
+def most_bytes(precision: int) -> int:
+    return 8 if precision <= 18 else 17
+
+
+def _encoded(text: str, written_scale: int, precision: int, scale: int) -> Decimal | None:
+    """From base64 of a big-endian two's complement."""
+    digits = from_base64(text)
+    if not digits or len(digits) > most_bytes(precision if written_scale == scale else _LONGEST_SCALE):
+        return None
+    number = sql_text.of_unscaled(int.from_bytes(digits, "big", signed=True), _LONGEST_SCALE, written_scale)
+    return None if number is None else sql_text.scaled(number, precision, scale)
+
+
+def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
+    """Columns of texts in base64."""
+    lake, kind = SqlType.parse(sql.spark), arrow_type(sql.spark)
+    precision, scale = lake.length or 0, lake.scale or 0
+    if how.scale == scale:
+        return lambda values: cells.from_base64_decimals(
+            _texts(values), precision, scale, most_bytes(precision)
+        )
+    alone = cells.one_by_one(reader(sql, how), kind)
+    return lambda values: alone(_texts(values))
+
+
+def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
+    """Columns of JSON tokens, numbers or texts; those in unusual forms are read one by one."""
+    kind = arrow_type(sql.spark)
+    before = max(kind.precision - kind.scale, 1)
+    plain = rf"^-?\d{{1,{before}}}" + (rf"(\.\d{{1,{kind.scale}}})?$" if kind.scale else "$")
+    of_text, of_number = reader(sql, how), number_reader(sql, how)
+    alone = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), kind)
+
+    def convert(values: Sequence[Any]) -> Cells:
+        tokens = pa.array([None if value is None else bytes(value) for value in values], pa.string())
+        tokens = pc.if_else(pc.equal(tokens, "null"), pa.scalar(None, pa.string()), tokens)
+        texts = pc.utf8_trim(tokens, characters='"')
+        # Text of any length is exact; of numbers these are.
+        exact = pc.or_(pc.starts_with(tokens, '"'), pc.less_equal(pc.binary_length(texts), _EXACT_DIGITS))
+        usual = pc.and_(pc.match_substring_regex(texts, plain), exact)
+        if pc.all(usual).as_py() is not False:
+            try:
+                return Cells(pc.cast(texts, kind))
+            except pa.ArrowInvalid:
+                pass
+        return alone(tokens)
+
+    return convert
+
+
+def _of_token(token: str, of_text: Reader, of_number: Reader) -> Any:
+    if token[:1] != '"':
+        return of_number(token)
+    # One with an escape is for the reader of a single record.
+    return None if "\\" in token else of_text(token[1:-1])
+
+
+def _texts(values: Sequence[Any]) -> pa.StringArray:
+    return values if isinstance(values, pa.Array) else pa.array(values, pa.string())

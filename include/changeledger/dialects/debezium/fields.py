@@ -1,0 +1,203 @@
+"""What a message's schema block says of its columns, and whether that fits the columns' types.
+
+The block, or the Avro schema of the writer, decides how a value is written: the unit of a count, the scale of
+bytes, text or number. The feed's settings say what a block leaves open, and all of it without one. A block
+that rules the column's type out, or a setting, is a contradiction: no value is certain then.
+
+Source: the connector's chapter on data types; Connect's `JsonConverter` (a decimal is base64 of its unscaled
+number, or with `decimal.format: NUMERIC` an exact number).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from changeledger.config.sources import DebeziumSource, TimePrecision
+from changeledger.model.sql_type import SqlType
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+# What a temporal column holds.
+DATE, TIME, TIMESTAMP, ZONED = "date", "time", "timestamp", "timestamp with an offset"
+_HOLDS = {
+    "date": DATE,
+    "time": TIME,
+    "datetime": TIMESTAMP,
+    "smalldatetime": TIMESTAMP,
+    "datetime2": TIMESTAMP,
+    "datetimeoffset": ZONED,
+}
+_DAYS = 0
+# Semantic types: what they mean, and the unit of a count, of which a second has 10 to the power of it; None:
+# they are no counts.
+_MEANINGS: Mapping[str, tuple[str, int | None]] = {
+    "io.debezium.time.Date": (DATE, _DAYS),
+    "org.apache.kafka.connect.data.Date": (DATE, _DAYS),
+    "io.debezium.time.Time": (TIME, 3),
+    "org.apache.kafka.connect.data.Time": (TIME, 3),
+    "io.debezium.time.MicroTime": (TIME, 6),
+    "io.debezium.time.NanoTime": (TIME, 9),
+    "io.debezium.time.Timestamp": (TIMESTAMP, 3),
+    "org.apache.kafka.connect.data.Timestamp": (TIMESTAMP, 3),
+    "io.debezium.time.MicroTimestamp": (TIMESTAMP, 6),
+    "io.debezium.time.NanoTimestamp": (TIMESTAMP, 9),
+    "io.debezium.time.IsoDate": (DATE, None),
+    "io.debezium.time.IsoTime": (TIME, None),
+    "io.debezium.time.IsoTimestamp": (TIMESTAMP, None),
+    "io.debezium.time.ZonedTimestamp": (ZONED, None),
+    "io.debezium.time.ZonedTime": ("time with an offset", None),
+    "io.debezium.time.StructuredDate": (DATE, None),
+    "io.debezium.time.StructuredTime": (TIME, None),
+    "io.debezium.time.StructuredTimestamp": (TIMESTAMP, None),
+    "io.debezium.time.StructuredZonedTimestamp": (ZONED, None),
+}
+_WHOLE = frozenset({"int8", "int16", "int32", "int64"})
+_SINGLE, _DOUBLE = frozenset({"float", "float32"}), frozenset({"double", "float64"})
+_OBJECTS = frozenset({"struct", "array", "map"})
+# Settings by which a connector counts in one unit.
+_UNITS: Mapping[TimePrecision, int] = {"connect": 3, "microseconds": 6, "nanoseconds": 9}
+
+
+class Field(NamedTuple):
+    """One field of a schema block: Connect's type, its semantic name, and the scale of a Decimal."""
+
+    kind: str
+    name: str | None = None
+    scale: int | None = None
+
+    @property
+    def meaning(self) -> tuple[str, int | None] | None:
+        """What moment it is, and the unit of its counts; None if it is none."""
+        return _MEANINGS.get(self.name or "")
+
+    @property
+    def is_structured(self) -> bool:
+        return self.kind == "struct" and self.meaning is not None
+
+    def __str__(self) -> str:
+        return self.name or self.kind
+
+
+# By column; None: the block does not have it.
+Fields = tuple[Field | None, ...]
+
+
+def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
+    """The fields of the row, from the envelope's schema; `before` and `after` have the same ones."""
+    if not isinstance(block, dict):
+        return []
+    for part in block.get("fields", []):
+        if part.get("field") in {"after", "before"}:
+            return list(part.get("fields", []))
+    return []
+
+
+def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
+    """What a schema block that can be read says of the columns; None if it has none of them."""
+    named = {str(field["field"]): _field(field) for field in row_fields(block)}
+    found = tuple(named.get(name) for name in columns)
+    return found if any(found) else None
+
+
+def _field(field: Mapping[str, Any]) -> Field | None:
+    kind, name = field.get("type"), field.get("name")
+    if not isinstance(kind, str):
+        return None
+    scale = (field.get("parameters") or {}).get("scale") if name == DECIMAL else None
+    return Field(kind, name if isinstance(name, str) else None, None if scale is None else int(scale))
+
+
+def unit(sql: SqlType, source: DebeziumSource, field: Field | None) -> int | None:
+    """The unit of a column's counts, of which a second has 10 to the power of it; None: it has no counts."""
+    if field is not None and field.meaning is not None:
+        return field.meaning[1]
+    is_count = field is None or field.kind in _WHOLE
+    return _unit_of(sql, source.time_precision_mode) if is_count else None
+
+
+def _unit_of(sql: SqlType, mode: TimePrecision) -> int | None:
+    if mode in {"isostring", "structured"} or sql.base == "datetimeoffset":
+        return None
+    if sql.base == "date":
+        return _DAYS
+    if mode in _UNITS:
+        return _UNITS[mode]
+    digits = 6 if mode == "adaptive_time_microseconds" and sql.base == "time" else sql.fraction_digits
+    return 3 if digits <= 3 else 6 if digits <= 6 else 9
+
+
+def contradiction(sql: SqlType, source: DebeziumSource, field: Field | None) -> str | None:
+    """Why no value is certain of a column of this type that the block has as `field`; None: it is."""
+    if field is None:
+        return None
+    if sql.base in _HOLDS:
+        return _of_time(sql, source, field)
+    if sql.spark.startswith("decimal"):
+        return _of_decimal(field)
+    if sql.spark == "binary":
+        return _of_binary(source, field)
+    if sql.spark == "string":
+        fits = field.kind == "string" or not (_means_otherwise(field) or field.kind in _WITHOUT_TEXT)
+    else:
+        fits = field.kind in _NUMBERS.get(sql.spark, _WHOLE_NUMBERS) and not _means_otherwise(field)
+    return None if fits else _other_type(field)
+
+
+# Values without one text of their own: a fraction has several, bytes have none.
+_WITHOUT_TEXT = frozenset({*_SINGLE, *_DOUBLE, "bytes"})
+# What has the text of a whole number, or else none of the type's.
+_WHOLE_NUMBERS = frozenset({*_WHOLE, *_SINGLE, *_DOUBLE, "boolean", "string"})
+# Numbers that a floating point column holds without rounding.
+_NUMBERS = {
+    "float": frozenset({"int8", "int16"}) | _SINGLE,
+    "double": frozenset({"int8", "int16", "int32"}) | _SINGLE | _DOUBLE,
+}
+
+
+def _means_otherwise(field: Field) -> bool:
+    """Does its value stand for something else, a moment or a number with places?"""
+    return field.name == DECIMAL or field.meaning is not None
+
+
+def _other_type(field: Field) -> str:
+    return f"the schema block says {field}: state the column's type as the source has it"
+
+
+def _set(field: Field, setting: str, value: str) -> str:
+    return (
+        f"the schema block says {field}, the feed {setting}: {value}; set {setting} in the feed's `source:` "
+        "as the connector has it"
+    )
+
+
+def _of_time(sql: SqlType, source: DebeziumSource, field: Field) -> str | None:
+    if field.meaning is not None:
+        return None if field.meaning[0] == _HOLDS[sql.base] else _other_type(field)
+    if field.name is not None or field.kind not in {*_WHOLE, "string", "struct"}:
+        return _other_type(field)
+    if field.kind not in _WHOLE:
+        # Text and objects say themselves what they are.
+        return None
+    if sql.base == "datetimeoffset":
+        return _other_type(field)
+    counted = _unit_of(sql, source.time_precision_mode)
+    is_narrow = sql.base == "date" or (sql.base == "time" and counted == 3)
+    if counted is not None and field.kind == ("int32" if is_narrow else "int64"):
+        return None
+    return _set(field, "time.precision.mode", source.time_precision_mode)
+
+
+def _of_decimal(field: Field) -> str | None:
+    if field.name == DECIMAL:
+        return None if field.scale is not None else f"the schema block has {field} without a scale"
+    is_number = field.kind in {*_WHOLE, *_DOUBLE, "string"} and field.meaning is None
+    return None if is_number else _other_type(field)
+
+
+def _of_binary(source: DebeziumSource, field: Field) -> str | None:
+    """Of objects (a spatial value) no text is bytes."""
+    if _means_otherwise(field):
+        return _other_type(field)
+    if field.kind == "string" and source.binary_handling_mode == "bytes":
+        return _set(field, "binary.handling.mode", "bytes")
+    return None if field.kind in {*_OBJECTS, "string", "bytes"} else _other_type(field)

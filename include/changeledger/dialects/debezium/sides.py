@@ -1,0 +1,89 @@
+"""The images of one event read by itself: a value and a state for each column, or what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium.plan import TablePlan
+from changeledger.dialects.debezium.values import Cell, cell_of
+from changeledger.dialects.messages.problems import Problem
+from changeledger.kernels import json_text
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
+from changeledger.kernels.json_text import Members, Token
+
+# Reasons of quarantine: the first that a message has counts.
+_CONTRADICTS, _INEXACT, _MISFIT = "schema_contradicts", "inexact_number", "value_does_not_fit"
+
+
+class Side(NamedTuple):
+    """One image: a value and a state for each column of the writer schema."""
+
+    values: list[Any]
+    states: bytes
+
+
+@lru_cache(maxsize=64)
+def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
+    return [(c.name, c.type, cell_of(c, plan.source, field)) for c, field in plan.written_columns]
+
+
+def images(before: Members | None, after: Members | None, plan: TablePlan) -> tuple[Side | None, Side | None]:
+    """Raises Problem."""
+    names = set(plan.writer_schema.names)
+    for image in (before, after):
+        unknown = [name for name in image or {} if name not in names]
+        if unknown:
+            listed = ", ".join(unknown)
+            raise Problem("unknown_column", f"{plan.writer_schema.table} has no column {listed}")
+    faults: dict[str, list[str]] = {}
+    sides = [None if image is None else _side(image, plan, faults) for image in (before, after)]
+    for reason in (_CONTRADICTS, _INEXACT):
+        if reason in faults:
+            raise Problem(reason, "; ".join(dict.fromkeys(faults[reason])))
+    if _MISFIT in faults:
+        raise Problem(_MISFIT, f"no value of {', '.join(dict.fromkeys(faults[_MISFIT]))}")
+    return sides[0], sides[1]
+
+
+def _side(image: Members, plan: TablePlan, faults: dict[str, list[str]]) -> Side:
+    """`faults`: by reason, what is wrong with columns, to which those of this image are added."""
+    values, states = [], bytearray()
+    for name, kind, cell in _cells(plan):
+        text, is_number = _text(name, image.get(name), plan)
+        value, state = None, KNOWN
+        if text is None:
+            state = KNOWN if name in image else NOT_CAPTURED
+        elif text in cell.placeholders:
+            state = UNAVAILABLE
+        elif cell.contradiction is not None:
+            faults.setdefault(_CONTRADICTS, []).append(f"{name} {kind}: {cell.contradiction}")
+        elif is_number and cell.is_inexact is not None and cell.is_inexact(text):
+            faults.setdefault(_INEXACT, []).append(_inexact(name, kind, text))
+        else:
+            read = cell.read_number if is_number and cell.read_number is not None else cell.read
+            value = read(text)
+            if value is None:
+                faults.setdefault(_MISFIT, []).append(f"{name} {kind}")
+        values.append(value)
+        states.append(state)
+    return Side(values, bytes(states))
+
+
+def _inexact(name: str, kind: str, text: str) -> str:
+    return (
+        f"{name} {kind} is the number {text}, of more digits than a double keeps: set the connector's "
+        "decimal.handling.mode to precise or string"
+    )
+
+
+def _text(name: str, token: Token | None, plan: TablePlan) -> tuple[str | None, bool]:
+    """The text of a cell, and whether it is a JSON number: that of `1200` could be base64 as well."""
+    if token is None:
+        return None, False
+    text = json_text.text(token)
+    if not plan.unions:
+        return text, json_text.is_number(token)
+    return unions.cell(name, text, plan.writer_schema), json_text.is_number(unions.inside(token))

@@ -1,0 +1,179 @@
+"""Cells of times: counts in some unit, ISO text, or an object of the parts.
+
+No number looks like ISO text, and no text like an object: these two are read in any mode. Only a count needs
+the unit of the schema block, or of the connector's mode.
+Source: the connector's chapter on temporal values; of objects (`time.precision.mode: structured`) Debezium's
+`StructuredTemporal` and its like, first with `nanos`, then with `picoseconds` (debezium/debezium#7554).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import cells, sql_text
+from changeledger.kernels.arrow import numbers, valid
+from changeledger.kernels.cells import Cells
+from changeledger.kernels.sql_text import DAYS, MICROS, MICROS_A_DAY, Reader
+from changeledger.model.sql_type import SqlType
+
+TEMPORAL = frozenset({"date", "time", "datetime", "smalldatetime", "datetime2"})
+_LONG = (-(2**63), 2**63 - 1)
+# SQL Server counts in 100 ns.
+_TICK_DIGITS = 7
+
+
+class _Parts(msgspec.Struct, forbid_unknown_fields=True):
+    """A time by its parts, as the connector's structured types name them."""
+
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    hour: int | None = None
+    minute: int | None = None
+    second: int | None = None
+    nanos: int | None = None
+    picoseconds: int | None = None
+    offset_seconds: int | None = msgspec.field(default=None, name="offsetSeconds")
+    # Of another database: where a zone is, there is its offset.
+    zone: str | None = msgspec.field(default=None, name="zoneId")
+    # An infinity, which SQL Server does not have.
+    special: str | None = msgspec.field(default=None, name="specialValue")
+    precision: int | None = None
+
+
+_PARTS = msgspec.json.Decoder(_Parts)
+
+
+def limits(sql: SqlType, unit: int) -> tuple[int, int]:
+    """The least and the greatest count in units, of which a second has 10 to the power of 3, 6 or 9."""
+    if sql.base == "date":
+        return DAYS
+    least, most = (0, MICROS_A_DAY - 1) if sql.base == "time" else MICROS
+    if unit == 3:
+        return least // 1000, most // 1000
+    if unit == 6:
+        return least, most
+    return max(least * 1000, _LONG[0]), min(most * 1000 + 999, _LONG[1])
+
+
+def _step(sql: SqlType, unit: int) -> int:
+    """A count of units is a multiple of this one.
+
+    Finer digits than the lake's type has were never in the column: the connector's count of nanoseconds has
+    wrapped around at 64 bits, as it does outside the years 1677 to 2262 (debezium/debezium#7529), or its unit
+    is another one. No wrapped count is a multiple of 100: 2^64 mod 100 is 16.
+    """
+    if sql.base == "date":
+        return 1
+    kept = 6 if sql.spark == "timestamp_ntz" else min(sql.fraction_digits, _TICK_DIGITS)
+    step: int = 10 ** max(unit - kept, 0)
+    return step
+
+
+def counted(sql: SqlType, unit: int) -> Callable[[Sequence[Any]], Cells]:
+    """Columns of counts."""
+    digits, step = sql.fraction_digits, _step(sql, unit)
+
+    def convert(values: Sequence[Any]) -> Cells:
+        if sql.base == "date":
+            return Cells(pa.array(values, pa.int32()).cast(pa.date32()))
+        counts, unfit = pa.array(values, pa.int64()), None
+        if step > 1:
+            between = valid(counts) & (numbers(counts) % step != 0)
+            if between.any():
+                unfit, counts = between, pc.if_else(between, pa.scalar(None, pa.int64()), counts)
+        return Cells(moments(counts), unfit)
+
+    def moments(counts: pa.Int64Array) -> pa.Array:
+        if sql.base == "time":
+            return cells.times(counts, 10 ** (9 - unit), digits)
+        if unit == 9 and sql.spark == "timestamp_ntz":
+            return pc.cast(pc.cast(counts, pa.timestamp("ns")), pa.timestamp("us"))
+        if unit == 9:
+            return cells.nanosecond_texts(counts)
+        timestamps = cells.timestamps(counts, 10 ** (6 - unit))
+        if sql.spark == "timestamp_ntz":
+            return timestamps
+        return pc.binary_join_element_wise(pc.cast(timestamps, pa.string()), "0", "")
+
+    return convert
+
+
+def reader(sql: SqlType, unit: int | None) -> Reader:
+    """From a count of units, where there is a unit; else as `written`."""
+    of_text = written(sql)
+    if unit is None:
+        return of_text
+    least, most = limits(sql, unit)
+    convert, step = counted(sql, unit), _step(sql, unit)
+
+    def read(text: str) -> Any:
+        count = sql_text.whole(text, least, most)
+        if count is None:
+            return of_text(text)
+        if count % step:
+            return None
+        if sql.spark == "string":
+            return convert([count]).values[0].as_py()
+        return count if sql.base == "date" else count * 10 ** (9 - unit) // 1000
+
+    return read
+
+
+def written(sql: SqlType) -> Reader:
+    """From ISO text, `2018-06-20T15:13:16.945Z`, or from the JSON of an object of parts."""
+    of_iso = sql_text.reader(sql)
+
+    def read(text: str) -> Any:
+        if text.startswith("{"):
+            found = _iso(text, sql)
+            return None if found is None else of_iso(found)
+        if sql.base == "datetimeoffset":
+            return of_iso(text)
+        return of_iso(text[:-1]) if text.endswith("Z") and " " not in text else None
+
+    return read
+
+
+def _iso(text: str, sql: SqlType) -> str | None:
+    """The parts in an object as ISO text; None if they are not those of the type."""
+    try:
+        parts = _PARTS.decode(text)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return None
+    has_day = sql.base != "time"
+    has_clock = sql.base != "date"
+    has_offset = sql.base == "datetimeoffset"
+    groups = (
+        (has_day, (parts.year, parts.month, parts.day)),
+        (has_clock, (parts.hour, parts.minute, parts.second, _nanos(parts))),
+        (has_offset, (parts.offset_seconds,)),
+    )
+    if sql.base == "datetime" and (_nanos(parts) or 0) % 1_000_000:
+        # Its ISO text would be rounded to three digits.
+        return None
+    if parts.special is not None or any((None in group) == wanted for wanted, group in groups):
+        return None
+    day = f"{parts.year:04d}-{parts.month:02d}-{parts.day:02d}" if has_day else ""
+    clock = f"{parts.hour:02d}:{parts.minute:02d}:{parts.second:02d}.{_nanos(parts):09d}" if has_clock else ""
+    offset = _offset(parts.offset_seconds or 0) if has_offset else ""
+    return f"{day}{'T' if has_day and has_clock else ''}{clock}{offset}"
+
+
+def _nanos(parts: _Parts) -> int | None:
+    if parts.picoseconds is None:
+        return parts.nanos
+    nanos, rest = divmod(parts.picoseconds, 1000)
+    return nanos if not rest and parts.nanos in {None, nanos} else None
+
+
+def _offset(seconds: int) -> str:
+    minutes, rest = divmod(abs(seconds), 60)
+    # An offset of seconds is none of the type's, nor does its text fit.
+    of_seconds = f":{rest:02d}" if rest else ""
+    return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}{of_seconds}"
