@@ -146,6 +146,12 @@ class AirflowHome:
             for part in parts
         ]
 
+    def triggerer(self) -> Child:
+        """No task of the project waits in it; without it Airflow's home page is red."""
+        log = self.logs / "triggerer.log"
+        command = [*_AIRFLOW, "triggerer", "--skip-serve-logs"]
+        return Child("airflow triggerer", command, self.environment, log)
+
     def serve_at(self, port: int) -> None:
         """The components are to be served on this port of the loopback address."""
         self.url = f"http://127.0.0.1:{port}"

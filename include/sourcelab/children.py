@@ -36,8 +36,18 @@ class Child:
 
     def __enter__(self) -> Self:
         private(self.log.parent)
+        self.log.unlink(missing_ok=True)
         self.started = time.monotonic()
-        with self.log.open("wb") as log:
+        self._begin()
+        return self
+
+    def restart(self) -> None:
+        """Once it has ended; its log goes on."""
+        self.__exit__(None, None, None)
+        self._begin()
+
+    def _begin(self) -> None:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -47,7 +57,6 @@ class Child:
                 # Ctrl-C in the terminal reaches us first, and we end it.
                 start_new_session=True,
             )
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -71,6 +80,12 @@ class Child:
     def running(self) -> bool:
         assert self._process is not None
         return self._process.poll() is None
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; minus the number of the signal that ended it."""
+        assert self._process is not None
+        return self._process.poll()
 
     @property
     def failed(self) -> bool:

@@ -64,17 +64,18 @@ class SparkConnectServer(Service):
         """As Airflow writes a connection in JSON."""
         return {"conn_type": "spark_connect", "host": "sc://127.0.0.1", "port": self.port}
 
-    def start(self) -> None:
+    def prepare(self) -> None:
         java()
-        pyspark = _pyspark()
         private_home(self.settings.home)
         self.port = free_port()
-        properties = self.home / "spark.properties"
         # The catalog's password is in there: on a command line everybody could read it.
-        properties.unlink(missing_ok=True)
-        properties.touch(0o600)
-        properties.write_text(self._properties(), "utf-8")
+        self._file.unlink(missing_ok=True)
+        self._file.touch(0o600)
+        self._file.write_text(self._properties(), "utf-8")
         self._logging.write_text(_LOGGING, "utf-8")
+
+    def run(self) -> None:
+        pyspark = _pyspark()
         command = [
             # Of this environment only what finds Spark; SPARK_REMOTE would make a client of the server.
             # A folder of settings on the class path would keep the archive of classes from being used.
@@ -82,13 +83,17 @@ class SparkConnectServer(Service):
             # Else its Python workers are whatever `python3` is on the PATH.
             f"PYSPARK_PYTHON={sys.executable}", "SPARK_LOCAL_IP=127.0.0.1",
             str(pyspark / "bin" / "spark-submit"),
-            "--master", self.master, "--properties-file", str(properties), "--class", _SERVER,
+            "--master", self.master, "--properties-file", str(self._file), "--class", _SERVER,
             "spark-internal",
         ]  # fmt: skip
         with self.log.open("ab") as log:
             log_from = log.tell()
             self.launch(command, log, Owner(self.home))
         self.wait_until(lambda: "Spark Connect server started at" in self.logged(log_from), log_from)
+
+    @property
+    def _file(self) -> Path:
+        return self.home / "spark.properties"
 
     @property
     def _logging(self) -> Path:
@@ -114,7 +119,7 @@ class SparkConnectServer(Service):
         return as_properties(conf)
 
     def clean(self) -> None:
-        (self.home / "spark.properties").unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
         shutil.rmtree(self.home / "data", ignore_errors=True)
 
 

@@ -65,7 +65,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
     log = simulate(SEED, TRANSACTIONS, start, shop_values.value)
     with (
         airflow.migrate() as migration,
-        Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
+        Together(*services, say=progress.say) as together,
     ):
         together.wait_for(*sources.services)
         _load(progress, sources, log)

@@ -6,25 +6,30 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from rich.console import Console
 
 from changeledger.config.folders import private, private_home
-from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import PROJECT, Settings
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Log
-from sourcelab.messages import produce
+from sourcelab.messages import NotWritten, produce
 from sourcelab.process import Service, ServiceError
 from sourcelab.services import KafkaBroker, Postgres
 
 # Somebody's own Airflow, Spark or lake must not reach into ours.
 _FOREIGN = ("AIRFLOW", "_AIRFLOW", "CHANGELEDGER_", "SPARK_", "PYSPARK_")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "grpc_proxy")
+
+
+class SourceLost(Exception):
+    """A part of the source cannot be written now."""
 
 
 class Progress:
@@ -59,10 +64,10 @@ def own_folder(name: str) -> Iterator[tuple[Path, Settings]]:
             ) from None
         shutil.rmtree(home, ignore_errors=True)
         private(home)
-        for variable in [v for v in os.environ if v.startswith(_FOREIGN)]:
+        # All is on this machine, and Airflow's client refuses to work where it lacks a package for the proxy.
+        for variable in [v for v in os.environ if v.startswith(_FOREIGN) or v.lower() in _PROXIES]:
             del os.environ[variable]
         os.environ["CHANGELEDGER_HOME"] = str(home)
-        reach_directly()
         yield home, Settings()
 
 
@@ -83,6 +88,9 @@ class Sources:
     def __init__(self, home: Path) -> None:
         self.kafka = KafkaBroker(PROJECT / ".jars" / "kafka", home)
         self.postgres = Postgres(home)
+        # Transactions that all have, and that each writer has.
+        self._loaded = 0
+        self._written: dict[str, int] = {}
 
     @property
     def services(self) -> tuple[Service, ...]:
@@ -102,13 +110,30 @@ class Sources:
         base_tables.load(self.postgres.url, log, to_tx)
         sqlserver_cdc.load(self.postgres.url, log, to_tx)
         qlik_tables.load(self.postgres.url, log, to_tx)
+        self._loaded = to_tx
         return self._produce(log, 0, to_tx)
 
-    def append(self, log: Log, from_tx: int, to_tx: int) -> int:
-        base_tables.append(self.postgres.url, log, from_tx, to_tx)
-        sqlserver_cdc.append(self.postgres.url, log, from_tx, to_tx)
-        qlik_tables.append(self.postgres.url, log, from_tx, to_tx)
-        return self._produce(log, from_tx, to_tx)
+    def append(self, log: Log, to_tx: int) -> None:
+        """Write the transactions before `to_tx` that are not written yet. Raises SourceLost; call it again.
+
+        Messages that a lost broker has taken may then be written twice, as a connector does.
+        """
+        url = self.postgres.url
+        writers: dict[str, Callable[[int], object]] = {
+            "the tables": lambda begin: base_tables.append(url, log, begin, to_tx),
+            "SQL Server's change tables": lambda begin: sqlserver_cdc.append(url, log, begin, to_tx),
+            "Qlik's change tables": lambda begin: qlik_tables.append(url, log, begin, to_tx),
+            "the messages": lambda begin: self._produce(log, begin, to_tx),
+        }
+        for what, write in writers.items():
+            begin = self._written.get(what, self._loaded)
+            if begin == to_tx:
+                continue
+            try:
+                write(begin)
+            except (psycopg.Error, NotWritten) as error:
+                raise SourceLost(f"{what} cannot be written: {' '.join(str(error).split())[:200]}") from error
+            self._written[what] = to_tx
 
     def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
         messages = chain(

@@ -12,6 +12,10 @@ from confluent_kafka.cimpl import NewTopic
 _TIMEOUT_SECONDS = 60
 
 
+class NotWritten(Exception):
+    """The broker has not taken all messages."""
+
+
 class Message(NamedTuple):
     """One Kafka record; a value of None is a tombstone."""
 
@@ -25,18 +29,13 @@ class Message(NamedTuple):
 def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) -> int:
     """Write the messages, making topics on the way; returns how many there were.
 
-    One key stays in one partition, in order, as with Java's default partitioner.
+    One key stays in one partition, in order, as with Java's default partitioner. Raises NotWritten.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    # A broker that is not there would be complained about in a thousand lines.
+    client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 0, "error_cb": lambda _: None}
+    admin = AdminClient(client)
     producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "enable.idempotence": True,
-            "partitioner": "murmur2_random",
-            "linger.ms": 20,
-            # Errors only: a fresh broker says a few times that it is not ready, and is asked again.
-            "log_level": 3,
-        }
+        {**client, "enable.idempotence": True, "partitioner": "murmur2_random", "linger.ms": 20}
     )
     failed: list[KafkaError] = []
 
@@ -56,7 +55,7 @@ def produce(bootstrap: str, messages: Iterable[Message], partitions: int = 2) ->
         count += 1
     left = producer.flush(_TIMEOUT_SECONDS)
     if failed or left:
-        raise RuntimeError(f"{len(failed)} of {count} messages failed, {left} are unsent: {failed[:3]}")
+        raise NotWritten(f"{len(failed)} of {count} messages failed, {left} are unsent: {failed[:3]}")
     return count
 
 
@@ -78,6 +77,9 @@ _KEPT = {"retention.ms": "-1"}
 def _make_topic(admin: AdminClient, name: str, partitions: int) -> None:
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_KEPT)
     made = admin.create_topics([topic])
-    error = made[name].exception(_TIMEOUT_SECONDS)
+    try:
+        error = made[name].exception(_TIMEOUT_SECONDS)
+    except TimeoutError:
+        raise NotWritten(f"the broker does not make the topic {name}") from None
     if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-        raise error
+        raise NotWritten(f"the broker does not make the topic {name}: {error}") from error

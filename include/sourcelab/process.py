@@ -113,21 +113,11 @@ class Service(ABC):
         private(self.home)
         self._end_on_sigterm()
         try:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    self.start()
-                    return self
-                except TryAgain as error:
-                    self._stop()
-                    if attempt == _ATTEMPTS:
-                        raise ServiceError(
-                            f"{self.name} did not start in {_ATTEMPTS} attempts: {error}",
-                            f"read {self.log}, end the programs that take ports on 127.0.0.1, and try again",
-                        ) from error
+            self._attempt(self.start)
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        raise AssertionError("unreachable")
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,9 +130,45 @@ class Service(ABC):
                 signal.signal(signal.SIGTERM, self._handler)
                 self._handler = None
 
-    @abstractmethod
     def start(self) -> None:
         """Start on a free port and wait until ready. Raises TryAgain after an accident."""
+        self.prepare()
+        self.run()
+
+    def resume(self) -> None:
+        """Start again what has ended, on its ports and with its data. Raises ServiceError."""
+        self._stop()
+        self._attempt(self.run)
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Choose free ports, and make what the process needs, without data. Raises TryAgain."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Start the process on what was prepared, and wait until it is ready. Raises TryAgain."""
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code of a process that has ended; minus the number of the signal that ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def _attempt(self, start: Callable[[], None]) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                start()
+                return
+            except TryAgain as error:
+                self._stop()
+                if attempt == _ATTEMPTS:
+                    raise ServiceError(
+                        f"{self.name} did not start in {_ATTEMPTS} attempts: {error}",
+                        f"read {self.log}, end the programs that take ports on 127.0.0.1, and try again",
+                    ) from error
 
     @abstractmethod
     def clean(self) -> None:

@@ -63,29 +63,37 @@ class KafkaBroker(Service):
     def bootstrap(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def _java(self, *arguments: str) -> list[str]:
+        return [
+            java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+            "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{self.jars}/*", *arguments,
+        ]  # fmt: skip
+
+    def prepare(self) -> None:
         if not list(self.jars.glob("kafka_2.13-*.jar")):
             raise ServiceError(f"there is no Kafka in {self.jars}", "run `make test`, which fetches it once")
-        run = [
-            java(), "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
-            "-Dorg.slf4j.simpleLogger.showDateTime=true", "-cp", f"{self.jars}/*",
-        ]  # fmt: skip
         self.clean()
         self.port, controller, self.login_port, self.certificate_port = free_ports(4)
-        settings = self.home / "server.properties"
-        settings.write_text(self._settings(controller), "utf-8")
+        self._file.write_text(self._settings(controller), "utf-8")
         identity = secrets.token_urlsafe(16)
         with self.log.open("ab") as log:
             log_from = log.tell()
-            formatted = subprocess.run(
-                [*run, "kafka.tools.StorageTool", "format", f"--cluster-id={identity}", "-c", str(settings)],
-                stdout=log, stderr=log, check=False,
-            )  # fmt: skip
+            arguments = ("format", f"--cluster-id={identity}", "-c", str(self._file))
+            command = self._java("kafka.tools.StorageTool", *arguments)
+            formatted = subprocess.run(command, stdout=log, stderr=log, check=False)
             if formatted.returncode:
                 code, text = formatted.returncode, last_lines(self.logged(log_from))
                 raise TryAgain(f"Kafka cannot format {self.home}/data (exit code {code}):{text}")
-            self.launch([*run, "kafka.Kafka", str(settings)], log, Owner(self.home))
+
+    def run(self) -> None:
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch(self._java("kafka.Kafka", str(self._file)), log, Owner(self.home))
         self.wait_until(lambda: "Kafka Server started" in self.logged(log_from), log_from)
+
+    @property
+    def _file(self) -> Path:
+        return self.home / "server.properties"
 
     def _settings(self, controller: int) -> str:
         """Created topics on demand would hide a wrong topic name; one node can hold one replica only."""
@@ -162,6 +170,9 @@ class Postgres(Service):
         self.password = secrets.token_urlsafe(18)
         self.port = 0
         self._workspace: Path | None = None
+        # Who runs the server, and with which command.
+        self._owner: Owner | None = None
+        self._command: list[str] = []
 
     @property
     def url(self) -> str:
@@ -181,30 +192,37 @@ class Postgres(Service):
         }
 
     def start(self) -> None:
+        super().start()
+        self.create_database(self.database)
+
+    def prepare(self) -> None:
         owner, binaries = self._settle()
         data = owner.folder / "data"
         with self.log.open("ab") as log:
             self._initialise(owner, binaries, data, log)
+        self.port = free_port()
+        settings: dict[str, str | int] = {
+            "listen_addresses": "127.0.0.1",
+            "port": self.port,
+            "unix_socket_directories": "",
+            "wal_level": self.wal_level,
+            "timezone": "UTC",
+            "log_timezone": "UTC",
+            # A throwaway database need not survive a power cut. What it commits survives its own end.
+            "fsync": "off",
+            "full_page_writes": "off",
+        }
+        if self.tls is not None:
+            settings |= self._guard(self.tls, owner, data)
+        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        self._owner, self._command = owner, [str(binaries / "postgres"), "-D", str(data), *options]
+
+    def run(self) -> None:
+        assert self._owner is not None
+        with self.log.open("ab") as log:
             log_from = log.tell()
-            self.port = free_port()
-            settings: dict[str, str | int] = {
-                "listen_addresses": "127.0.0.1",
-                "port": self.port,
-                "unix_socket_directories": "",
-                "wal_level": self.wal_level,
-                "timezone": "UTC",
-                "log_timezone": "UTC",
-                # A throwaway database need not survive a power cut.
-                "fsync": "off",
-                "synchronous_commit": "off",
-                "full_page_writes": "off",
-            }
-            if self.tls is not None:
-                settings |= self._guard(self.tls, owner, data)
-            options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-            self.launch([str(binaries / "postgres"), "-D", str(data), *options], log, owner)
+            self.launch(self._command, log, self._owner)
         self.wait_until(lambda: "ready to accept connections" in self.logged(log_from), log_from)
-        self.create_database(self.database)
 
     def create_database(self, name: str) -> str:
         """Another, empty one; returns its address."""

@@ -75,20 +75,24 @@ def load(url: str, log: Log, to_tx: int | None = None, zone: str = "UTC") -> Non
 
 def append(url: str, log: Log, from_tx: int, to_tx: int, zone: str = "UTC") -> None:
     """Write the transactions `[from_tx, to_tx)`; `zone` is what the server's clock shows."""
-    append_rows(url, log, from_tx, to_tx)
     with psycopg.connect(plain_url(url)) as session:
+        _copy_changes(session, log, from_tx, to_tx)
         copy_rows(session, "cdc", "lsn_time_mapping", list(time_rows(log, from_tx, to_tx, zone)))
 
 
 def append_rows(url: str, log: Log, from_tx: int, to_tx: int) -> None:
     """The rows of their changes alone: a second time, they stand there twice."""
+    with psycopg.connect(plain_url(url)) as session:
+        _copy_changes(session, log, from_tx, to_tx)
+
+
+def _copy_changes(session: psycopg.Connection, log: Log, from_tx: int, to_tx: int) -> None:
     rows: dict[str, list[tuple[Any, ...]]] = {f"{t.capture_instance}_CT": [] for t in log.tables}
     for transaction in log.transactions[from_tx:to_tx]:
         for table, row in change_rows(transaction):
             rows[f"{table.capture_instance}_CT"].append(row)
-    with psycopg.connect(plain_url(url)) as session:
-        for name, of_table in rows.items():
-            copy_rows(session, "cdc", name, of_table)
+    for name, of_table in rows.items():
+        copy_rows(session, "cdc", name, of_table)
 
 
 def columns(table: Table) -> tuple[str, ...]:

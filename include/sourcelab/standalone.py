@@ -51,7 +51,10 @@ class _Part(Service):
         self.python = python
         self.port, self.web = 0, 0
 
-    def run(self, of: str, *arguments: str, ready: str) -> None:
+    def prepare(self) -> None:
+        self.port, self.web = free_ports(2)
+
+    def begin(self, of: str, *arguments: str, ready: str) -> None:
         spec = find_spec("pyspark")
         assert spec is not None
         assert spec.origin is not None
@@ -78,10 +81,9 @@ class Master(_Part):
     def url(self) -> str:
         return f"spark://127.0.0.1:{self.port}"
 
-    def start(self) -> None:
-        self.port, self.web = free_ports(2)
+    def run(self) -> None:
         at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
-        self.run("master.Master", *at, ready="New state: ALIVE")
+        self.begin("master.Master", *at, ready="New state: ALIVE")
 
     def workers(self) -> list[str]:
         """How each stands that has ever come."""
@@ -93,11 +95,10 @@ class Worker(_Part):
         super().__init__(home, name, python)
         self.master = master
 
-    def start(self) -> None:
-        self.port, self.web = free_ports(2)
+    def run(self) -> None:
         at = ("--host", "127.0.0.1", "--port", str(self.port), "--webui-port", str(self.web))
         size = ("--cores", "1", "--memory", "1g")
-        self.run("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")
+        self.begin("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")
 
     def executors(self) -> set[str]:
         """The numbers of those of its executors that have a Python running."""

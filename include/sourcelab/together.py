@@ -1,4 +1,4 @@
-"""Several services at once, each entered in a thread of its own."""
+"""Several services at once, each entered in a thread of its own, and started again when it ends by itself."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Self
 
+from sourcelab.losses import Losses
 from sourcelab.process import Service
+
+_LOOK_SECONDS = 0.5
 
 
 class Together:
-    """Starts all on enter without waiting, and ends all on exit.
+    """Starts all on enter without waiting, and ends all on exit. What they come to is said by `say`.
 
     The kernel ends a service with the thread that started it, so its thread stays as long as it.
     """
 
-    def __init__(self, *services: Service, on_start: Callable[[Service], None]) -> None:
+    def __init__(self, *services: Service, say: Callable[[str], None]) -> None:
         self._services = services
-        self._on_start = on_start
+        self._say, self._losses = say, Losses(say)
+        self._given_up: BaseException | None = None
         self._started: dict[Service, Future[None]] = {service: Future() for service in services}
         self._end = threading.Event()
         self._threads = [threading.Thread(target=self._hold, args=(s,), name=s.name) for s in services]
@@ -43,18 +47,27 @@ class Together:
         for service in services or self._services:
             self._started[service].result()
 
+    def require_running(self) -> None:
+        """Raises ServiceError for a service that could not be started again."""
+        if self._given_up is not None:
+            raise self._given_up
+
     def _hold(self, service: Service) -> None:
         started = self._started[service]
         try:
             with service:
-                self._on_start(service)
+                self._say(f"{service.name} is up")
                 started.set_result(None)
-                self._end.wait()
-        except BaseException as error:
+                while not self._end.wait(_LOOK_SECONDS):
+                    if not service.running:
+                        self._losses.note(service.name, service.returncode, service.log)
+                        service.resume()
+                        self._say(f"{service.name} is up again")
+        except Exception as error:  # noqa: BLE001 - for the thread that waits, or looks
             if started.done():
-                raise
-            # For the thread that waits.
-            started.set_exception(error)
+                self._given_up = error
+            else:
+                started.set_exception(error)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import shlex
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,9 +20,10 @@ from rich.markup import escape
 from changeledger.cli.shell import FILE
 from changeledger.config.settings import Settings
 from sourcelab.airflow_home import AirflowHome
-from sourcelab.children import Child, ChildFailed, require_running
+from sourcelab.children import Child, ChildFailed
 from sourcelab.connect import SparkConnectServer
-from sourcelab.lab import Progress, Sources, open_lake, own_folder
+from sourcelab.lab import Progress, SourceLost, Sources, open_lake, own_folder
+from sourcelab.losses import Losses
 from sourcelab.postgres import plain_url
 from sourcelab.process import ServiceError, free_port
 from sourcelab.together import Together, ended_by_sigterm
@@ -31,6 +32,8 @@ from sourcelab.traffic import PAST_HOURS, Traffic
 _PORT = 8080
 _SEED = 7
 _EVERY_SECONDS = 5.0
+# So many attempts in a row to write a transaction, of a minute each at most.
+_MOST_LOST = 20
 # What of an environment is for the commands of this lake and this Airflow.
 _OURS = ("AIRFLOW", "CHANGELEDGER_", "SPARK_REMOTE")
 
@@ -41,10 +44,10 @@ def main() -> int:
     try:
         with ended_by_sigterm(), own_folder("up") as (home, settings):
             traffic = Traffic(_SEED, datetime.now(UTC))
-            with started(progress, home, settings, traffic) as (sources, airflow, parts):
+            with started(progress, home, settings, traffic) as (sources, airflow, running):
                 for line in welcome(home, settings, sources, airflow, traffic):
                     console.print(line, highlight=False, soft_wrap=True)
-                _go_on(sources, traffic, parts)
+                _go_on(sources, traffic, running)
     except (ServiceError, ChildFailed) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         return 1
@@ -53,17 +56,33 @@ def main() -> int:
     return 0
 
 
+class Running:
+    """What `make up` has started. What ends by itself is said and started again."""
+
+    def __init__(self, services: Together, parts: Sequence[Child], say: Callable[[str], None]) -> None:
+        self._services, self._parts = services, parts
+        self.say, self._losses = say, Losses(say)
+
+    def keep(self) -> None:
+        """Raises ServiceError for what ends again and again."""
+        self._services.require_running()
+        for part in self._parts:
+            if not part.running:
+                self._losses.note(part.name, part.returncode, part.log)
+                part.restart()
+
+
 @contextmanager
 def started(
     progress: Progress, home: Path, settings: Settings, traffic: Traffic
-) -> Iterator[tuple[Sources, AirflowHome, Sequence[Child]]]:
+) -> Iterator[tuple[Sources, AirflowHome, Running]]:
     """Sources with the traffic's past, and Airflow working on them; all is ended on exit."""
     sources, airflow = Sources(home), AirflowHome(home)
     server = SparkConnectServer(settings, home, lasting=True)
     services = (*sources.services, server)
     progress.say(f"starting {', '.join(s.name for s in services)} and Airflow; their logs are below {home}")
     with (
-        Together(*services, on_start=lambda service: progress.say(f"{service.name} is up")) as together,
+        Together(*services, say=progress.say) as together,
         ExitStack() as stack,
     ):
         together.wait_for(sources.postgres)
@@ -82,13 +101,13 @@ def started(
             storing.wait()
         airflow.serve_at(_ui_port(progress))
         stack.callback(keep_environment(home, airflow, sources, server).unlink, missing_ok=True)
-        server_first, *others = airflow.components()
+        server_first, *others = (*airflow.components(), airflow.triggerer())
         parts = [stack.enter_context(server_first)]
         # A task that the scheduler starts before it answers is lost, and tried again minutes later.
         airflow.await_ui(parts)
         parts += [stack.enter_context(part) for part in others]
         progress.say("Airflow is up")
-        yield sources, airflow, parts
+        yield sources, airflow, Running(together, parts, progress.say)
 
 
 def _ui_port(progress: Progress) -> int:
@@ -154,14 +173,25 @@ def welcome(
     ]
 
 
-def _go_on(sources: Sources, traffic: Traffic, parts: Sequence[Child]) -> None:
-    """Write one more transaction at a time, as committed now. Raises ChildFailed when a part ends."""
+def _go_on(sources: Sources, traffic: Traffic, running: Running) -> None:
+    """Write one more transaction at a time, as committed now; while a part of the source is lost, none."""
+    lost = 0
     while True:
         time.sleep(_EVERY_SECONDS)
-        require_running(parts)
-        if traffic.add(datetime.now(UTC)):
-            last = len(traffic.log.transactions)
-            sources.append(traffic.log, last - 1, last)
+        running.keep()
+        traffic.add(datetime.now(UTC))
+        try:
+            sources.append(traffic.log, len(traffic.log.transactions))
+        except SourceLost as error:
+            lost += 1
+            if lost == 1:
+                running.say(f"{error}; what changes meanwhile is written later")
+            if lost == _MOST_LOST:
+                raise ServiceError(str(error), "read the logs of the services") from error
+        else:
+            if lost:
+                running.say("all that has changed is written")
+            lost = 0
 
 
 if __name__ == "__main__":

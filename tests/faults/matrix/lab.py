@@ -242,10 +242,7 @@ class Lab:
 
     def restart_spark(self) -> None:
         """After it was killed, at the address that it had."""
-        port = self.server.port
-        self.server._stop()
-        with _port(port):
-            self.server.start()
+        self.server.resume()
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -271,19 +268,6 @@ class Lab:
             yield
         finally:
             subprocess.run(["chattr", "-i", *folders], check=True, capture_output=True)
-
-
-@contextmanager
-def _port(port: int) -> Iterator[None]:
-    """The next service takes this port."""
-    from sourcelab import connect  # noqa: PLC0415
-
-    free = connect.free_port
-    connect.free_port = lambda: port
-    try:
-        yield
-    finally:
-        connect.free_port = free
 
 
 def moment() -> str:
