@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -45,7 +47,11 @@ def logged_in(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> TestClient
 
 
 def test_without_a_login_nothing_is_shown(client: TestClient) -> None:
-    assert client.get("/shop_cdc/w1/index.html").status_code == 401
+    for path in ("/", "/shop_cdc/", "/shop_cdc/w1/index.html", "/nothing"):
+        answer = client.get(path)
+        assert answer.status_code == 401
+        assert "Log in to Airflow" in answer.text
+        assert "shop_cdc" not in answer.text
 
 
 def test_access_is_asked_for_the_feeds_own_dag(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,13 +62,19 @@ def test_access_is_asked_for_the_feeds_own_dag(client: TestClient, monkeypatch: 
             asked.append((method, details.id))
             return bool(details.id == "shop_cdc")
 
-    security = "airflow.api_fastapi.core_api.security"
-    monkeypatch.setattr(f"{security}.get_auth_manager", Manager)
-    monkeypatch.setattr(f"{security}.DagModel.get_team_name", lambda _: None)
+    for place in ("airflow.api_fastapi.core_api.security", "changeledger.airflow_ui.data_docs"):
+        monkeypatch.setattr(f"{place}.get_auth_manager", Manager)
+    monkeypatch.setattr("airflow.models.DagModel.get_team_name", lambda _: None)
     monkeypatch.setitem(data_docs.app.dependency_overrides, get_user, lambda: "somebody")
     assert client.get("/shop_cdc/w1/index.html").text == "shop_cdc/w1/index.html"
     assert client.get("/secret_feed/w1/index.html").status_code == 403
     assert asked == [("GET", "shop_cdc"), ("GET", "secret_feed")]
+    # The list of all has what the user may see.
+    everything = client.get("/")
+    assert everything.headers["Content-Security-Policy"].startswith("sandbox")
+    assert everything.headers["Content-Type"].startswith("text/html")
+    assert 'href="shop_cdc/"' in everything.text
+    assert "secret_feed" not in everything.text
 
 
 def test_pages_are_shown_apart_from_airflows_origin(logged_in: TestClient) -> None:
@@ -89,7 +101,26 @@ def test_pages_are_shown_apart_from_airflows_origin(logged_in: TestClient) -> No
 def test_nothing_else_is_shown(logged_in: TestClient, path: str) -> None:
     answer = logged_in.get(f"/{path}")
     assert answer.status_code == 404
+    assert answer.text.startswith("<!doctype html>")
     assert "control store" not in answer.text
+
+
+def test_the_windows_of_a_feed_are_listed_newest_first(logged_in: TestClient) -> None:
+    docs = Settings().data_docs
+    ids = [f"20260131T{hour}3000000000Z_20260131T{hour + 1}0000000000Z" for hour in (11, 12)]
+    for at, name in enumerate((*ids, f"{ids[0]}_0a1b2c3d")):
+        page = docs / "shop_cdc" / name / "audit.html"
+        page.parent.mkdir()
+        page.touch()
+        os.utime(page, (at, at))
+    shown = re.findall(r'<a href="(\w+)/audit.html">(.*?)</a>', logged_in.get("/shop_cdc/").text)
+    assert shown == [
+        (f"{ids[0]}_0a1b2c3d", "2026-01-31 11:30 to 2026-01-31 12:00 UTC, read again"),
+        (ids[1], "2026-01-31 12:30 to 2026-01-31 13:00 UTC"),
+        (ids[0], "2026-01-31 11:30 to 2026-01-31 12:00 UTC"),
+    ]
+    (docs / "shop_cdc" / "index.html").write_text("a report")
+    assert logged_in.get("/shop_cdc/").text == "a report"
 
 
 def test_the_tasks_link_leads_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,66 @@
+"""What there is to read among the Data Docs, as HTML: newest first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from urllib.parse import quote
+
+# The page of a comparison or a proof, and the one of an audit in its window's folder.
+INDEX, AUDIT = "index.html", "audit.html"
+_MOST = 50
+_FEW = 3
+# A window's id: `model.window.Window.id`.
+_WINDOW = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z(_.*)?")
+_NONE = "Nothing has written a page yet."
+_STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+
+
+def of_all(folders: Iterable[Path]) -> str:
+    parts = []
+    for folder in folders:
+        place = f"{quote(folder.name)}/"
+        heading = f'<h2><a href="{place}">{escape(folder.name)}</a></h2>'
+        parts.append(f"{heading}\n{_listed(_links(folder, place)[:_FEW])}")
+    return _page("Data Docs", "\n".join(parts) or f"<p>{_NONE}</p>")
+
+
+def of_dag(folder: Path) -> str:
+    up = '<p><a href="../">All Data Docs</a></p>'
+    return _page(f"Data Docs of {folder.name}", f"{up}\n{_listed(_links(folder, '')[:_MOST])}")
+
+
+def problem(text: str, root: str, *, is_login: bool) -> str:
+    """`root`: the path of all Data Docs."""
+    link = '<a href="/">Log in to Airflow</a>' if is_login else f'<a href="{escape(root)}/">All Data Docs</a>'
+    return _page("Data Docs", f"<p>{escape(text)}</p>\n<p>{link}</p>")
+
+
+def _links(folder: Path, prefix: str) -> list[tuple[str, str]]:
+    """Each page's address and its name."""
+    if (folder / INDEX).is_file():
+        return [(prefix + INDEX, "the last one")]
+    pages = sorted(folder.glob(f"*/{AUDIT}"), key=lambda page: page.stat().st_mtime, reverse=True)
+    return [(f"{prefix}{quote(page.parent.name)}/{AUDIT}", _window(page.parent.name)) for page in pages]
+
+
+def _window(name: str) -> str:
+    """A window's id as people read it."""
+    found = _WINDOW.fullmatch(name)
+    if found is None:
+        return name
+    since, until = ("{}-{}-{} {}:{}".format(*found.groups()[at : at + 5]) for at in (0, 5))
+    return f"{since} to {until} UTC{', read again' if found[11] else ''}"
+
+
+def _listed(links: list[tuple[str, str]]) -> str:
+    lines = (f'<li><a href="{escape(address)}">{escape(name)}</a></li>' for address, name in links)
+    return "<ul>\n{}\n</ul>".format("\n".join(lines)) if links else f"<p>{_NONE}</p>"
+
+
+def _page(title: str, body: str) -> str:
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    body = f"<h1>{escape(title)}</h1>\n{body}"
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}\n</body></html>\n'
