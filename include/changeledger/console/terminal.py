@@ -54,9 +54,9 @@ def print_table(columns: Iterable[str], answer: Iterable[Iterable[object]]) -> N
         grid.add_row(*(plain(shown(value)) for value in row))
     out = console()
     out.print(grid, markup=False)
-    shown = counted(min(len(rows), MOST_ROWS), "row")
+    count = counted(min(len(rows), MOST_ROWS), "row")
     out.print(
-        f"more than {MOST_ROWS} rows; the first {shown}" if len(rows) > MOST_ROWS else shown, highlight=False
+        f"more than {MOST_ROWS} rows; the first {count}" if len(rows) > MOST_ROWS else count, highlight=False
     )
 
 
