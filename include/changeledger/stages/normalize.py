@@ -263,7 +263,7 @@ def _forget_replayed(ctx: StageContext) -> None:
 
 def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
     """Topic, partition and offset of what has waited for longer than the feed allows."""
-    if ctx.window.request.partial or not catalog.exists(ctx.lake.pending):
+    if ctx.window.request.partial or not input_records.some_wait(ctx):
         return frozenset()
     limit = ctx.window.end - ctx.feed.pending_timeout
     late = lake.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
@@ -280,9 +280,9 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
             return
         lake.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
     lake.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
-    earlier = lake.read(ctx.spark, ctx.lake.pending)
-    if not some and earlier.isEmpty():
+    if not some and not input_records.some_wait(ctx):
         return
+    earlier = lake.read(ctx.spark, ctx.lake.pending)
     waiting = (
         lake.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
         .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))

@@ -64,10 +64,15 @@ def waiting(ctx: StageContext) -> DataFrame | None:
 
     They may be of any table, so a run over some leaves them alone.
     """
-    if ctx.window.request.partial or not catalog.exists(ctx.lake.pending):
+    if ctx.window.request.partial or not some_wait(ctx):
         return None
     waiting = lake.read(ctx.spark, ctx.lake.pending).withColumn("source_position", message_record())
     return _not_read(waiting, raw(ctx, ctx.lake.raw))
+
+
+def some_wait(ctx: StageContext) -> bool:
+    """Have earlier windows left messages to wait? The table stays when its last message has left it."""
+    return catalog.exists(ctx.lake.pending) and scans.has_rows(ctx.lake.pending)
 
 
 def replayed(ctx: StageContext) -> DataFrame | None:
@@ -95,8 +100,7 @@ def nothing_new(ctx: StageContext) -> bool:
     request = ctx.window.request
     if request.mode == "repair" or any(scans.has_rows(raw, ctx.id) for raw in ctx.raws):
         return False
-    waits = not request.partial and catalog.exists(ctx.lake.pending) and scans.has_rows(ctx.lake.pending)
-    return not waits and replayed(ctx) is None
+    return (request.partial or not some_wait(ctx)) and replayed(ctx) is None
 
 
 def _not_read(few: DataFrame, new: DataFrame) -> DataFrame:

@@ -40,7 +40,7 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
         rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None and count(r)]
         if not rows:
             return
-    lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
+        lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
     lake.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
