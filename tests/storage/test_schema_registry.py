@@ -57,10 +57,13 @@ def test_a_schema_of_another_type(kind: str, schema: str) -> None:
     assert error.value.kind == kind
 
 
-def test_an_unknown_schema_is_asked_for_once() -> None:
+def test_ids_are_asked_for_once_and_not_forever() -> None:
+    """Bytes without a frame name an id each."""
     with Server() as server:
-        assert of(server.url).schema(7) is None
-    assert server.asked == ["7"]
+        known = str(server.register("items-value", SCHEMA))
+        ids = [known, *map(str, range(1000, 2000))]
+        assert dict(of(server.url).schemas(ids)) == {known: SCHEMA}
+    assert server.asked == ids[:101]
 
 
 def reported(error: pytest.ExceptionInfo[ChangeledgerError]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
@@ -15,6 +15,8 @@ from changeledger.config.connection import Connection
 from changeledger.kernels import avro
 from changeledger.model.errors import ConfigError, SourceUnavailable
 
+log = logging.getLogger("changeledger")
+
 # Members of a Kafka connection that begin so are the registry client's settings, under their own names.
 PREFIX = "schema.registry."
 # To be connected to one that is not there takes 5 s in all; its answer may take longer.
@@ -25,6 +27,7 @@ _PATIENCE: Final[Mapping[str, Any]] = {
 }
 _UNKNOWN_SCHEMA = 40403
 _TOO_MANY = 429
+_MOST_UNKNOWN = 100
 
 
 class SchemaRegistry:
@@ -56,6 +59,24 @@ class SchemaRegistry:
             if name.startswith(PREFIX)
         }
         return cls(conn_id, settings) if settings.get("url") else None
+
+    def schemas(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """The schemas of ids, as far as the registry knows them, see `schema`. Each is asked for once.
+
+        Avro without a frame names another id in each message: once `_MOST_UNKNOWN` are not known, no other is
+        asked for. So those that most messages name come first.
+        """
+        unknown: list[str] = []
+        for schema_id in ids:
+            if len(unknown) == _MOST_UNKNOWN:
+                log.warning("%s: %d ids are unknown, others are not asked for", self._address, len(unknown))
+                return
+            schema = self.schema(int(schema_id))
+            if schema is not None:
+                yield schema_id, schema
+                continue
+            unknown.append(schema_id)
+            log.warning("the schema registry at %s does not know the schema %s", self._address, schema_id)
 
     def schema(self, schema_id: int) -> str | None:
         """The schema as `avro.registered` keeps it; None if the registry does not know the id.

@@ -54,13 +54,15 @@ def test_which_ids_a_registry_is_asked_for() -> None:
     of_key = [{"key": "apicurio.key.globalId", "value": b""}]
     wanted = str(7920)
     for key, value, headers, asked in (
-        (frame, None, [], {wanted}),
-        (None, frame, [], {wanted}),
-        (None, frame, IN_HEADER, set()),
-        (None, frame, of_key, {wanted}),
-        (frame, None, of_key, set()),
-        (None, bytes(9), [], set()),
-        (None, b"\0\xff\xff\xff\xff\0", [], set()),
-        (None, b"{}", [], set()),
+        (frame, None, [], [wanted]),
+        (None, frame, [], [wanted]),
+        (None, frame, IN_HEADER, []),
+        (None, frame, of_key, [wanted]),
+        (frame, None, of_key, []),
+        (None, bytes(9), [], []),
+        (None, b"\0\xff\xff\xff\xff\0", [], []),
+        (None, b"{}", [], []),
     ):
         assert frames.schema_ids([(key, value, headers)]) == asked
+    once = bodies(1)[0]
+    assert frames.schema_ids([(None, once, []), (frame, frame, [])]) == [wanted, "1"]

@@ -76,11 +76,7 @@ def schemas_of(feed: Feed) -> Schemas:
 
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
 
-    def known(ids: Iterable[str]) -> Mapping[str, str]:
-        found = {one: registry.schema(int(one)) for one in ids} if registry else {}
-        return {one: schema for one, schema in found.items() if schema is not None}
-
-    return known
+    return lambda ids: {} if registry is None else dict(registry.schemas(ids))
 
 
 def results(

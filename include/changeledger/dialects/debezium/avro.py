@@ -37,7 +37,10 @@ def schema_fault(schema_id: str, schemas: Mapping[str, str], side: Side = "value
     text = schemas.get(schema_id)
     if text is None:
         which = f"no schema of the id {schema_id}" + (" of the key" if side == "key" else "")
-        what = f"{which}: the registry does not know it, or the connection has no schema.registry.url"
+        what = (
+            f"{which}: the registry does not know it, the connection has no schema.registry.url, or this is "
+            "Avro without a frame"
+        )
         return Outcome(change.QUARANTINED, frames.UNKNOWN_SCHEMA, what)
     try:
         avro.schema(text)

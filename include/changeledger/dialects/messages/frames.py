@@ -9,6 +9,7 @@ awslabs/aws-glue-schema-registry, AWSSchemaRegistryConstants; hortonworks/regist
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -45,6 +46,7 @@ _SIGNS = (
     (rb"\x03[\x00\x05].{16}", "glue_frame", "has a frame of AWS Glue Schema Registry (first byte 3)"),
     # A schema's id in eight bytes, its version in four.
     (rb"\x01\x00{4}.{8}", "hortonworks_frame", "has a frame of Hortonworks Schema Registry (first byte 1)"),
+    (rb"\x00{4}[0-9a-f]{32}", "azure_frame", "has a frame of Azure Schema Registry (the id as text)"),
     (rb"Obj\x01", "avro_file", "is an Avro file, as Event Hubs Capture writes it, and no message"),
     (rb"\xc3\x01", "single_object_encoding", "is in Avro's single-object encoding, without a registry's id"),
 )
@@ -149,13 +151,16 @@ def with_id_header(raw: pa.RecordBatch, side: Side) -> set[int]:
     return set(pc.list_parent_indices(headers).filter(named).to_pylist()) if pc.any(named).as_py() else set()
 
 
-def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> set[str]:
-    """The ids of a registry that the frames of messages name, given as key, value and headers."""
-    wanted: set[str] = set()
+def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None, Headers]]) -> list[str]:
+    """The ids of a registry that the frames of messages name, those that most of them name first.
+
+    `messages`: key, value and headers of each.
+    """
+    found: Counter[str] = Counter()
     for key, value, headers in messages:
-        wanted |= avro.schema_ids([None if id_header(headers, "key") else key])
-        wanted |= avro.schema_ids([None if id_header(headers, "value") else value])
-    return wanted
+        found.update(avro.schema_ids([None if id_header(headers, "key") else key]))
+        found.update(avro.schema_ids([None if id_header(headers, "value") else value]))
+    return [schema_id for schema_id, _ in found.most_common()]
 
 
 def _json_schema(what: str, side: Side) -> Frame:

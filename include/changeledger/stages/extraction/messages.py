@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -32,6 +33,8 @@ from changeledger.storage.spread import Spread
 
 # More are read by Spark's workers, however few messages they are.
 _MOST_BYTES = 64 << 20
+# Of a window's frames. A registry is asked for fewer that it does not know.
+_MOST_IDS = 10_000
 
 
 def extract_messages(ctx: StageContext) -> None:
@@ -86,27 +89,29 @@ def _fetch_schemas(ctx: StageContext) -> None:
     if registry is None:
         return
     # Records asked for again as well: what the registry did not know then it may know now.
-    wanted = _schema_ids(input_records.raw(ctx, ctx.lake.raw)) - ctx.control.avro_schemas(feed.feed).keys()
-    for wanted_id in sorted(wanted):
-        schema = registry.schema(int(wanted_id))
-        if schema is None:
-            log.warning("%s: the schema registry does not know the schema %s", feed.feed, wanted_id)
-        else:
-            ctx.control.save_avro_schema(feed.feed, wanted_id, schema, ctx.id)
+    known = ctx.control.avro_schemas(feed.feed)
+    wanted = [one for one in _schema_ids(input_records.raw(ctx, ctx.lake.raw)) if one not in known]
+    for schema_id, schema in registry.schemas(wanted):
+        ctx.control.save_avro_schema(feed.feed, schema_id, schema, ctx.id)
 
 
-def _schema_ids(raw: DataFrame) -> set[str]:
-    """The schemas that frames of values and keys name. No JSON begins with a zero byte: the lake's own
-    statistics answer for whole files of it."""
-    found: set[str] = set()
+def _schema_ids(raw: DataFrame) -> list[str]:
+    """The schemas that frames of values and keys name, those that most name first. No JSON begins with a zero
+    byte: the lake's own statistics answer for whole files of it."""
+    found: Counter[str] = Counter()
     for side, names in ID_HEADERS.items():
         framed = (F.col(side) < F.lit(b"\1")) & (F.octet_length(side) >= FRAME_BYTES)
         # What has its id in a header begins with any bytes.
         elsewhere = F.expr(f"exists(headers, header -> {_has_id(names)})")
         own = framed & ~F.coalesce(elsewhere, F.lit(col=False))
-        frames = raw.where(own).select(F.substring(side, 1, FRAME_BYTES).alias("frame")).distinct()
-        found |= schema_ids(bytes(row["frame"]) for row in frames.collect())
-    return found
+        frames = raw.where(own).groupBy(F.substring(side, 1, FRAME_BYTES).alias("frame"))
+        most = (
+            frames.agg(F.count("*").alias("messages")).orderBy(F.desc("messages"), "frame").limit(_MOST_IDS)
+        )
+        for row in most.collect():
+            for schema_id in schema_ids([bytes(row["frame"])]):
+                found[schema_id] += row["messages"]
+    return [schema_id for schema_id, _ in found.most_common()]
 
 
 def _has_id(names: Iterable[str]) -> str:
