@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from threading import Event
 from typing import Any
 
@@ -9,24 +10,33 @@ from pyspark.sql.connect.client import DefaultChannelBuilder
 
 from changeledger.model.errors import SparkUnavailable
 
+_LOOK_SECONDS = 0.05
+
 
 def require_answer(remote: str, seconds: float) -> None:
-    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within the time."""
-    builder, ready = DefaultChannelBuilder(remote), Event()
+    """Raises SparkUnavailable unless a server is ready at the address `sc://...` within the time.
+
+    Where the connection is refused, a quarter of the time is waited for a server that starts.
+    """
+    builder, ready, refused = DefaultChannelBuilder(remote), Event(), Event()
 
     def note(state: Any) -> None:
-        # Of grpc.ChannelConnectivity: HTTP/2 has been agreed on. That a port is open says little.
+        # Of grpc.ChannelConnectivity. READY: HTTP/2 has been agreed on. That a port is open says little.
         if state.name == "READY":
             ready.set()
+        elif state.name == "TRANSIENT_FAILURE":
+            refused.set()
 
-    channel = builder.toChannel()
+    began, channel = time.monotonic(), builder.toChannel()
     try:
         channel.subscribe(note, try_to_connect=True)
-        if not ready.wait(seconds):
-            # Without the parameters of the address, which may hold a token.
-            raise SparkUnavailable(
-                f"no Spark Connect server has answered at {builder.endpoint} for {seconds:.0f} s",
-                "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection",
-            )
+        while not ready.wait(_LOOK_SECONDS):
+            waited = time.monotonic() - began
+            if waited > (seconds / 4 if refused.is_set() else seconds):
+                # Without the parameters of the address, which may hold a token.
+                raise SparkUnavailable(
+                    f"no Spark Connect server has answered at {builder.endpoint} for {waited:.0f} s",
+                    "start it, or correct its address, which is SPARK_REMOTE or the feed's Spark connection",
+                )
     finally:
         channel.close()
