@@ -17,7 +17,7 @@ from changeledger.dialects.interface import ChangeTable, TableReader
 from changeledger.dialects.qlik_tables.reader import ChangeTables
 from changeledger.dialects.sqlserver_cdc.dialect import source_table
 from changeledger.dialects.sqlserver_cdc.reader import CaptureTables
-from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError
+from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError, SourceUnavailable
 from changeledger.model.window import Window
 
 
@@ -514,6 +514,117 @@ def test_a_table_that_is_not_captured(captured: Memory) -> None:
     captured.session.execute("DELETE FROM cdc.change_tables")
     with pytest.raises(ConfigError, match=r"dbo\.orders has no capture instance"):
         cdc(captured)
+
+
+def other_table(memory: Memory, start: bytes | None) -> CaptureTables:
+    """A second table of the feed, which was just enabled: no LSN yet, or just one."""
+    memory.session.executescript("""
+        INSERT INTO sys.tables VALUES (11, 'items', 1);
+        CREATE TABLE cdc.dbo_items_CT ("__$start_lsn", "__$operation", id);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
+    """)
+    memory.session.execute(
+        "INSERT INTO cdc.change_tables VALUES (22, 11, 'dbo_items', ?, '2026-08-07')", [start]
+    )
+    both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
+    return CaptureTables(feed("sqlserver_cdc", tables=both), memory)
+
+
+def test_a_table_that_was_just_enabled_is_waited_for(
+    captured: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`start_lsn` is NULL until the capture job has begun it; the feed's other tables are read meanwhile."""
+    reader = other_table(captured, None)
+    released = {"dbo.orders": text(2)}
+    reader.check(released)
+    start, end = reader.bounds(hour(11), released)
+    assert (start, end) == (released, {"dbo.orders": text(6)})
+    assert "nothing is captured yet of dbo.items" in caplog.text
+    assert sorted(read(reader, captured, start, end, "id")) == [3, 4, 105, 106]
+    reader.check(released)
+    # The capture job comes to it; the next window reads it from its beginning.
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = ? WHERE object_id = 22", [lsn(5)])
+    captured.session.execute("INSERT INTO cdc.dbo_items_CT VALUES (?, 2, 200)", [lsn(6)])
+    both = [{"table": "dbo.orders"}, {"table": "dbo.items"}]
+    reader = CaptureTables(feed("sqlserver_cdc", tables=both), captured)
+    start, end = reader.bounds(hour(11), end)
+    assert end == {"dbo.orders": text(6), "dbo.items": text(6)}
+    assert read(reader, captured, start, end, "id") == [106, 200]
+
+
+def test_a_table_that_was_enabled_again_has_lost_what_was_before(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM cdc.change_tables WHERE object_id = 21")
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = NULL")
+    with pytest.raises(SourceDataLostError, match=r"enabled again.*dbo_orders_CT begins at no LSN yet"):
+        cdc(captured).check({"dbo.orders": text(4)})
+
+
+def test_an_instance_that_was_just_made_leaves_the_older_one_to_be_read(captured: Memory) -> None:
+    captured.session.execute("UPDATE cdc.change_tables SET start_lsn = NULL WHERE object_id = 21")
+    reader = cdc(captured)
+    assert [reported.instance for reported in reader.tables] == ["dbo_orders"]
+    start, end = reader.bounds(hour(11), {"dbo.orders": text(4)})
+    assert read(reader, captured, start, end, "id") == [5, 6]
+    reader.check({"dbo.orders": text(4)})
+
+
+@pytest.mark.parametrize("change", ["start_lsn = ?", "start_lsn = ?, object_id = 23"])
+def test_an_instance_that_begins_while_its_table_is_read(captured: Memory, change: str) -> None:
+    """What was read of the older one lacks the columns of the newer; the next try reads both."""
+    if "object_id" not in change:
+        captured.session.execute("UPDATE cdc.change_tables SET start_lsn = NULL WHERE object_id = 21")
+    reader = cdc(captured)
+    start, end = reader.bounds(hour(11), {"dbo.orders": text(4)})
+    read(reader, captured, start, end, "id")
+    captured.session.execute(f"UPDATE cdc.change_tables SET {change} WHERE object_id = 21", [lsn(6)])
+    with pytest.raises(SourceUnavailable, match="dbo_orders_2 began to capture") as raised:
+        reader.check({"dbo.orders": text(4)})
+    assert raised.value.retryable
+    # One that begins after what was read changes nothing.
+    captured.session.execute(f"UPDATE cdc.change_tables SET {change} WHERE object_id >= 21", [lsn(7)])
+    reader.check({"dbo.orders": text(4)})
+
+
+@pytest.mark.parametrize(
+    ("change", "now"),
+    [
+        ("UPDATE sys.tables SET name = 'orders_2026'", "dbo.orders_2026"),
+        ("INSERT INTO sys.schemas VALUES (2, 'sales'); UPDATE sys.tables SET schema_id = 2", "sales.orders"),
+        # Renamed, and another one made with the old name.
+        (
+            "UPDATE sys.tables SET name = 'orders_old'; INSERT INTO sys.tables VALUES (30, 'orders', 1)",
+            "dbo.orders_old",
+        ),
+    ],
+)
+def test_a_table_that_was_renamed(captured: Memory, change: str, now: str) -> None:
+    """An instance keeps its name; it says whose changes it has by the id of the table."""
+    captured.session.executescript(change)
+    with pytest.raises(ConfigError, match=f"dbo_orders captures {now}: was the table renamed") as raised:
+        cdc(captured)
+    assert f"name {now} in the feed" in raised.value.remedy
+    renamed = CaptureTables(feed("sqlserver_cdc", tables=[{"table": now}]), captured)
+    assert [reported.table for reported in renamed.tables] == [now, now]
+
+
+def test_a_table_that_may_not_be_seen(captured: Memory) -> None:
+    captured.session.execute("DELETE FROM sys.tables")
+    with pytest.raises(ConfigError, match="dbo_orders captures is not to be seen") as raised:
+        cdc(captured)
+    assert "VIEW DEFINITION" in raised.value.remedy
+
+
+def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> None:
+    """Both were captured for long, so no LSN tells them apart: the table's id does."""
+    before = cdc(captured).landmarks({"dbo.orders": text(5)})
+    captured.session.executescript("""
+        UPDATE sys.tables SET name = 'orders_old';
+        INSERT INTO sys.tables VALUES (30, 'orders', 1);
+        UPDATE cdc.change_tables SET source_object_id = 30 WHERE object_id = 20;
+    """)
+    after = cdc(captured).landmarks({"dbo.orders": text(5)})
+    assert (before["dbo.orders"][-11:], after["dbo.orders"][-11:]) == ("(object 10)", "(object 30)")
 
 
 def test_a_key_that_the_capture_does_not_have(captured: Memory) -> None:

@@ -10,12 +10,8 @@ from sqlalchemy import Select
 from sqlalchemy.dialects import mssql, postgresql, sqlite
 
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.sqlserver_cdc.catalog import (
-    CaptureInstance,
-    CdcCatalog,
-    capture_instances,
-    contract_of,
-)
+from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog, contract_of
+from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
@@ -61,10 +57,10 @@ def sql(query: Select[Any], database: str) -> str:
 def test_capture_instances(database: str) -> None:
     assert sql(CATALOG.capture_instances(), database) == (
         "SELECT cdc.change_tables.capture_instance, cdc.change_tables.object_id, "
-        "cdc.change_tables.start_lsn, cdc.change_tables.create_date, "
+        "cdc.change_tables.source_object_id, cdc.change_tables.start_lsn, cdc.change_tables.create_date, "
         "sys.schemas.name AS schema_name, sys.tables.name AS table_name FROM cdc.change_tables "
-        "JOIN sys.tables ON sys.tables.object_id = cdc.change_tables.source_object_id "
-        "JOIN sys.schemas ON sys.schemas.schema_id = sys.tables.schema_id"
+        "LEFT OUTER JOIN sys.tables ON sys.tables.object_id = cdc.change_tables.source_object_id "
+        "LEFT OUTER JOIN sys.schemas ON sys.schemas.schema_id = sys.tables.schema_id"
     )
 
 
@@ -192,6 +188,8 @@ def test_a_capture_instance_that_cannot_be_seen() -> None:
 def test_capture_instances_of_rows() -> None:
     row = {
         "capture_instance": "dbo_t_v2", "object_id": 7, "schema_name": "dbo", "table_name": "t.x",
-        "start_lsn": bytearray(LOW), "create_date": NOON,
+        "start_lsn": bytearray(LOW), "create_date": NOON, "source_object_id": 5,
     }  # fmt: skip
-    assert capture_instances([row]) == [CaptureInstance("dbo_t_v2", 7, "dbo.t.x", LOW, NOON)]
+    assert capture_instances([row]) == [CaptureInstance("dbo_t_v2", 7, "dbo.t.x", LOW, NOON, 5)]
+    unseen = {**row, "schema_name": None, "table_name": None, "start_lsn": None}
+    assert capture_instances([unseen]) == [CaptureInstance("dbo_t_v2", 7, "", None, NOON, 5)]

@@ -245,6 +245,25 @@ def test_a_clean_up_between_the_check_and_the_count(
         extract.run(spark, feed, window())
 
 
+def test_a_name_that_was_given_to_another_table(spark: SparkSession, feed: Feed, source: Postgres) -> None:
+    run(spark, feed, window())
+    control = ControlStore(Settings().control_url)
+    (mark,) = control.source_marks(feed.feed).values()
+    # As version 0.1 has left it: without the table's id.
+    known = mark._replace(identity=mark.identity.partition(" (")[0])
+    control.save_source_marks(feed.feed, {"dbo.customers": known})
+    run(spark, feed, window())
+    with psycopg.connect(_dsn(source), autocommit=True) as database:
+        database.execute(
+            """
+            INSERT INTO sys.tables SELECT 9999, name, schema_id FROM sys.tables WHERE name = 'customers';
+            UPDATE cdc.change_tables SET source_object_id = 9999 WHERE capture_instance = 'dbo_customers';
+            """
+        )
+    with pytest.raises(SourceDataLostError, match="another table of that name"):
+        extract.run(spark, feed, window())
+
+
 def test_a_missing_connection(spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(f"AIRFLOW_CONN_{feed.connection.upper()}")
     with pytest.raises(ConfigError, match=f"the connection '{feed.connection}' does not exist"):

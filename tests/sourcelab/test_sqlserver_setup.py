@@ -19,8 +19,9 @@ from sqlalchemy.dialects import mssql
 from changeledger.config.feed import Feed
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT
-from changeledger.dialects.sqlserver_cdc.catalog import CaptureInstance, CdcCatalog
+from changeledger.dialects.sqlserver_cdc.catalog import CdcCatalog
 from changeledger.dialects.sqlserver_cdc.clock import RepeatedHour
+from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.model.contract import Column, Contract
 from sourcelab.tables import TABLES

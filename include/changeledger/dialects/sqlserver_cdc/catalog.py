@@ -8,8 +8,6 @@ the catalog views is enough.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -33,23 +31,13 @@ from sqlalchemy import (
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.sqlserver_cdc.clock import FallBack
 from changeledger.dialects.sqlserver_cdc.header import COMMIT_TIME, START_LSN
+from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance
 from changeledger.dialects.sqlserver_cdc.literals import LsnLiteral
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping, fold, in_range
 from changeledger.dialects.tables.sql import as_read, key_positions
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ContractError
-
-
-@dataclass(frozen=True)
-class CaptureInstance:
-    """One `_CT` table: which source table it captures, and the lowest LSN that it still has."""
-
-    name: str
-    object_id: int
-    table: str
-    start_lsn: bytes
-    created: datetime | None = None
 
 
 class CdcCatalog:
@@ -90,15 +78,16 @@ class CdcCatalog:
         )  # fmt: skip
 
     def capture_instances(self) -> Select[Any]:
+        """Every capture instance; without its table's name where the login may not see that."""
         ct, tables, schemas = self._change_tables.c, self._tables.c, self._schemas.c
         return (
             select(
-                ct.capture_instance, ct.object_id, ct.start_lsn, ct.create_date,
+                ct.capture_instance, ct.object_id, ct.source_object_id, ct.start_lsn, ct.create_date,
                 schemas.name.label("schema_name"), tables.name.label("table_name"),
             )
             .select_from(self._change_tables)
-            .join(self._tables, tables.object_id == ct.source_object_id)
-            .join(self._schemas, schemas.schema_id == tables.schema_id)
+            .outerjoin(self._tables, tables.object_id == ct.source_object_id)
+            .outerjoin(self._schemas, schemas.schema_id == tables.schema_id)
         )  # fmt: skip
 
     def captured_columns(self) -> Select[Any]:
@@ -164,19 +153,6 @@ class CdcCatalog:
 
 def literal_star() -> ColumnElement[Any]:
     return column("*", is_literal=True)
-
-
-def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance]:
-    return [
-        CaptureInstance(
-            name=row["capture_instance"],
-            object_id=row["object_id"],
-            table=f"{row['schema_name']}.{row['table_name']}",
-            start_lsn=bytes(row["start_lsn"]),
-            created=row["create_date"],
-        )
-        for row in rows
-    ]
 
 
 def contract_of(

@@ -29,9 +29,10 @@ from changeledger.dialects.sqlserver_cdc.clock import (
     repeated_hours,
 )
 from changeledger.dialects.sqlserver_cdc.header import COMMAND_ID, OPERATION, SEQVAL, START_LSN, UPDATE_MASK
+from changeledger.dialects.sqlserver_cdc.instances import CaptureInstance, capture_instances, of_table
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.kernels.lsn import WIDTH
-from changeledger.model.errors import ConfigError, SourceDataLostError
+from changeledger.model.errors import SourceDataLostError, SourceUnavailable
 from changeledger.model.source_state import SourceState, capture_state
 from changeledger.model.window import Window
 
@@ -43,7 +44,7 @@ _HEADER = (START_LSN, SEQVAL, OPERATION, UPDATE_MASK, COMMAND_ID)
 class _Part(NamedTuple):
     """One capture instance and the LSNs `(begin, end]` for which it captures its table."""
 
-    instance: sql.CaptureInstance
+    instance: CaptureInstance
     begin: bytes | None
     end: bytes | None
 
@@ -61,23 +62,27 @@ class CaptureTables:
         self._mapping = TimeMapping(source.cdc_schema)
         self._parts: dict[str, _Part] = {}
         # Of each table, the instance that reaches back furthest.
-        self._oldest: dict[str, sql.CaptureInstance] = {}
+        self._oldest: dict[str, CaptureInstance] = {}
+        # The highest LSN that rows were asked up to.
+        self._read = bytes(WIDTH)
         self.tables: Sequence[ChangeTable] = self._found()
 
     def check(self, released: TablePositions) -> None:
         """Asks for the instances again: a clean-up moves their start_lsn before it removes rows."""
+        instances = self._instances()
         lost = [
-            f"{oldest.name}_CT begins at {oldest.start_lsn.hex()}, {released[table]} was published"
-            for table, (oldest, *_) in self._instances().items()
-            if table in released and oldest.start_lsn > bytes.fromhex(released[table])
+            f"{oldest.name}_CT begins at {_shown(oldest)}, {released[table]} was published"
+            for table, (oldest, *_) in instances.items()
+            if table in released and oldest.begins_after(bytes.fromhex(released[table]))
         ]
         if lost:
             raise SourceDataLostError(
-                f"{self._feed.feed}: changes after the last ones published were cleaned up: "
-                f"{'; '.join(lost)}",
+                f"{self._feed.feed}: changes after the last ones published were cleaned up, or the capture "
+                f"was enabled again, as it is for a table that was made again: {'; '.join(lost)}",
                 "raise the retention of the cdc clean-up job, and start the feed again from a snapshot "
                 "(docs/when-a-run-stops.md, 'A gap')",
             )
+        self._require_same(instances)
         (row,) = self._database.rows(self._mapping.highest_lsn())
         top = row["lsn"] and bytes(row["lsn"])
         known = max(released.values(), default="")
@@ -89,7 +94,10 @@ class CaptureTables:
             )
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
-        """Each LSN with its commit time: a restored database gives its LSNs to other transactions."""
+        """Each LSN with its commit time, and the table's id.
+
+        A restored database gives its LSNs to other transactions, a name may be given to another table.
+        """
         lsns = {bytes.fromhex(at) for at in positions.values()}
         if not lsns:
             return {}
@@ -104,7 +112,12 @@ class CaptureTables:
                 "with loss",
                 "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
             )
-        return {table: f"{at} {times[at]}" for table, at in positions.items() if at in times}
+        ids = {table: oldest.source_id for table, oldest in self._oldest.items()}
+        return {
+            table: f"{at} {times[at]}" + (f" (object {ids[table]})" if ids.get(table) else "")
+            for table, at in positions.items()
+            if at in times
+        }
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """All capture instances share the log, and the marks that the capture job leaves of the time."""
@@ -126,7 +139,13 @@ class CaptureTables:
                 self._feed.feed, window.start, window.end,
             )  # fmt: skip
         # A capture that begins after the window has nothing yet; its position would be no lost one.
-        captured = [table for table, oldest in self._oldest.items() if last and oldest.start_lsn <= last]
+        captured = [table for table, oldest in self._oldest.items() if last and not oldest.begins_after(last)]
+        empty = [table for table, oldest in self._oldest.items() if oldest.start_lsn is None]
+        if empty:
+            log.warning(
+                "%s: nothing is captured yet of %s: the capture job has not begun it (sys.sp_cdc_help_jobs)",
+                self._feed.feed, ", ".join(empty),
+            )  # fmt: skip
         if window.request.mode == "window" and not captured:
             raise SourceDataLostError(
                 f"{self._feed.feed}: the window ends before anything that the change tables still keep",
@@ -141,6 +160,7 @@ class CaptureTables:
         instance, begin, end = self._parts[table.instance]
         low = _highest(begin, None if after is None else bytes.fromhex(after))
         high = bytes.fromhex(to) if to else bytes(WIDTH)
+        self._read = max(self._read, high)
         high = high if end is None else min(high, end)
         there = set(self._database.columns(self._catalog.header(instance)))
         names = [name for name in _HEADER if name in there]
@@ -153,31 +173,37 @@ class CaptureTables:
         known = self._falls_back()
         return [self._catalog.with_fold(query, known) for query in found] if known else found
 
-    def _instances(self) -> dict[str, list[sql.CaptureInstance]]:
+    def _instances(self) -> dict[str, list[CaptureInstance]]:
         """The capture instances of each table as the database has them now, the oldest first."""
-        instances = sql.capture_instances(self._database.rows(self._catalog.capture_instances()))
-        by_table = {}
-        for config in self._feed.tables:
-            of_table = [i for i in instances if i.table.lower() == config.table.lower()]
-            if not of_table:
-                raise ConfigError(
-                    f"{config.table} has no capture instance",
-                    "enable change data capture for it (sys.sp_cdc_enable_table), and grant the feed's "
-                    "login SELECT on the cdc schema",
-                )
-            # A clean-up can give both the same start_lsn.
-            of_table.sort(key=lambda i: (i.start_lsn, i.created or datetime.min))
-            by_table[config.table] = of_table
-        return by_table
+        instances = capture_instances(self._database.rows(self._catalog.capture_instances()))
+        return {config.table: of_table(config.table, instances) for config in self._feed.tables}
+
+    def _require_same(self, instances: Mapping[str, Sequence[CaptureInstance]]) -> None:
+        """Raises SourceUnavailable if another instance has begun that has what was read of an older one.
+
+        It may have columns that the older one does not capture.
+        """
+        known = {(part.instance.name, part.instance.object_id) for part in self._parts.values()}
+        others = [
+            instance.name
+            for of_one in instances.values()
+            for instance in of_one
+            if (instance.name, instance.object_id) not in known and not instance.begins_after(self._read)
+        ]
+        if others:
+            raise SourceUnavailable(
+                f"{self._feed.feed}: {', '.join(others)} began to capture while its table was read",
+                "run the window again: it then reads both instances",
+            )
 
     def _found(self) -> list[ChangeTable]:
         instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns())
         found = []
         for config in self._feed.tables:
-            of_table = instances[config.table]
-            self._oldest[config.table] = of_table[0]
-            bounds = [None, *(i.start_lsn for i in of_table[1:]), None]
-            for instance, (begin, end) in zip(of_table, pairwise(bounds), strict=True):
+            of_one = instances[config.table]
+            self._oldest[config.table] = of_one[0]
+            bounds = [None, *(i.start_lsn for i in of_one[1:]), None]
+            for instance, (begin, end) in zip(of_one, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
                 writer_schema = sql.contract_of(config, instance, columns).checked()
                 found.append(ChangeTable(config.table, instance.name, writer_schema))
@@ -206,7 +232,7 @@ class CaptureTables:
         rows = self._database.rows(self._mapping.around(hour))
         return [(bytes(row["lsn"]), _local(row["minute"])) for row in rows]
 
-    def _cuts(self, instance: sql.CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
+    def _cuts(self, instance: CaptureInstance, low: bytes | None, high: bytes) -> list[bytes]:
         """LSNs that cut a large read into ranges of about as many transactions."""
         rows = self._database.rows(self._catalog.row_count(instance, low, high))
         parts = ceil(int(_only(rows)["rows"]) / self._partition_rows)
@@ -231,6 +257,10 @@ def _of_hour(known: Sequence[FallBack], local: datetime) -> FallBack | None:
 def _only(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     (row,) = rows
     return row
+
+
+def _shown(instance: CaptureInstance) -> str:
+    return "no LSN yet" if instance.start_lsn is None else instance.start_lsn.hex()
 
 
 def _text(at: bytes) -> str:

@@ -63,7 +63,8 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
 def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: TablePositions) -> None:
     """Raises SourceDataLostError if a released position has another landmark than when it was read.
 
-    `found`: the landmarks of the `released` positions now, by table.
+    `found`: the landmarks of the `released` positions now, by table. What version 0.1 has stored is the
+    beginning of one.
     """
     marks = ctx.control.source_marks(ctx.feed.feed)
     others = [
@@ -71,11 +72,12 @@ def require_landmarks(ctx: StageContext, found: Mapping[str, str], released: Tab
         for table, text in found.items()
         if (known := marks.get(table))
         and known.identity.startswith(released[table])
-        and known.identity != text
+        and not text.startswith(known.identity)
     ]
     if others:
         raise SourceDataLostError(
-            f"{ctx.feed.feed}: the source was restored, or failed over with loss: {'; '.join(others)}",
+            f"{ctx.feed.feed}: the source was restored, failed over with loss, or has another table of that "
+            f"name: {'; '.join(others)}",
             "start the feed again from a snapshot, under a new name (docs/when-a-run-stops.md, 'A gap')",
         )
 

@@ -42,13 +42,12 @@ def extract_tables(ctx: StageContext) -> None:
 def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -> None:
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
     released = ctx.control.position(feed.feed) or {}
-    reader.check(released)
-    completeness.require_landmarks(ctx, reader.landmarks(released), released)
+    _require_released(ctx, reader, released)
     stored = ctx.open(lambda: _resolve(ctx, reader, released))
     reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()
-    # A clean-up may have come between the first look and the reading.
-    reader.check(released)
+    # A clean-up, or a restored backup, may have come between the first look and the reading.
+    _require_released(ctx, reader, released)
     ctx.control.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
     ctx.control.save_source_marks(
@@ -57,6 +56,12 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     source_states.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
         ctx.control.save_writer_schema(feed.feed, of_table.instance, of_table.writer_schema, ctx.id)
+
+
+def _require_released(ctx: StageContext, reader: TableReader, released: TablePositions) -> None:
+    """Raises SourceDataLostError if the source is not the one that was read, or lacks what follows."""
+    reader.check(released)
+    completeness.require_landmarks(ctx, reader.landmarks(released), released)
 
 
 def _resolve(

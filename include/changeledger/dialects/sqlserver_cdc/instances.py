@@ -1,0 +1,82 @@
+"""Capture instances: which of them capture the tables of a feed, and from where on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from changeledger.model.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class CaptureInstance:
+    """One `_CT` table: which source table it captures, and the lowest LSN that it still has.
+
+    `table`: as it is called now; empty where the login may not see it. `start_lsn` is None until the capture
+    job has come to the instance: nothing is captured yet.
+    """
+
+    name: str
+    object_id: int
+    table: str
+    start_lsn: bytes | None
+    created: datetime | None = None
+    # Of the source table: the same one for as long as the table is.
+    source_id: int | None = None
+
+    def begins_after(self, lsn: bytes) -> bool:
+        return self.start_lsn is None or self.start_lsn > lsn
+
+
+def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance]:
+    return [
+        CaptureInstance(
+            name=row["capture_instance"],
+            object_id=row["object_id"],
+            table=f"{row['schema_name']}.{row['table_name']}" if row["table_name"] else "",
+            start_lsn=None if row["start_lsn"] is None else bytes(row["start_lsn"]),
+            created=row["create_date"],
+            source_id=row["source_object_id"],
+        )
+        for row in rows
+    ]
+
+
+def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureInstance]:
+    """The table's instances, the oldest first; those that have nothing yet only if no other has.
+
+    Raises ConfigError if it has none.
+    """
+    found = [i for i in instances if i.table.lower() == table.lower()]
+    if not found:
+        raise _not_captured(table, instances)
+    begun = [i for i in found if i.start_lsn is not None]
+    # A clean-up can give both the same start_lsn.
+    return sorted(begun or found, key=lambda i: (i.start_lsn or b"", i.created or datetime.min))
+
+
+def _not_captured(table: str, instances: Iterable[CaptureInstance]) -> ConfigError:
+    """An instance keeps the name that its table had at first: a table that was renamed shows by it."""
+    by_default = table.replace(".", "_").lower()
+    of_name = next((i for i in instances if i.name.lower() == by_default), None)
+    enable = "enable change data capture for it (sys.sp_cdc_enable_table)"
+    if of_name is None:
+        return ConfigError(
+            f"{table} has no capture instance",
+            f"{enable}, also if it was dropped and made again, and grant the feed's login SELECT on the cdc "
+            "schema and VIEW DEFINITION on the table's",
+        )
+    if not of_name.table:
+        return ConfigError(
+            f"which table the capture instance {of_name.name} captures is not to be seen",
+            f"grant the feed's login VIEW DEFINITION on the schema of {table}",
+        )
+    now = of_name.table
+    return ConfigError(
+        f"{table} has no capture instance, and {of_name.name} captures {now}: was the table renamed, or "
+        "moved to another schema?",
+        f"if so, rename it back, or name {now} in the feed, which makes it a table of its own in the lake; "
+        f"if {table} is another table, {enable}",
+    )
