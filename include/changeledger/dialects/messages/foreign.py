@@ -69,8 +69,9 @@ def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | N
     if frame is not None:
         return frame.problem(dialect)
     attributes = {str(header["key"])[3:]: header["value"] for header in headers if header["key"][:3] == "ce_"}
-    if {"specversion", "type"} <= attributes.keys():
-        return _cloudevent((attributes["type"] or b"").decode(errors="replace"), attributes)
+    kind = (attributes.get("type") or b"").decode(errors="replace")
+    if "specversion" in attributes and kind and not kind.lower().startswith(_CES):
+        return _cloudevent(kind, attributes)
     return _of_bytes(value, dialect)
 
 
