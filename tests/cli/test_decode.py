@@ -19,6 +19,8 @@ from changeledger.cli.decode.pretty import drawn
 from changeledger.config.feed import Feed
 from changeledger.config.files import load_feed
 from changeledger.model.errors import ConfigError, ContractError
+from tests.dialects.debezium.test_defaults import WITH_DEFAULT
+from tests.dialects.debezium.test_defaults import message as debezium_message
 
 PROJECT = Path(__file__).parents[2]
 LSN = "0x0000002A000003B00005"
@@ -517,3 +519,15 @@ def test_a_feed_of_another_dialect_is_refused(tmp_path: Path) -> None:
     )  # fmt: skip
     assert ran.returncode == 1
     assert "say --dialect ces" in ran.stderr
+
+
+def test_what_people_should_know_of_records_stands_beside_the_results() -> None:
+    written = debezium_message({"id": 1, "qty": 1234}, WITH_DEFAULT)
+    line = json.dumps({"topic": written.topic, "value": (written.value or b"").decode()})
+    ran = subprocess.run(
+        [sys.executable, "-m", "changeledger.cli", "decode", "--dialect", "debezium"],
+        check=True, input=line, capture_output=True, text=True, timeout=300,
+        env={**os.environ, "PYTHONPATH": str(PROJECT / "include")},
+    )  # fmt: skip
+    assert json.loads(ran.stdout)["after"] == {"id": 1, "qty": 1234}
+    assert ran.stderr.startswith("warning: dbo.t: a NULL in qty (1234)")

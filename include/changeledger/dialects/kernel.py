@@ -91,6 +91,10 @@ class Segments:
     number: int
 
 
+def _no_warnings(_discovery: Any) -> Sequence[str]:
+    return ()
+
+
 def _no_schemas(_facts: pa.RecordBatch) -> Mapping[str, str]:
     return {}
 
@@ -119,3 +123,5 @@ class MessageKernel:
     segments: Segments | None = None
     # What masks must obey, by the writer's columns; None: the dialect has none.
     mask_rules: Callable[[Contract], MaskRules] | None = None
+    # What people should know of a discovery's messages, though all can be read: one sentence each.
+    warnings: Callable[[Any], Sequence[str]] = _no_warnings

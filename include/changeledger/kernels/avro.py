@@ -66,6 +66,8 @@ class Node:
     parts: Sequence[Node] = ()
     nullable: bool = False
     properties: Mapping[str, Any] = field(default_factory=dict)
+    # Of a record's field; None: it has none.
+    default: Any = None
 
 
 class Schema:
@@ -156,7 +158,8 @@ class Schema:
             name = str(one["name"])
             if name in fields:
                 raise UnusableSchema(f"{full} has two fields {name!r}")
-            fields[name], kind = self._read(one["type"], inner, depth + 1)
+            of_type, kind = self._read(one["type"], inner, depth + 1)
+            fields[name] = replace(of_type, default=one.get("default"))
             plain.append({"name": name, "type": kind})
         node = Node("record", full, fields, properties=said)
         self._named[full] = node, own

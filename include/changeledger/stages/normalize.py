@@ -94,8 +94,9 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier
     control, name = ctx.control, ctx.feed.feed
     schemas = control.writer_schemas(name), control.avro_schemas(name)
     known = kernels.EarlierWindows(control.contracts(name), *schemas)
-    raw = _raw_messages(ctx, carrier)
-    found = reading.discovered(dialect.kernel, raw, ctx.feed, known, ctx.id)
+    found = reading.discovered(dialect.kernel, _raw_messages(ctx, carrier), ctx.feed, known, ctx.id)
+    for warning in found.warnings:
+        log.warning("%s: %s", name, warning)
     for schema_name, schema in found.writer_schemas.items():
         control.save_writer_schema(name, schema_name, schema, ctx.id)
     for schema_id, avro_schema in found.avro_schemas.items():
@@ -290,10 +291,9 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
     )
     earlier = earlier.withColumn("source_position", message_record())
     before = earlier.select("source_position", "since")
-    since = F.coalesce("since", F.lit(ctx.window.start))
     messages = _messages(ctx).withColumn("source_position", message_record())
     rows = messages.join(waiting, "source_position").join(before, "source_position", "left")
-    rows = rows.withColumn("since", since)
+    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start)))
     if ctx.window.request.partial:
         others = earlier.join(waiting.select("source_position"), "source_position", "left_anti")
         rows = rows.unionByName(others)

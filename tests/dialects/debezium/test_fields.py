@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
@@ -27,8 +29,10 @@ from changeledger.model.sql_type import SqlType
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry
+from tests.dialects.debezium.test_values import ODD, SOURCES, TYPES
 from tests.dialects.debezium.written import (
     BINARY_MODES,
+    DECIMAL,
     DECIMAL_MODES,
     TIME_MODES,
     Cell,
@@ -372,6 +376,37 @@ def test_a_column_that_a_block_gives_is_read_by_the_block() -> None:
         assert found is not None
         source = plan(kind).source
         assert contradiction(SqlType.parse(kind), source, found[0]) is None, one
+
+
+SAID = st.sampled_from(
+    [
+        *(field(kind) for kind in KINDS),
+        *(field(kind, f"io.debezium.time.{name}") for kind, names in TEMPORAL.items() for name in names),
+        *(decimal(Decimal(text), "precise").field for text in ("1", "1.1", "1.00000", "0." + "1" * 38)),
+        field("bytes", DECIMAL, parameters={"scale": "-3"}),
+        field("bytes", DECIMAL, parameters={"scale": "99"}),
+        field("bytes", DECIMAL),
+    ]
+)
+CELLS = st.one_of(
+    ODD,
+    st.sampled_from([value.value for value in WRONG.values()]),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.sampled_from(sorted({*RIGHT, *TYPES})),
+    st.lists(st.tuples(SAID, CELLS), min_size=1, max_size=8),
+    st.sampled_from(SOURCES),
+)
+def test_any_cell_under_any_block_is_read_by_types_as_alone(
+    kind: str, cells: list[tuple[dict[str, Any], Any]], source: dict[str, str]
+) -> None:
+    how = plan(kind, **{name.replace(".", "_"): value for name, value in source.items()})
+    read([Cell(said, value) for said, value in cells], how)
 
 
 def test_null_and_a_placeholder_need_no_certain_type() -> None:

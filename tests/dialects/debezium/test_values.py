@@ -44,6 +44,8 @@ SOURCES = [
     {"time.precision.mode": "microseconds", "decimal.handling.mode": "double"},
     {"time.precision.mode": "nanoseconds", "binary.handling.mode": "base64-url-safe"},
     {"time.precision.mode": "adaptive_time_microseconds"},
+    {"time.precision.mode": "isostring"},
+    {"time.precision.mode": "structured"},
 ]
 ODD = st.one_of(
     st.none(),

@@ -15,7 +15,7 @@ from changeledger.cli.decode.pretty import drawn
 from changeledger.config.files import load_feed
 from changeledger.config.sources import SOURCE_MODELS
 from changeledger.model.errors import ConfigError
-from changeledger.pages.escaping import json_line
+from changeledger.pages.escaping import escaped, json_line
 
 
 def _known(dialect: str) -> str:
@@ -59,11 +59,16 @@ def decode(
         )
     logging.disable()
     console = Console(highlight=False)
-    for result in reader.results(feed, read, contracts, reader.schemas_of(feed)):
+    for result in reader.results(feed, read, contracts, reader.schemas_of(feed), _warn):
         if pretty:
             console.print(drawn(result))
         else:
             print(json_line(result))  # noqa: T201
+
+
+def _warn(text: str) -> None:
+    """Beside the results, which may be piped."""
+    print(escaped(f"warning: {text}"), file=sys.stderr)  # noqa: T201
 
 
 def _lines(path: Path | None) -> list[bytes]:

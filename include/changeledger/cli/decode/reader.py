@@ -31,6 +31,7 @@ from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 
 Schemas = Callable[[Iterable[str]], Mapping[str, str]]
+Warn = Callable[[str], None]
 # What was read, and how the number of a record is found.
 _Read = tuple[list[reading.Input], Numbers]
 
@@ -84,10 +85,12 @@ def results(
     records: Sequence[Message | Row | Unreadable],
     contracts: Mapping[str, Contract],
     schemas: Schemas = lambda _: {},
+    warn: Warn = lambda _: None,
 ) -> Iterator[Result]:
     """What became of the records, in their order; `record` is a record's number, from 1.
 
-    `schemas` gives the Avro schemas of ids, as far as they are known.
+    `schemas` gives the Avro schemas of ids, as far as they are known; `warn` takes what people should know of
+    records, though all can be read.
     A change that several records make comes once, in the place of the first, with all of them in `records`.
     """
     dialect = DIALECTS[feed.dialect]
@@ -99,7 +102,7 @@ def results(
     if len(found) < len(records):
         if isinstance(dialect, MessageDialect):
             messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
-            inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas)
+            inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas, warn)
         else:
             rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
             (inputs, number), unlisted = _rows(dialect, feed, rows, contracts)
@@ -128,7 +131,11 @@ def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
 
 
 def _messages(
-    dialect: MessageDialect, feed: Feed, messages: Sequence[tuple[int, Message]], schemas: Schemas
+    dialect: MessageDialect,
+    feed: Feed,
+    messages: Sequence[tuple[int, Message]],
+    schemas: Schemas,
+    warn: Warn,
 ) -> _Read:
     places = [(m.topic, m.partition, m.offset) for _, m in messages]
     # Two records at one place are no Kafka's, nor is one without: their order in the input stands for it.
@@ -141,6 +148,8 @@ def _messages(
     known = kernels.EarlierWindows({}, {}, schemas(ids))
     raw = Here.of(_batch([m for _, m in messages]))
     found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)
+    for warning in found.warnings:
+        warn(warning)
     records = [_with_named_columns(dialect, one) for one in found.records]
     inputs = reading.inputs(records, reading.TableKnowledge({}, resolved_alone))
     others = reading.Input(None, None, together(found.others))

@@ -57,6 +57,8 @@ def block(node: Node) -> dict[str, Any]:
     found: dict[str, Any] = {"type": kind, "optional": node.nullable}
     found["name"] = said.get("connect.name") or _LOGICAL.get(logical) or _record_name(node)
     found["parameters"] = dict(_parameters(said, logical))
+    if node.default is not None:
+        found["default"] = node.default
     if node.kind == "record":
         found["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
     return found

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium import keys
+from changeledger.dialects.debezium import defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
 from changeledger.dialects.debezium.framed import avro_schema, by_schema
 from changeledger.dialects.debezium.schema_block import (
@@ -90,6 +90,8 @@ class Discovery:
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
     # Each message has its schema with it, or names one of a registry.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
+    # What people should know of the messages, though all can be read.
+    warnings: Sequence[str] = ()
 
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -199,7 +201,8 @@ def discover(
             tables.append(TableRecords(topic, schema.table, columns, True, False, schema_id, only))
             named.add(topic)
     database = next((one.database for one in read.values() if one.database is not None), None)
-    return Discovery(tables, database_of(chosen, feed), database, schemas, faults)
+    warnings = [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
+    return Discovery(tables, database_of(chosen, feed), database, schemas, faults, warnings=warnings)
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:

@@ -44,7 +44,7 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
     if not {"op", "source"} <= schema.root.fields.keys():
         return AvroSchema()
     for sample in samples:
-        payload = _example(sample, schema)
+        payload = example(sample, schema)
         if payload is None:
             continue
         config = table_of(payload, sample.topic, feed)
@@ -55,7 +55,8 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
     return _by_name(schema, first, feed)
 
 
-def _example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
+def example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
+    """The record of a framed message; None if it is broken."""
     try:
         return schema.record((sample.value or b"")[avro.FRAME_BYTES :], "replace")
     except BrokenRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -24,6 +24,19 @@ def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> disco
     return discovery.discover(found, feed, known.contracts, known.avro_schemas)
 
 
+def _warnings(found: discovery.Discovery) -> Sequence[str]:
+    return found.warnings
+
+
 DEBEZIUM = MessageKernel(
-    "debezium", samples.FACTS, _facts, samples.merged, _discover, routes, table_plan, decode, decode_other
+    "debezium",
+    samples.FACTS,
+    _facts,
+    samples.merged,
+    _discover,
+    routes,
+    table_plan,
+    decode,
+    decode_other,
+    warnings=_warnings,
 )

@@ -64,7 +64,7 @@ _PLAIN = {
     "bytes": "varbinary(max)",
 }
 # Of a schema block that is none of Connect's.
-_BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
+BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
 
 
 class TableFacts(NamedTuple):
@@ -226,7 +226,7 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
             Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
             for at, f in enumerate(row_fields(message.get("schema")), 1)
         ]
-    except _BROKEN:
+    except BROKEN:
         return []
     return [] if alike([c.name for c in columns]) else columns
 
@@ -240,7 +240,7 @@ def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
     """The names in the schema block of a key, likewise."""
     try:
         return tuple(str(f["field"]) for f in key["schema"]["fields"])
-    except _BROKEN:
+    except BROKEN:
         return ()
 
 
@@ -249,7 +249,7 @@ def column_type(field: Mapping[str, Any]) -> str:
 
     A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
     the one of the field: other databases have types of the same names.
-    Raises an error of `_BROKEN` where the field is none of Connect's, or the lake does not hold its type.
+    Raises an error of `BROKEN` where the field is none of Connect's, or the lake does not hold its type.
     """
     parameters = field.get("parameters") or {}
     found = _wire_type(field.get("name"), str(field.get("type")), parameters)

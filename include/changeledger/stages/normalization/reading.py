@@ -104,6 +104,8 @@ class Discovered:
     # What the window has found for later ones: writer schemas, and Avro schemas, by name.
     writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
     avro_schemas: Mapping[str, str] = field(default_factory=dict)
+    # What people should know of the messages, though all can be read.
+    warnings: Sequence[str] = ()
 
 
 def discovered(
@@ -129,7 +131,7 @@ def discovered(
     ]
     others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
     new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
-    return Discovered(records, others, discovery.new_writer_schemas, new)
+    return Discovered(records, others, discovery.new_writer_schemas, new, kernel.warnings(discovery))
 
 
 def _facts(

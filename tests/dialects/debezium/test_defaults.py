@@ -1,0 +1,118 @@
+"""A NULL that a converter may have replaced by the column's DEFAULT: nobody can see it, so it is said."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.kernel import EarlierWindows
+from changeledger.kernels.arrow import MESSAGE
+from sourcelab.avro_converter import AvroConverter
+from sourcelab.messages import Message
+from sourcelab.schema_registry import SchemaRegistry
+from tests.dialects.debezium.written import field
+from tests.dialects.reading import read
+
+FEED = Feed.model_validate(
+    {
+        "feed": "f", "dialect": "debezium", "database": "d", "connection": "none",
+        "source": {"topics": ["*"]}, "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+KEY = {"type": "int32", "optional": False, "field": "id"}
+SOURCE = {
+    "connector": "sqlserver", "db": "d", "schema": "dbo", "table": "t", "ts_ms": 1786119900883,
+    "commit_lsn": "0000002a:000003b0:0005", "change_lsn": "0000002a:000003b0:0003",
+}  # fmt: skip
+WITH_DEFAULT = {**field("int32"), "default": 1234, "field": "qty"}
+
+
+def message(row: Mapping[str, Any], *fields: Mapping[str, Any], op: str = "c") -> Message:
+    """An event whose image is `row`: before of a delete, else after."""
+    value = {"type": "struct", "name": "s.dbo.t.Value", "optional": True, "fields": [KEY, *fields]}
+    kinds = {"ts_ms": "int64"}
+    source = [{"type": kinds.get(name, "string"), "optional": True, "field": name} for name in SOURCE]
+    members = [
+        *({**value, "field": side} for side in ("before", "after")),
+        {"type": "struct", "name": "s.Source", "field": "source", "fields": source},
+        {"type": "string", "field": "op"},
+    ]
+    block = {"type": "struct", "name": "s.dbo.t.Envelope", "fields": members}
+    images = {"before": row, "after": None} if op == "d" else {"before": None, "after": row}
+    event = {"schema": block, "payload": {**images, "source": SOURCE, "op": op}}
+    key = {"schema": {"type": "struct", "name": "s.Key", "fields": [KEY]}, "payload": {"id": row["id"]}}
+    return Message("s.dbo.t", json.dumps(key).encode(), json.dumps(event).encode(), (), 0)
+
+
+def warnings(*messages: Message, in_avro: bool) -> list[str]:
+    registry = SchemaRegistry()
+    written = list(AvroConverter(registry.register).encoded(messages) if in_avro else messages)
+    raw = pa.RecordBatch.from_pylist(
+        [
+            {"topic": m.topic, "partition": 0, "offset": at, "timestamp": None, "key": m.key,
+             "value": m.value, "headers": []}
+            for at, m in enumerate(written)
+        ],
+        MESSAGE,
+    )  # fmt: skip
+    # Whatever is said, all can be read.
+    rows = [row for one in read(DEBEZIUM, raw, FEED, {}, registry.schemas) for row in one.to_pylist()]
+    assert {row["disposition"] for row in rows} == {"change"}
+    facts = DEBEZIUM.facts(raw, registry.schemas)
+    return list(DEBEZIUM.warnings(DEBEZIUM.discover(facts, FEED, EarlierWindows({}, {}, registry.schemas))))
+
+
+both = pytest.mark.parametrize("in_avro", [False, True])
+
+
+@both
+def test_a_column_whose_null_may_be_its_default_is_said_with_the_converters_setting(in_avro: bool) -> None:
+    note = {**field("string"), "default": "", "field": "note"}
+    (said,) = warnings(message({"id": 1, "qty": 1234, "note": ""}, WITH_DEFAULT, note), in_avro=in_avro)
+    assert said.startswith('dbo.t: a NULL in qty (1234), note ("") may come as the column\'s DEFAULT')
+    setting = "ignore.default.for.nullables=true" if in_avro else "replace.null.with.default=false"
+    assert said.endswith(f"value.converter.{setting}")
+
+
+@both
+@pytest.mark.parametrize(
+    "column",
+    [
+        {**field("int32"), "field": "qty"},
+        {**field("int32"), "field": "qty", "default": None},
+        {"type": "int32", "optional": False, "field": "qty", "default": 1234},
+    ],
+)
+def test_without_a_default_or_without_null_there_is_nothing_to_say(
+    column: dict[str, Any], in_avro: bool
+) -> None:
+    assert warnings(message({"id": 1, "qty": 5}, column), in_avro=in_avro) == []
+
+
+@both
+@pytest.mark.parametrize("op", ["c", "d"])
+def test_a_null_that_stands_shows_that_the_converter_writes_it(op: str, in_avro: bool) -> None:
+    kept = message({"id": 2, "qty": None}, WITH_DEFAULT, op=op)
+    assert warnings(message({"id": 1, "qty": 5}, WITH_DEFAULT), kept, in_avro=in_avro) == []
+
+
+@both
+def test_a_null_of_another_column_shows_nothing(in_avro: bool) -> None:
+    note = {**field("string"), "field": "note"}
+    row = {"id": 1, "qty": 1234, "note": None}
+    assert len(warnings(message(row, WITH_DEFAULT, note), in_avro=in_avro)) == 1
+
+
+def test_of_many_columns_and_long_defaults_some_are_shown() -> None:
+    fields = [{**field("string"), "default": "x" * 100, "field": f"c{at}"} for at in range(8)]
+    (said,) = warnings(message({"id": 1, **{f"c{at}": "" for at in range(8)}}, *fields), in_avro=False)
+    assert "c4" in said
+    assert "c5" not in said
+    assert "and 3 more columns" in said
+    assert "x" * 50 not in said
