@@ -89,7 +89,7 @@ class Scan:
                     self.projection, file.read, batch, projected_missing_fields=file.missing,
                     allow_timestamp_tz_mismatch=True,
                 )  # fmt: skip
-                yield _typed(rows, self.schema)
+                yield from _typed(rows, self.schema)
 
 
 class _OpenFile:
@@ -159,9 +159,11 @@ def _paths(struct: StructType, prefix: str = "") -> Iterator[str]:
             yield f"{prefix}{field.name}"
 
 
-def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    table = pa.Table.from_batches([rows]).select(schema.names).cast(schema).combine_chunks()
-    return table.to_batches()[0]
+def _typed(rows: pa.RecordBatch, schema: pa.Schema) -> list[pa.RecordBatch]:
+    # In one batch, or in several where Arrow cannot hold a column in one.
+    table = pa.Table.from_batches([rows]).select(schema.names).cast(schema)
+    batches: list[pa.RecordBatch] = table.combine_chunks().to_batches()
+    return batches
 
 
 def _selected(schema: pa.Schema, there: Schema) -> Iterator[str]:

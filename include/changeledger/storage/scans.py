@@ -18,6 +18,7 @@ from pyiceberg.expressions import (
     GreaterThanOrEqual,
     In,
     IsNull,
+    LessThan,
     LessThanOrEqual,
     LiteralPredicate,
     Or,
@@ -36,8 +37,16 @@ _RUN = "window_id"
 
 def weight(table: str, run: str | None = None) -> Weight:
     """How many rows the files of main have, and bytes; or those of a run's partition."""
-    asked = AlwaysTrue() if run is None else of_window(run)
-    files = [task.file for task in catalog.load(table).scan(asked).plan_files()]
+    return _weight(table, AlwaysTrue() if run is None else of_window(run))
+
+
+def most_rows(table: str, where: BooleanExpression, snapshot: int) -> int:
+    """Not more rows of a snapshot meet the condition: as many as the files have that may hold one."""
+    return _weight(table, where, snapshot)[0]
+
+
+def _weight(table: str, where: BooleanExpression, snapshot: int | None = None) -> Weight:
+    files = [task.file for task in catalog.load(table).scan(where, snapshot_id=snapshot).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
 
 
@@ -60,6 +69,10 @@ def is_equal(name: str, value: object) -> BooleanExpression:
 
 def is_behind(name: str, value: object) -> BooleanExpression:
     return _bound(GreaterThan, name, value)
+
+
+def is_before(name: str, value: object) -> BooleanExpression:
+    return _bound(LessThan, name, value)
 
 
 def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:

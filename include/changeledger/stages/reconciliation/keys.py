@@ -8,7 +8,7 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
 from changeledger.kernels import order, touched
 from changeledger.kernels.arrow import history_schema, ledger_schema, row_type
@@ -55,18 +55,21 @@ class Keys:
         return Carrier.for_rows(self.changes + self._ended(), self.cache)
 
     def _ended(self) -> int:
-        """How many published intervals the run's truncates end."""
+        """How many published intervals the run's truncates end, at most: by what is known of the files."""
         if not self.emptied or self.published is None:
             return 0
-        here, ended = Carrier(None, self.cache), selection.Emptied(self.emptied)
-        return len(self._history(here, AlwaysTrue(), ended, selection.SPAN).collected())
+        is_there = Or(scans.is_null("_valid_to"), scans.is_behind("_next_sort_key", min(self.emptied)))
+        begins_before = scans.is_before("_sort_key", max(self.emptied))
+        return scans.most_rows(self._history_name, And(begins_before, is_there), self.published)
 
-    def _history(
-        self, carrier: Carrier, where: BooleanExpression, among: BatchKernel, schema: pa.Schema
-    ) -> Rows:
+    @property
+    def _history_name(self) -> str:
+        return self.ctx.names[self.contract.table].history
+
+    def _history(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
         """Published rows that meet the condition, and pass through the kernel."""
-        name = self.ctx.names[self.contract.table].history
-        return carrier.scanned(self.ctx.spark, name, where, (schema, self.published), among)
+        of = schema, self.published
+        return self.carrier.scanned(self.ctx.spark, self._history_name, where, of, among)
 
     def _ledger(self, where: BooleanExpression, among: BatchKernel, schema: pa.Schema) -> Rows:
         """Published changes that meet the condition, and pass through the kernel."""
@@ -110,7 +113,7 @@ class Keys:
         if not self.emptied:
             where = And(where, scans.are_near(self._touched))
         among = selection.OpenOrEmptied(self.contract, self._touched.hashes, self.emptied)
-        return self._history(self.carrier, where, among, schema)
+        return self._history(where, among, schema)
 
     def are_none(self, opened: Rows) -> bool:
         """Is nothing published of the keys?"""
@@ -156,7 +159,7 @@ class Keys:
             return []
         of_keys = pa.schema([*row_type(self.contract.key), *selection.SPAN])
         is_closed = Not(scans.is_null("_valid_to"))
-        rows = self._history(self.carrier, is_closed, selection.Emptied(self.emptied), of_keys)
+        rows = self._history(is_closed, selection.Emptied(self.emptied), of_keys)
         return [rows.through(partial(selection.as_keys, contract=self.contract), schema)]
 
     def changes_of(self, keys: pa.Table) -> Rows:
