@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.rows import Here
-from changeledger.model.errors import SourceUnavailable
+from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.storage import catalog, failures, lake, refs, writes
 
 TABLE = "lake.replacing.raw"
@@ -61,3 +61,26 @@ def test_what_came_since_is_not_replaced(spark: SparkSession, write: Write, is_f
     with pytest.raises(SourceUnavailable):
         write("1", [1, 2], since)
     assert stands(spark) == before
+
+
+def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
+    """To replace one window would remove the other one's rows, also where Python leaves out asserts."""
+    catalog.create_namespace("replacing")
+    spark.sql("DROP TABLE IF EXISTS lake.replacing.mixed")
+    lake.create(spark, "lake.replacing.mixed", COLUMNS)
+    rows = spark.createDataFrame([("1", 1), ("2", 2)], "window_id string, offset long")
+    lake.append(rows.coalesce(1), "lake.replacing.mixed")
+    before = refs.snapshot_of("lake.replacing.mixed")
+    new = Here(pa.table([["1"], [9]], schema=SCHEMA))
+    with pytest.raises(ConfigError, match="has files with rows of several windows"):
+        writes.replace_window(new, "lake.replacing.mixed", "1", before)
+    assert refs.snapshot_of("lake.replacing.mixed") == before
+
+
+def test_rows_go_into_no_partition_that_is_not_known(spark: SparkSession) -> None:
+    catalog.create_namespace("replacing")
+    spark.sql("DROP TABLE IF EXISTS lake.replacing.bucketed")
+    lake.create(spark, "lake.replacing.bucketed", COLUMNS, ("bucket(4, offset)",))
+    new = Here(pa.table([["1"], [9]], schema=SCHEMA))
+    with pytest.raises(ConfigError, match="which changeledger never does"):
+        writes.append(new, "lake.replacing.bucketed", "main", COLUMNS)

@@ -6,6 +6,7 @@ can be done again at any time; after a crash in between, the next run completes 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from changeledger.control import Position, furthest
@@ -28,10 +29,12 @@ def run(ctx: StageContext) -> None:
     feed, window = ctx.feed.feed, ctx.window
     if window.request.dry_run:
         raise StageOrderError(f"{feed}: a dry run is not published", "run the window without `dry_run`")
-    ctx = ctx.at(ctx.require_done("audit"))
-    tables = _tables(ctx)
+    judged = ctx.require_done("audit")
+    ctx = ctx.at(judged)
+    tables = {**_untouched(ctx), **judged.tables}
     require_mains(feed, tables)
-    release_id = ctx.control.commit_release(feed, window, tables, _counts(ctx), _position(ctx))
+    counts = _counts(ctx, judged.tables)
+    release_id = ctx.control.commit_release(feed, window, tables, counts, _position(ctx))
     release = ctx.control.release(feed, window)
     assert release is not None, "committed above"
     complete(ctx.spark, ctx.control, release)
@@ -39,23 +42,22 @@ def run(ctx: StageContext) -> None:
     log.info("%s: release %d published, tag %s", feed, release_id, release_tag(release_id))
 
 
-def _tables(ctx: StageContext) -> dict[str, int]:
-    """The snapshot of each table that the release has: as judged, or, so that one tag reads all tables, as it
-    is where the run has not touched it."""
+def _untouched(ctx: StageContext) -> dict[str, int]:
+    """Main of the tables that the run has not touched: one tag reads all tables."""
     others = [
         name
         for table in {t.table for t in ctx.whole.tables} - set(ctx.names)
         for name in TableNames.of(ctx.feed.namespace, table)
         if catalog.exists(name)
     ]
-    return {**refs.heads(others, refs.MAIN), **(ctx.snapshots or {})}
+    return refs.heads(others, refs.MAIN)
 
 
-def _counts(ctx: StageContext) -> dict[str, Any]:
-    """Rows by table, for the report: changes by operation of this run, rows of current and history."""
+def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
+    """Rows by table, for the report: changes by operation of this run, rows of current and history.
 
-    assert ctx.snapshots is not None, "what is published was judged"
-    at = ctx.snapshots
+    `at`: the snapshots.
+    """
 
     def count(table: str) -> dict[str, Any]:
         names = ctx.names[table]

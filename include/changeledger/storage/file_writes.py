@@ -30,6 +30,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
+from changeledger.model.errors import ConfigError
 from changeledger.storage.file_scans import alone
 from changeledger.storage.worker_batches import gathered
 
@@ -86,7 +87,12 @@ class Writing:
         cells = rows.column(self.metadata.schema().find_column_name(field.source_id))
         if field.transform == OPEN_OR_CLOSED:
             return pc.if_else(cells.is_valid(), pa.scalar(0), pa.scalar(None, pa.int64()))
-        assert isinstance(field.transform, IdentityTransform), "other partitions are written by Spark"
+        if not isinstance(field.transform, IdentityTransform):
+            raise ConfigError(
+                f"the files in {self.metadata.location} are partitioned by {field}, which changeledger never "
+                "does: its rows would go into wrong partitions",
+                "undo it (ALTER TABLE ... REPLACE PARTITION FIELD); only changeledger may change its tables",
+            )
         return cells
 
 

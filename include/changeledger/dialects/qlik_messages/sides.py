@@ -65,7 +65,8 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
             has_value |= found.unfit
         is_null[at[has_value], number] = False
         kind = arrow_type(writer_schema.columns[number].spark_type)
-        assert found.values.type == kind, "a cell is converted to its column's type"
+        if found.values.type != kind:
+            raise TypeError(f"{writer_schema.columns[number].name}: {found.values.type} instead of {kind}")
         cells.append(found.values if where is None else found.values.take(where))
     return Side(Image(there, cells, None), states, is_null, unfit, inexact)
 

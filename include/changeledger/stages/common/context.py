@@ -187,8 +187,13 @@ class StageContext:
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
         """Store what the stage has built of these tables, and by which contracts."""
         found = refs.heads(tables, self.branch)
-        missing = set(tables) - found.keys()
-        assert not missing, f"every stage makes its branches: {missing}"
+        missing = sorted(set(tables) - found.keys())
+        if missing:
+            raise StageOrderError(
+                f"{self.feed.feed}: the branch {self.branch} is gone from {', '.join(missing)}: somebody has "
+                "dropped what the run has built",
+                "run it again from normalize: in Airflow clear normalize with what follows it",
+            )
         self.control.finish_stage(
             self.feed.feed, self.window, stage, BuiltSnapshots(self.branch, found), contracts
         )
