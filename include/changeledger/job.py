@@ -22,6 +22,7 @@ from changeledger.config.files import named_feed, readable_feeds
 from changeledger.config.loopback import reach_directly
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
+from changeledger.console.encoding import escape_unknown
 from changeledger.console.leaving import leave
 from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
@@ -166,6 +167,7 @@ def _end(work: Callable[[], int], argv: list[str] | None) -> NoReturn:
 
     With an `argv` of its own a job is not alone in its process: that learns the code by a SystemExit.
     """
+    escape_unknown()
     lines = logging.StreamHandler(sys.stdout)
     lines.setFormatter(Lines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[lines], level=logging.INFO)

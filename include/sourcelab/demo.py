@@ -19,6 +19,7 @@ from changeledger.config.database import named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
+from changeledger.console.encoding import escape_unknown
 from changeledger.model.errors import ChangeledgerError
 from changeledger.model.window import Window
 from sourcelab import report, shop_values
@@ -42,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
         "--submit", action="store_true", help="a Spark of its own for every task, instead of one for all"
     )
     arguments = parser.parse_args(argv)
+    escape_unknown()
     console = Console()
     try:
         with ended_by_sigterm(), own_folder("demo") as (home, settings):

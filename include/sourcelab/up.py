@@ -19,6 +19,7 @@ from rich.markup import escape
 
 from changeledger.cli.shell import FILE
 from changeledger.config.settings import Settings
+from changeledger.console.encoding import escape_unknown
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.children import Child, ChildFailed
 from sourcelab.connect import SparkConnectServer
@@ -39,6 +40,7 @@ _OURS = ("AIRFLOW", "CHANGELEDGER_", "SPARK_REMOTE")
 
 
 def main() -> int:
+    escape_unknown()
     console = Console()
     progress = Progress(console)
     try:

@@ -20,6 +20,7 @@ from changeledger.cli.commands import (
 )
 from changeledger.cli.lake import fail
 from changeledger.config.loopback import reach_directly
+from changeledger.console.encoding import escape_unknown
 from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
 from changeledger.storage import failures
@@ -72,6 +73,7 @@ def _options(
 def main(argv: list[str] | None = None) -> None:
     """Run one command: returns when all is done, else ends the process with one of `_CODES`."""
     reach_directly()
+    escape_unknown()
     try:
         app(argv)
     except SystemExit as ended:
