@@ -31,10 +31,17 @@ from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.messages import Message
 from sourcelab.schema_registry import SchemaRegistry
-from sourcelab.tables import Table
+from sourcelab.tables import TABLES, Table
 
 Lines = list[dict[str, Any]]
 Place = tuple[str, str, str, str]
+# Texts and bytes: a schema block does not say how long they can be, so that NULL may be a large value.
+ANY_LENGTH = frozenset(
+    c.name
+    for table in TABLES
+    for c in table.columns
+    if c.base in {"char", "varchar", "nvarchar", "varbinary", "xml"} and c.nullable
+)
 
 
 class May(NamedTuple):
@@ -150,7 +157,7 @@ def writings(log: Log, how: Settings) -> list[Reported]:
     return [
         Reported("sqlserver_cdc", list(row_lines(cdc, ct_names)), May(LARGE, LARGE, commit_time=False)),
         Reported("qlik_tables", list(row_lines(qlik, qlik_names)), whole),
-        Reported("debezium", message_lines(connector), May(NOTES, NOTES)),
+        Reported("debezium", message_lines(connector), May(ANY_LENGTH, ANY_LENGTH)),
         Reported(
             "ces",
             message_lines(streamed),

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.kernels.arrow import Bools, Bytes, arrow_type, named_where, row_type, valid
-from changeledger.kernels.cells import KNOWN, NOT_CAPTURED
+from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 
@@ -86,6 +86,23 @@ def differs(one: pa.Array, other: pa.Array) -> Bools:
     found: Bools = pc.fill_null(unequal, fill_value=False).to_numpy(zero_copy_only=False)
     found |= known[0] != known[1]
     return found
+
+
+def has_value(image: Image, columns: Sequence[int]) -> Bools:
+    """n x those columns, by their numbers: the cells that are neither NULL nor a gap."""
+    return np.column_stack([valid(image.cells[at]) for at in columns])
+
+
+def without_nulls(image: Image, columns: Sequence[int], doubtful: Bools) -> Image:
+    """The image, in which NULLs among the doubtful cells (n x those columns) are unavailable."""
+    empty = doubtful & image.present[:, None] & ~has_value(image, columns)
+    if not empty.any():
+        return image
+    shape = len(image.present), len(image.cells)
+    states = np.zeros(shape, np.uint8) if image.states is None else image.states.copy()
+    of_columns = states[:, columns]
+    states[:, columns] = np.where(empty & (of_columns == KNOWN), UNAVAILABLE, of_columns)
+    return replace(image, states=states)
 
 
 def known_in_both(before: Image, after: Image) -> Bools:

@@ -15,7 +15,10 @@ from changeledger.model.table_names import RESERVED
 
 
 class Column(Strict):
-    """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1."""
+    """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1.
+
+    `length_stated`: false if records say only that it has text or bytes; a max type stands for it.
+    """
 
     name: str
     type: str
@@ -23,6 +26,7 @@ class Column(Strict):
     nullable: bool = True
     key_position: int = Field(default=0, ge=0, description="1-based place in the key, 0 outside it")
     computed: bool = False
+    length_stated: bool = Field(default=True, exclude_if=bool)
 
     @property
     def sql_type(self) -> SqlType:

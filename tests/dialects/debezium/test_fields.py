@@ -19,10 +19,10 @@ from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium import typed
 from changeledger.dialects.debezium.decode import decode
 from changeledger.dialects.debezium.events import schema
+from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.fields import contradiction, fields_of
 from changeledger.dialects.debezium.kernel import DEBEZIUM
 from changeledger.dialects.debezium.plan import TablePlan
-from changeledger.dialects.debezium.schema_block import column_type
 from changeledger.kernels.arrow import MESSAGE, empty
 from changeledger.model.contract import Column, Contract
 from changeledger.model.sql_type import SqlType

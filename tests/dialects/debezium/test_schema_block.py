@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.field_types import column_type
 from changeledger.dialects.debezium.schema_block import (
     Sample,
-    column_type,
     database_of,
     named_columns,
     table_facts,

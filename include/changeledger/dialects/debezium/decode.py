@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.dialects.debezium import blocks, events, single, typed
+from changeledger.dialects.debezium import blocks, events, large_values, single, typed
 from changeledger.dialects.debezium.avro import DIALECT
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.positions import Positions, positions
@@ -145,10 +145,11 @@ def _changes(read: pa.RecordBatch, raw: pa.RecordBatch, plan: TablePlan) -> Chan
     is_update, is_delete = (_flags(pc.equal(op, letter)) for letter in (_UPDATE, _DELETE))
     before = _key_only_delete(before, is_delete & _flags(pc.equal(connector, "postgresql")), plan)
     place = positions(read, raw)
-    misplaced = _misplaced(before, after, plan) & _flags(
-        pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True)
-    )
+    of_sqlserver = _flags(pc.fill_null(pc.equal(connector, "sqlserver"), fill_value=True))
+    misplaced = _misplaced(before, after, plan) & of_sqlserver
     before, after = before.only(is_update | is_delete), after.only(~is_delete)
+    rows = large_values.Rows(is_update & of_sqlserver, is_delete & of_sqlserver)
+    before, after = large_values.without_unsent(before, after, rows, written)
     # An image beside an update's own is all that is read.
     changed = images.changed(before.only(is_update), after, written.names)
     key, moved = _keys(before, after, is_update, is_delete, plan)

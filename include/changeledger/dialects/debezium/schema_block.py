@@ -9,60 +9,14 @@ from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
-from changeledger.dialects.debezium.fields import DECIMAL, Fields, fields_of, row_fields
+from changeledger.dialects.debezium.field_types import column_type, is_of_any_length
+from changeledger.dialects.debezium.fields import Fields, fields_of, row_fields
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.model.column_names import alike
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
-from changeledger.model.sql_type import SqlType
 
-# Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can say.
-_SEMANTIC = {
-    "io.debezium.time.Date": "date",
-    "org.apache.kafka.connect.data.Date": "date",
-    "io.debezium.time.Time": "time(3)",
-    "org.apache.kafka.connect.data.Time": "time(3)",
-    "io.debezium.time.MicroTime": "time(6)",
-    "io.debezium.time.NanoTime": "time(7)",
-    "io.debezium.time.Timestamp": "datetime2(3)",
-    "org.apache.kafka.connect.data.Timestamp": "datetime2(3)",
-    "io.debezium.time.MicroTimestamp": "datetime2(6)",
-    "io.debezium.time.NanoTimestamp": "datetime2(7)",
-    "io.debezium.time.ZonedTimestamp": "datetimeoffset",
-    # Text in ISO 8601, of whatever precision the column has.
-    "io.debezium.time.IsoDate": "date",
-    "io.debezium.time.IsoTime": "time(7)",
-    "io.debezium.time.IsoTimestamp": "datetime2(7)",
-    "io.debezium.time.StructuredDate": "date",
-    "io.debezium.data.Uuid": "uniqueidentifier",
-    "io.debezium.data.Xml": "xml",
-}
-# Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
-_STRUCTURED = {
-    "io.debezium.time.StructuredTime": "time",
-    "io.debezium.time.StructuredTimestamp": "datetime2",
-    "io.debezium.time.StructuredZonedTimestamp": "datetimeoffset",
-}
-_DIGITS = "io.debezium.time.precision"
-# Parameters of a field, where the connector is set to send the source's types.
-_SOURCE_COLUMN = "__debezium.source.column"
-# The greatest lengths but `max`.
-_SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
-_CLOCKS = {"datetime2", "datetimeoffset", "time"}
-# Connect's own types; whatever else a connector sends keeps its JSON text.
-_PLAIN = {
-    "boolean": "bit",
-    "int8": "smallint",
-    "int16": "smallint",
-    "int32": "int",
-    "int64": "bigint",
-    "float": "real",
-    "float32": "real",
-    "double": "float",
-    "float64": "float",
-    "bytes": "varbinary(max)",
-}
 # Of a schema block that is none of Connect's.
 BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, ContractError)
 
@@ -152,7 +106,13 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
     return Contract(
         table=table,
         columns=tuple(
-            Column(name=name, type="nvarchar(max)", ordinal=at, key_position=place.get(name.lower(), 0))
+            Column(
+                name=name,
+                type="nvarchar(max)",
+                ordinal=at,
+                key_position=place.get(name.lower(), 0),
+                length_stated=False,
+            )
             for at, name in enumerate((n for n in names if columns[n.lower()] == n), 1)
         ),
     )
@@ -223,7 +183,13 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
     """The columns in the schema block; none if it is broken, or names a column twice."""
     try:
         columns = [
-            Column(name=f["field"], type=column_type(f), nullable=bool(f.get("optional", True)), ordinal=at)
+            Column(
+                name=f["field"],
+                type=column_type(f),
+                nullable=bool(f.get("optional", True)),
+                ordinal=at,
+                length_stated=not is_of_any_length(f),
+            )
             for at, f in enumerate(row_fields(message.get("schema")), 1)
         ]
     except BROKEN:
@@ -242,46 +208,6 @@ def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(str(f["field"]) for f in key["schema"]["fields"])
     except BROKEN:
         return ()
-
-
-def column_type(field: Mapping[str, Any]) -> str:
-    """The SQL Server type for one field of a schema block.
-
-    A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
-    the one of the field: other databases have types of the same names.
-    Raises an error of `BROKEN` where the field is none of Connect's, or the lake does not hold its type.
-    """
-    parameters = field.get("parameters") or {}
-    found = _wire_type(field.get("name"), str(field.get("type")), parameters)
-    in_lake = SqlType.parse(found).spark
-    stated = _source_type(parameters)
-    try:
-        alike = stated is not None and SqlType.parse(stated).spark == in_lake
-    except ContractError:
-        alike = False
-    return stated if stated is not None and alike else found
-
-
-def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
-    if name == DECIMAL:
-        precision = parameters.get("connect.decimal.precision", 38)
-        return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
-    if str(name) in _STRUCTURED:
-        return f"{_STRUCTURED[str(name)]}({min(int(parameters.get(_DIGITS, 7)), 7)})"
-    return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
-
-
-def _source_type(parameters: Mapping[str, Any]) -> str | None:
-    kind = parameters.get(f"{_SOURCE_COLUMN}.type")
-    if kind is None:
-        return None
-    kind = str(kind).lower().removesuffix(" identity")
-    length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
-    if kind in _SIZED:
-        return f"{kind}({'max' if int(length or 0) > _SIZED[kind] else int(length or 1)})"
-    if kind in {"decimal", "numeric"}:
-        return f"{kind}({int(length or 18)},{int(scale or 0)})"
-    return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind
 
 
 def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:

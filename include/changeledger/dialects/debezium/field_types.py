@@ -1,0 +1,108 @@
+"""The SQL Server type of a field of a schema block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from changeledger.dialects.debezium.fields import DECIMAL
+from changeledger.model.errors import ContractError
+from changeledger.model.sql_type import SqlType
+
+# Semantic types of the schema block (`name`), as the SQL Server type that keeps what they can say.
+_SEMANTIC = {
+    "io.debezium.time.Date": "date",
+    "org.apache.kafka.connect.data.Date": "date",
+    "io.debezium.time.Time": "time(3)",
+    "org.apache.kafka.connect.data.Time": "time(3)",
+    "io.debezium.time.MicroTime": "time(6)",
+    "io.debezium.time.NanoTime": "time(7)",
+    "io.debezium.time.Timestamp": "datetime2(3)",
+    "org.apache.kafka.connect.data.Timestamp": "datetime2(3)",
+    "io.debezium.time.MicroTimestamp": "datetime2(6)",
+    "io.debezium.time.NanoTimestamp": "datetime2(7)",
+    "io.debezium.time.ZonedTimestamp": "datetimeoffset",
+    # Text in ISO 8601, of whatever precision the column has.
+    "io.debezium.time.IsoDate": "date",
+    "io.debezium.time.IsoTime": "time(7)",
+    "io.debezium.time.IsoTimestamp": "datetime2(7)",
+    "io.debezium.time.StructuredDate": "date",
+    "io.debezium.data.Uuid": "uniqueidentifier",
+    "io.debezium.data.Xml": "xml",
+}
+# Objects of a time's parts, of which a parameter can say how many digits of a second the column has.
+_STRUCTURED = {
+    "io.debezium.time.StructuredTime": "time",
+    "io.debezium.time.StructuredTimestamp": "datetime2",
+    "io.debezium.time.StructuredZonedTimestamp": "datetimeoffset",
+}
+_DIGITS = "io.debezium.time.precision"
+# Parameters of a field, where the connector is set to send the source's types.
+_SOURCE_COLUMN = "__debezium.source.column"
+# The greatest lengths but `max`.
+_SIZED = {"char": 8000, "varchar": 8000, "nchar": 4000, "nvarchar": 4000, "binary": 8000, "varbinary": 8000}
+_CLOCKS = {"datetime2", "datetimeoffset", "time"}
+# Connect's own types; whatever else a connector sends keeps its JSON text.
+_PLAIN = {
+    "boolean": "bit",
+    "int8": "smallint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "real",
+    "float32": "real",
+    "double": "float",
+    "float64": "float",
+    "bytes": "varbinary(max)",
+}
+
+
+def column_type(field: Mapping[str, Any]) -> str:
+    """The SQL Server type for one field of a schema block.
+
+    A connector's own type of the source (`column.propagate.source.type`) counts where the lake holds it as
+    the one of the field: other databases have types of the same names.
+    Raises one of `schema_block.BROKEN` where the field is none of Connect's, or the lake lacks its type.
+    """
+    parameters = field.get("parameters") or {}
+    found = _wire_type(field.get("name"), str(field.get("type")), parameters)
+    return _stated_type(parameters, SqlType.parse(found).spark) or found
+
+
+def is_of_any_length(field: Mapping[str, Any]) -> bool:
+    """Is the field text or bytes, whose length and type in the source nobody states?"""
+    parameters = field.get("parameters") or {}
+    found = SqlType.parse(_wire_type(field.get("name"), str(field.get("type")), parameters))
+    return found.is_max and _stated_type(parameters, found.spark) is None
+
+
+def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:
+    """The source's own type, where the lake holds it as `in_lake`."""
+    stated = _source_type(parameters)
+    try:
+        return stated if stated is not None and SqlType.parse(stated).spark == in_lake else None
+    except ContractError:
+        return None
+
+
+def _wire_type(name: object, kind: str, parameters: Mapping[str, Any]) -> str:
+    if name == DECIMAL:
+        precision = parameters.get("connect.decimal.precision", 38)
+        return f"decimal({int(precision)},{int(parameters.get('scale', 0))})"
+    if str(name) in _STRUCTURED:
+        return f"{_STRUCTURED[str(name)]}({min(int(parameters.get(_DIGITS, 7)), 7)})"
+    return _SEMANTIC.get(str(name)) or _PLAIN.get(kind, "nvarchar(max)")
+
+
+def _source_type(parameters: Mapping[str, Any]) -> str | None:
+    kind = parameters.get(f"{_SOURCE_COLUMN}.type")
+    if kind is None:
+        return None
+    kind = str(kind).lower().removesuffix(" identity")
+    length, scale = (parameters.get(f"{_SOURCE_COLUMN}.{part}") for part in ("length", "scale"))
+    if kind in _SIZED:
+        # Without its length it could be of any, `max` among them.
+        return length and f"{kind}({'max' if int(length) > _SIZED[kind] else int(length)})"
+    if kind in {"decimal", "numeric"}:
+        return f"{kind}({int(length or 18)},{int(scale or 0)})"
+    return f"{kind}({int(scale)})" if kind in _CLOCKS and scale is not None else kind

@@ -1,0 +1,46 @@
+"""Large values that SQL Server's log leaves out, and that come as a plain NULL.
+
+Operation 3 has NULL for a large value that its update did not change, and for `text`, `ntext` and `image`
+always, as operation 1 has (Microsoft's page on `cdc.<capture_instance>_CT`, large object data types). A
+connector writes that NULL into both images: before 3.6 always (debezium/debezium#7452), since then for the
+types and lengths that it does not take for large (#7881, #8078). The message has no mask of changes, so such
+a NULL is not known to be one: `kernels.images` calls the cell unavailable.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from changeledger.kernels import images
+from changeledger.kernels.arrow import Bools
+from changeledger.kernels.images import Image
+from changeledger.model.contract import Contract
+
+
+class Rows(NamedTuple):
+    """Which changes are updates and deletes of a log that leaves large values out."""
+
+    is_update: Bools
+    is_delete: Bools
+
+
+def without_unsent(before: Image, after: Image, rows: Rows, writer_schema: Contract) -> tuple[Image, Image]:
+    """Both images, in which NULLs that may stand for a value are gaps.
+
+    Before an update this is every NULL of a large column; behind it one that has no value before it: what
+    an update has emptied is in the log. In a delete it is a NULL of `text`, `ntext` and `image`, and of a
+    column that may be one of these.
+    """
+    is_update, is_delete = rows
+    large = [at for at, c in enumerate(writer_schema.columns) if c.sql_type.is_large and not c.key_position]
+    if not large or not (is_update | is_delete).any():
+        return before, after
+    columns = [writer_schema.columns[at] for at in large]
+    never_in_deletes = np.array([c.sql_type.is_lob or not c.length_stated for c in columns], np.bool_)
+    had_value = images.has_value(before, large)
+    update, delete = is_update[:, None], is_delete[:, None]
+    before = images.without_nulls(before, large, update | (delete & never_in_deletes))
+    after = images.without_nulls(after, large, update & ~had_value)
+    return before, after
