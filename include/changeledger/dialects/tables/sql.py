@@ -4,21 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, DateTime, String, Unicode, cast, literal
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
 
 # Types that no JDBC type of Spark holds without loss; they are read as the database prints them.
-_AS_TEXT = {"time", "datetimeoffset", "xml", "sql_variant"}
+_AS_TEXT = {"time", "datetimeoffset", "xml"}
+
+
+# Of what may be in an sql_variant, how CONVERT prints it without loss: its own style cuts seconds, digits of
+# money and floats, and takes bytes for characters (hugr-lab/mssql-extension#354). First the type to convert
+# to; none for times, which keep their own digits. Style 3 is of SQL Server 2016.
+_VARIANT_STYLES: Final[Mapping[str, tuple[str | None, int]]] = {
+    **dict.fromkeys(("date", "time", "smalldatetime", "datetime", "datetime2"), (None, 121)),
+    "datetimeoffset": (None, 126),
+    **dict.fromkeys(("money", "smallmoney"), ("money", 2)),
+    "float": ("float", 3),
+    "real": ("real", 3),
+    **dict.fromkeys(("binary", "varbinary"), ("varbinary(8000)", 1)),
+}
+
+
+class _VariantText(ColumnElement[str]):
+    """The text of a value that says its own type."""
+
+    inherit_cache = False
+    type = Unicode()
+
+    def __init__(self, source: ColumnElement[Any]) -> None:
+        self.source = source
+
+
+@compiles(_VariantText)
+def _plain(element: _VariantText, compiler: SQLCompiler, **named: Any) -> str:
+    return compiler.process(cast(element.source, Unicode()), **named)
+
+
+@compiles(_VariantText, "mssql")
+def _by_base_type(element: _VariantText, compiler: SQLCompiler, **named: Any) -> str:
+    source = compiler.process(element.source, **named)
+    whens = []
+    for base, (kind, style) in _VARIANT_STYLES.items():
+        value = f"CONVERT({kind}, {source})" if kind else source
+        whens.append(f"WHEN '{base}' THEN CONVERT(NVARCHAR(max), {value}, {style})")
+    of_base = f"CASE CAST(SQL_VARIANT_PROPERTY({source}, 'BaseType') AS NVARCHAR(128)) {' '.join(whens)}"
+    return f"{of_base} ELSE {_plain(element, compiler, **named)} END"
 
 
 def as_read(source: ColumnElement[Any], sql: SqlType) -> ColumnElement[Any]:
+    if sql.base == "sql_variant":
+        return _VariantText(source)
     if sql.base in _AS_TEXT or (sql.base == "datetime2" and sql.spark == "string"):
-        return cast(source, Unicode() if sql.base in {"xml", "sql_variant"} else String(40))
+        return cast(source, Unicode() if sql.base == "xml" else String(40))
     return source
 
 
