@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from changeledger.dialects.debezium import unions
+from changeledger.dialects.debezium.fields import DECIMAL, Field
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import Cell, cell_of
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.json_text import Members, Token
+from changeledger.model.contract import Column
+from changeledger.model.sql_type import SqlType
 
 # Reasons of quarantine: the first that a message has counts.
 _CONTRADICTS, _INEXACT, _MISFIT = "schema_contradicts", "inexact_number", "value_does_not_fit"
@@ -26,8 +29,19 @@ class Side(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Cell]]:
-    return [(c.name, c.type, cell_of(c, plan.source, field)) for c, field in plan.written_columns]
+def _cells(plan: TablePlan) -> Sequence[tuple[str, str, Mapping[str, Cell]]]:
+    """Of each column its name, its type, and how it is written in each branch of a union; "": in none."""
+    cells = [(column, {"": cell_of(column, plan.source, field)}) for column, field in plan.written_columns]
+    return [(c.name, c.type, cell | (_of_branches(c, plan) if plan.unions else {})) for c, cell in cells]
+
+
+def _of_branches(column: Column, plan: TablePlan) -> dict[str, Cell]:
+    """A branch names Avro's type, as a schema block would; the scale of bytes is the column's."""
+    kind = column.spark_type
+    fields = {branch: Field(name) for branch, name in unions.KINDS.items()}
+    if kind.startswith("decimal"):
+        fields["bytes"] = Field("bytes", DECIMAL, SqlType.parse(kind).scale or 0)
+    return {branch: cell_of(column, plan.source, field) for branch, field in fields.items()}
 
 
 def images(before: Members | None, after: Members | None, plan: TablePlan) -> tuple[Side | None, Side | None]:
@@ -51,8 +65,10 @@ def images(before: Members | None, after: Members | None, plan: TablePlan) -> tu
 def _side(image: Members, plan: TablePlan, faults: dict[str, list[str]]) -> Side:
     """`faults`: by reason, what is wrong with columns, to which those of this image are added."""
     values, states = [], bytearray()
-    for name, kind, cell in _cells(plan):
-        text, is_number = _text(name, image.get(name), plan)
+    for name, kind, cells in _cells(plan):
+        token = image.get(name)
+        text, is_number = _text(name, token, plan)
+        cell = cells[unions.branch_of(token) if plan.unions else ""]
         value, state = None, KNOWN
         if text is None:
             state = KNOWN if name in image else NOT_CAPTURED

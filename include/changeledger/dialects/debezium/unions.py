@@ -16,7 +16,16 @@ from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model.contract import Contract
 
 _ROW = ".Value"
-_BRANCHES = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean"})
+# Branches, and their types as a schema block has them.
+KINDS: Mapping[str, str] = {
+    "string": "string",
+    "bytes": "bytes",
+    "int": "int32",
+    "long": "int64",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+}
 
 
 def row_of(image: Any) -> Mapping[str, Any] | None:
@@ -67,7 +76,7 @@ def branch(text: str | None) -> str | None:
     except NotJson:
         return text
     name = next(iter(members), "")
-    if name not in _BRANCHES:
+    if name not in KINDS:
         return text
     inside = json_text.text(members[name])
     if inside is None:
@@ -77,11 +86,16 @@ def branch(text: str | None) -> str | None:
 
 def inside(token: Token) -> Token:
     """As `branch`, of a token."""
-    if not json_text.is_object(token):
-        return token
-    members = json_text.members(token)
-    name = next(iter(members), "")
-    return members[name] if name in _BRANCHES else token
+    name = branch_of(token)
+    return json_text.members(token)[name] if name else token
+
+
+def branch_of(token: Token | None) -> str:
+    """The branch whose name wraps a value; empty if it is not wrapped."""
+    if token is None or not json_text.is_object(token):
+        return ""
+    name = next(iter(json_text.members(token)), "")
+    return name if name in KINDS else ""
 
 
 def _in_base64(text: str) -> str:
