@@ -11,6 +11,7 @@ import argparse
 import fcntl
 import hashlib
 import json
+import locale
 import os
 import re
 import subprocess
@@ -56,6 +57,16 @@ def java() -> str:
             f"Spark 4.0 needs Java 17 to 21, but {origin} gives {version or banner}.\n  {JAVA_REMEDY}"
         )
     return command
+
+
+def require_readable(project: Path, encoding: str) -> None:
+    """Python 3.11 reads the path of an editable package in the locale's encoding, and Java its arguments."""
+    if not str(project).isascii() and encoding.lower().replace("-", "") != "utf8":
+        raise SetupError(
+            f"the locale's encoding is {encoding}, in which the folder {project} cannot be read.\n"
+            "  Use a locale of UTF-8 (export LC_ALL=C.UTF-8), here and later, or move the project"
+            " to a folder whose path is ASCII."
+        )
 
 
 def run_logged(name: str, command: list[str], hint: str) -> None:
@@ -158,6 +169,7 @@ def ensure_class_archive(java_command: str) -> None:
 def set_up(configurations: list[str], *, renew_lock: bool) -> None:
     if sys.version_info[:2] != (3, 11):
         raise SetupError("Python 3.11 is needed; run this through make, which looks for it.")
+    require_readable(PROJECT, locale.getencoding())
     java_command = java() if configurations else ""
     LOGS.mkdir(parents=True, exist_ok=True)
     with (CACHE / "set-up.lock").open("w") as lock_file:

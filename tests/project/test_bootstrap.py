@@ -218,3 +218,21 @@ def test_without_an_archive_of_classes_the_set_up_goes_on(
 ) -> None:
     bootstrap.ensure_class_archive(str(archived))
     assert "Spark starts without it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("folder", "encoding", "is_readable"),
+    [
+        ("/home/a b/c", "ANSI_X3.4-1968", True),
+        ("/home/Müller/c", "UTF-8", True),
+        ("/home/Müller/c", "utf8", True),
+        ("/home/Müller/c", "ANSI_X3.4-1968", False),
+        ("/home/Müller/c", "ISO-8859-1", False),
+    ],
+)
+def test_a_folder_that_the_locale_lacks_is_refused(folder: str, encoding: str, is_readable: bool) -> None:
+    if is_readable:
+        bootstrap.require_readable(Path(folder), encoding)
+    else:
+        with pytest.raises(jars.SetupError, match=r"(?s)Müller.*LC_ALL=C.UTF-8"):
+            bootstrap.require_readable(Path(folder), encoding)
