@@ -10,6 +10,7 @@ from sqlalchemy import column, select, table
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError
 from changeledger.storage.jdbc import JdbcDatabase
+from changeledger.storage.jdbc_settings import checked
 from changeledger.storage.jdbc_times import printed
 from changeledger.storage.jdbc_tls import explained, postgres_properties
 
@@ -27,6 +28,8 @@ def database(**fields: object) -> JdbcDatabase:
         {"schema": "shop;socketFactoryClass=evil.Factory"},
         {"extra": {"encrypt": "false;trustStore=/tmp/mine"}},
         {"extra": {"trustServerCertificate": "maybe"}},
+        {"extra": {"applicationIntent": "ReadOnly;trustServerCertificate=true"}},
+        {"extra": {"multiSubnetFailover": "1"}},
         {"conn_type": "postgres", "schema": "shop?socketFactory=evil.Factory"},
         {"conn_type": "postgres", "host": "pg/other?user=x"},
         {"conn_type": "sqlite", "host": "/data/shop.db?enable_load_extension=true"},
@@ -40,9 +43,45 @@ def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize(
+    ("conn_type", "name", "like"),
+    [
+        ("mssql", "authentication", ""),
+        ("mssql", "integratedSecurity", ""),
+        ("mssql", "Encrypt", "encrypt"),
+        ("mssql", "trust_server_certificate", ""),
+        ("mssql", "sslmode", ""),
+        ("postgres", "SSLMode", "sslmode"),
+        ("postgres", "sslcert", "sslrootcert"),
+        ("postgres", "encrypt", ""),
+        ("sqlite", "journal_mode", ""),
+    ],
+)
+def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name: str, like: str) -> None:
+    """Whoever sets `Encrypt` or `authentication` counts on it; a spelling in another case is none of ours."""
+    with pytest.raises(ConfigError, match=f"nothing reads the extra '{name}'") as refused:
+        database(conn_type=conn_type, extra={name: "secret value"})
+    assert "secret value" not in str(refused.value)
+    if like:
+        assert f"did you mean '{like}'?" in str(refused.value)
+
+
+def test_what_the_driver_of_sql_server_is_told() -> None:
+    """To a listener of an availability group, too. A value of JSON is written as the driver does."""
+    assert database(port=1433)._url() == (
+        "jdbc:sqlserver://sql.example:1433;databaseName=shop;encrypt=true;trustServerCertificate=false"
+    )
+    extra = {"encrypt": False, "applicationIntent": "readonly", "multiSubnetFailover": True}
+    assert database(extra=extra)._url() == (
+        "jdbc:sqlserver://sql.example;databaseName=shop;encrypt=false;trustServerCertificate=false;"
+        "applicationIntent=ReadOnly;multiSubnetFailover=true"
+    )
+
+
+@pytest.mark.parametrize(
     "fields",
     [
         {},
+        {"extra": {"encrypt": None}},
         {"host": "sql.example\\INSTANCE", "extra": {"encrypt": "strict"}},
         {"host": "[::1]", "port": 1433, "schema": "Shop Floor 2"},
         {"conn_type": "postgres", "host": "127.0.0.1", "schema": "shop"},
@@ -72,7 +111,7 @@ def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str
 
 def properties(host: str, **extra: object) -> dict[str, str]:
     fields = {"conn_type": "postgres", "host": host, "schema": "shop", "extra": extra}
-    return postgres_properties("pg", Connection.model_validate(fields))
+    return postgres_properties("pg", host, checked("pg", Connection.model_validate(fields)))
 
 
 @pytest.mark.parametrize("host", ["pg.example", "10.1.2.3", "[2001:db8::1]", "localhost.example", "0.0.0.0"])

@@ -76,9 +76,19 @@ def test_what_is_refused(name: str) -> None:
     assert "secret value" not in str(refused.value)
 
 
-def test_a_misspelt_setting() -> None:
-    with pytest.raises(ConfigError, match=r"did you mean 'sasl\.password'"):
-        ClientSettings.of("shop", {**HOST, "sasl.pasword": "s"})
+@pytest.mark.parametrize(
+    ("wrong", "like"),
+    [
+        ("sasl.pasword", "sasl.password"),
+        ("Security.Protocol", "security.protocol"),
+        ("Bootstrap.Servers", "bootstrap.servers"),
+        ("security-protocol", "security.protocol"),
+    ],
+)
+def test_a_misspelt_setting(wrong: str, like: str) -> None:
+    servers = {} if like in HOST else HOST
+    with pytest.raises(ConfigError, match=f"the setting '{wrong}'.*did you mean '{like}'"):
+        ClientSettings.of("shop", {**servers, wrong: "s"})
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,14 @@ def test_a_connection_without_a_registry() -> None:
     assert SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra)) is None
 
 
+def test_settings_of_a_registry_that_is_not_named() -> None:
+    """`URL` is no `url`: without a word there would be no registry."""
+    extra = {"bootstrap.servers": "k:9092", "schema.registry.URL": "http://s3cret@registry:8081"}
+    with pytest.raises(ConfigError, match=r"schema\.registry\.URL without schema\.registry\.url") as error:
+        SchemaRegistry.of("shop", Connection(conn_type="kafka", extra=extra))
+    reported(error)
+
+
 def test_a_schema_by_its_id_with_a_login(caplog: pytest.LogCaptureFixture) -> None:
     with Server(LOGIN) as server, caplog.at_level(logging.INFO):
         number = server.register("items-value", SCHEMA)
@@ -106,4 +114,5 @@ def test_what_is_no_registry_knows_no_schemas() -> None:
 def test_settings_that_the_client_refuses(members: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="cannot be used") as error:
         of("http://127.0.0.1:1", **members)
+    assert "no.such.member" not in members or "schema.registry.no.such.member" in str(error.value)
     reported(error)

@@ -41,9 +41,9 @@ class Connection(BaseModel):
     """Its password; of `spark_connect` a token."""
     extra: dict[str, Any] = Field(default_factory=dict, repr=False)
     """`kafka`: librdkafka's settings, `bootstrap.servers` among them, and those of a schema registry behind
-    `schema.registry.`. `mssql`: `encrypt` (default `true`) and `trustServerCertificate` (default `false`).
-    `postgres`: `sslmode` (default `verify-full`; `prefer` on this machine itself) and `sslrootcert`.
-    `spark` and `spark_connect`: see [connections](connections.md#connections)."""
+    `schema.registry.`. `mssql` and `postgres`: see
+    [extras of JDBC connections](connections.md#extras-of-jdbc-connections). `spark` and `spark_connect`: see
+    [connections](connections.md#connections)."""
 
     @field_validator("extra", mode="before")
     @classmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,7 +15,7 @@ from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError, SourceUnavailable
-from changeledger.storage import jdbc_times, jdbc_tls
+from changeledger.storage import jdbc_settings, jdbc_times, jdbc_tls
 from changeledger.storage.jdbc_client import Session
 
 _FETCH_ROWS = "10000"
@@ -29,38 +28,6 @@ _DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
 }
 
 
-# What a host and a database may be called: nothing that ends a part of a JDBC URL and begins another.
-_HOST = re.compile(r"[\w.\-:\[\]\\]+\Z")
-_PATH = re.compile(r"[^?#;\x00-\x1f]+\Z")
-_NAME = re.compile(r"[^;{}/?&#%\x00-\x1f]+\Z")
-_ENCRYPT = ("true", "false", "strict")
-_TRUST = ("true", "false")
-
-
-def _require_plain(conn_id: str, connection: Connection) -> None:
-    """Raises ConfigError if a field of the connection would add properties to the URL.
-
-    A driver's properties can switch its checks off, or name a class that it loads.
-    """
-    extra = connection.extra
-    host = _PATH if connection.conn_type == "sqlite" else _HOST
-    fields = {
-        "host": host.match(connection.host or ""),
-        "schema": connection.conn_type == "sqlite" or _NAME.match(connection.schema_ or ""),
-        "extra.encrypt": str(extra.get("encrypt", "true")).lower() in _ENCRYPT,
-        "extra.trustServerCertificate": str(extra.get("trustServerCertificate", "false")).lower() in _TRUST,
-        "extra.sslmode": str(extra.get("sslmode", "prefer")) in jdbc_tls.SSL_MODES,
-    }
-    wrong = [name for name, is_plain in fields.items() if not is_plain]
-    if wrong:
-        raise ConfigError(
-            f"the connection {conn_id!r} has no usable {', '.join(wrong)}",
-            "the host is a name or address, the schema the database's name, encrypt one of "
-            f"{', '.join(_ENCRYPT)}, trustServerCertificate one of {', '.join(_TRUST)}, "
-            f"sslmode one of {', '.join(jdbc_tls.SSL_MODES)}",
-        )
-
-
 class JdbcDatabase:
     """One database. `conn_type` is mssql, postgres or sqlite; `schema` is the database's name."""
 
@@ -70,7 +37,7 @@ class JdbcDatabase:
                 f"the connection {conn_id!r} has type {connection.conn_type!r}, which is no JDBC database",
                 f"make it one of {', '.join(_DIALECTS)}",
             )
-        _require_plain(conn_id, connection)
+        self._extra = jdbc_settings.checked(conn_id, connection)
         self._conn_id = conn_id
         self._connection = connection
         dialect, self._driver = _DIALECTS[connection.conn_type]
@@ -140,7 +107,8 @@ class JdbcDatabase:
         login, password = self._connection.login, self._connection.password or ""
         properties = {"user": login, "password": password} if login else {}
         if self._connection.conn_type == "postgres":
-            properties |= _PATIENCE | jdbc_tls.postgres_properties(self._conn_id, self._connection)
+            tls = jdbc_tls.postgres_properties(self._conn_id, self._connection.host, self._extra)
+            properties |= _PATIENCE | tls
         return properties
 
     @cached_property
@@ -151,12 +119,9 @@ class JdbcDatabase:
         place = self._connection
         at = f"{place.host}:{place.port}" if place.port else place.host
         if place.conn_type == "mssql":
-            encrypt = place.extra.get("encrypt", "true")
-            trust = place.extra.get("trustServerCertificate", "false")
-            return (
-                f"jdbc:sqlserver://{at};databaseName={place.schema_};"
-                f"encrypt={encrypt};trustServerCertificate={trust}"
-            )
+            properties = {"encrypt": "true", "trustServerCertificate": "false", **self._extra}
+            stated = "".join(f";{name}={value}" for name, value in properties.items())
+            return f"jdbc:sqlserver://{at};databaseName={place.schema_}{stated}"
         return (
             f"jdbc:sqlite:{place.host}"
             if place.conn_type == "sqlite"

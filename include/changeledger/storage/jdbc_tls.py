@@ -6,6 +6,7 @@ Names of the settings: libpq's, which Airflow's connections of PostgreSQL have, 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -13,7 +14,6 @@ from typing import Final
 from changeledger.config.connection import Connection
 from changeledger.model.errors import ConfigError
 
-SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # What the JVM trusts, in place of a file below the home folder of whoever runs Spark.
 _JVM_TRUST: Final = "org.postgresql.ssl.DefaultJavaSSLFactory"
 _NOT_TRUSTED: Final = re.compile(
@@ -23,19 +23,18 @@ _NOT_TRUSTED: Final = re.compile(
 _NOT_LET_IN: Final = re.compile(r"password authentication failed|Login failed for user|no pg_hba.conf entry")
 
 
-def postgres_properties(conn_id: str, connection: Connection) -> dict[str, str]:
+def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]) -> dict[str, str]:
     """Verified TLS, unless the connection states another `sslmode` or is one to this machine itself."""
-    mode = connection.extra.get("sslmode") or ("prefer" if _is_loopback(connection.host) else "verify-full")
-    root = connection.extra.get("sslrootcert")
+    mode = extra.get("sslmode") or ("prefer" if _is_loopback(host) else "verify-full")
+    root = extra.get("sslrootcert")
     if root is None:
-        verified = str(mode).startswith("verify")
-        return {"sslmode": str(mode)} | ({"sslfactory": _JVM_TRUST} if verified else {})
-    if not Path(str(root)).is_file():
+        return {"sslmode": mode} | ({"sslfactory": _JVM_TRUST} if mode.startswith("verify") else {})
+    if not Path(root).is_file():
         raise ConfigError(
-            f"the connection {conn_id!r}: there is no file {str(root)!r}, its sslrootcert",
+            f"the connection {conn_id!r}: there is no file {root!r}, its sslrootcert",
             "give the path of a PEM file that the job, and Spark's workers, can read",
         )
-    return {"sslmode": str(mode), "sslrootcert": str(root)}
+    return {"sslmode": mode, "sslrootcert": root}
 
 
 def explained(conn_id: str, connection: Connection, said: str) -> ConfigError | None:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
 
 # They name a file, whose content travels with them.
 _FILES: Final = frozenset(
@@ -68,19 +68,19 @@ class ClientSettings:
 
 def _checked(conn_id: str, settings: Mapping[str, object]) -> dict[str, str]:
     known = {str(name): _text(value) for name, value in settings.items()}
+    for name in known:
+        if name not in _ACCEPTED:
+            like = meant(name, _ACCEPTED)
+            raise ConfigError(
+                f"the connection {conn_id!r} has the setting {name!r}, which is not accepted"
+                f"{f'; did you mean {like!r}?' if like else ''}",
+                f"take it out of the connection's extra; accepted are {', '.join(sorted(_ACCEPTED))}",
+            )
     if "bootstrap.servers" not in known:
         raise ConfigError(
             f"the connection {conn_id!r} names no bootstrap.servers",
             'put {"bootstrap.servers": "host:port,..."} into its extra',
         )
-    for name in known:
-        if name not in _ACCEPTED:
-            like = get_close_matches(name, _ACCEPTED, 1)
-            raise ConfigError(
-                f"the connection {conn_id!r} has the setting {name!r}, which is not accepted"
-                f"{f'; did you mean {like[0]!r}?' if like else ''}",
-                f"take it out of the connection's extra; accepted are {', '.join(sorted(_ACCEPTED))}",
-            )
     if {"sasl.mechanism", "sasl.mechanisms"} <= known.keys():
         raise ConfigError(
             f"the connection {conn_id!r} has sasl.mechanism and sasl.mechanisms", "leave one out"

@@ -48,17 +48,24 @@ class SchemaRegistry:
             self._client = SchemaRegistryClient({**_PATIENCE, **known, "url": self._address})
         except (ValueError, TypeError, OSError) as error:
             # Not the error's own text: it can quote a login.
-            raise self._wrong(f"cannot be used ({type(error).__name__})") from None
+            named = ", ".join(PREFIX + name for name in known if name in str(error))
+            raise self._wrong(f"cannot be used ({type(error).__name__}{named and f': {named}'})") from None
 
     @classmethod
     def of(cls, conn_id: str, connection: Connection) -> SchemaRegistry | None:
-        """None if the connection names no registry. Raises ConfigError."""
+        """None if the connection names no registry. Raises ConfigError, also for settings of none."""
         settings = {
             name.removeprefix(PREFIX): value
             for name, value in connection.extra.items()
             if name.startswith(PREFIX)
         }
-        return cls(conn_id, settings) if settings.get("url") else None
+        if settings and not settings.get("url"):
+            raise ConfigError(
+                f"the connection {conn_id!r} has {', '.join(PREFIX + name for name in settings)} without "
+                f"{PREFIX}url",
+                f"add {PREFIX}url, the registry's address, or take the others out of the connection's extra",
+            )
+        return cls(conn_id, settings) if settings else None
 
     def schemas(self, ids: Iterable[str]) -> Iterator[tuple[str, str]]:
         """The schemas of ids, as far as the registry knows them, see `schema`. Each is asked for once.

@@ -1,0 +1,72 @@
+"""What a JDBC connection states beside its login: checked before anything is made of it.
+
+An extra that nothing reads is refused by its name: whoever has set one counts on it. No field can add
+properties to a JDBC URL: a driver's properties can switch its checks off, or name a class that it loads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from changeledger.config.connection import Connection
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+
+# What a host and a database may be called: nothing that ends a part of a JDBC URL and begins another.
+_HOST: Final = re.compile(r"[\w.\-:\[\]\\]+\Z")
+_PATH: Final = re.compile(r"[^?#;\x00-\x1f]+\Z")
+_NAME: Final = re.compile(r"[^;{}/?&#%\x00-\x1f]+\Z")
+_FLAG: Final = ("true", "false")
+SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+# By type of connection its extras, with the values that they may have; any text, if none are listed.
+_EXTRAS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "mssql": {
+        "encrypt": (*_FLAG, "strict"),
+        "trustServerCertificate": _FLAG,
+        "applicationIntent": ("ReadOnly", "ReadWrite"),
+        "multiSubnetFailover": _FLAG,
+    },
+    "postgres": {"sslmode": SSL_MODES, "sslrootcert": ()},
+    "sqlite": {},
+}
+
+
+def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
+    """The connection's extras, with values as its driver writes them.
+
+    Raises ConfigError for an extra of another name, and for a field that is no plain value.
+    """
+    kind, is_file = connection.conn_type, connection.conn_type == "sqlite"
+    known, extra = _EXTRAS[kind], {n: v for n, v in connection.extra.items() if v is not None}
+    unread = [repr(name) + _hint(meant(name, known)) for name in extra if name not in known]
+    if unread:
+        raise ConfigError(
+            f"nothing reads the extra {', '.join(unread)} of the connection {conn_id!r}",
+            f"take it out; the extras of {kind} are {', '.join(known) or 'none'}. Login and password are the "
+            "database's own, in the connection's fields of these names",
+        )
+    stated = {name: _value(known[name], value) for name, value in extra.items()}
+    fields = {
+        "host": (_PATH if is_file else _HOST).match(connection.host or ""),
+        "schema": is_file or _NAME.match(connection.schema_ or ""),
+        **{f"extra.{name}": value for name, value in stated.items()},
+    }
+    wrong = [name for name, value in fields.items() if not value]
+    if wrong:
+        values = [f", {name} one of {', '.join(values)}" for name, values in known.items() if values]
+        raise ConfigError(
+            f"the connection {conn_id!r} has no usable {', '.join(wrong)}",
+            f"the host is a name or address, the schema the database's name{''.join(values)}",
+        )
+    return {name: value for name, value in stated.items() if value is not None}
+
+
+def _hint(name: str | None) -> str:
+    return f" (did you mean {name!r}?)" if name else ""
+
+
+def _value(allowed: tuple[str, ...], value: object) -> str | None:
+    """None if it is none of those."""
+    return {one.lower(): one for one in allowed}.get(str(value).lower()) if allowed else str(value)
