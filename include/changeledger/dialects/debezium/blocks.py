@@ -54,7 +54,7 @@ def _by_block(values: Sequence[bytes | None]) -> dict[bytes, list[int]]:
             groups[b""].append(at)
             continue
         if not value.startswith(begin):
-            known = next((one for one in beginnings if value.startswith(one[0])), None)
+            known = next((b for b in beginnings if value.startswith(b[0])), None)
             begin, rows = known or _beginning(value, groups)
             if known is None and len(beginnings) < _MOST_BEGINNINGS:
                 beginnings.append((begin, rows))
@@ -70,10 +70,10 @@ def _beginning(value: bytes, groups: dict[bytes, list[int]]) -> tuple[Beginning,
 
 def _block(value: bytes) -> bytes:
     try:
-        found = _WRAPPED.decode(value).schema
+        block = _WRAPPED.decode(value).schema
     except UNREADABLE:
         return b""
-    return b"" if found is UNSET else bytes(found)
+    return b"" if block is UNSET else bytes(block)
 
 
 @lru_cache(maxsize=256)

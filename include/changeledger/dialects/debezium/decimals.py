@@ -57,7 +57,7 @@ def reader(sql: SqlType, how: Form) -> Reader:
 
 
 def number_reader(sql: SqlType, how: Form) -> Reader:
-    """The value of a JSON number; None too of one that is not exact."""
+    """The value of a JSON number; None too where it is not exact."""
     read = sql_text.reader(sql)
     return lambda text: None if is_inexact(text, how) else read(text)
 
@@ -92,8 +92,8 @@ def of_bytes(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
         return lambda values: cells.from_base64_decimals(
             _texts(values), precision, scale, most_bytes(precision)
         )
-    alone = cells.one_by_one(reader(sql, how), kind)
-    return lambda values: alone(_texts(values))
+    one_by_one = cells.one_by_one(reader(sql, how), kind)
+    return lambda values: one_by_one(_texts(values))
 
 
 def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
@@ -102,7 +102,7 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
     before = max(kind.precision - kind.scale, 1)
     plain = rf"^-?\d{{1,{before}}}" + (rf"(\.\d{{1,{kind.scale}}})?$" if kind.scale else "$")
     of_text, of_number = reader(sql, how), number_reader(sql, how)
-    alone = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), kind)
+    one_by_one = cells.one_by_one(lambda token: _of_token(token, of_text, of_number), kind)
 
     def convert(values: Sequence[Any]) -> Cells:
         tokens = pa.array([None if value is None else bytes(value) for value in values], pa.string())
@@ -116,7 +116,7 @@ def of_tokens(sql: SqlType, how: Form) -> Callable[[Sequence[Any]], Cells]:
                 return Cells(pc.cast(texts, kind))
             except pa.ArrowInvalid:
                 pass
-        return alone(tokens)
+        return one_by_one(tokens)
 
     return convert
 

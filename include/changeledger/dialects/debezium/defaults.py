@@ -56,12 +56,12 @@ def in_avro(
 
 def _see(seen: _Seen, table: str, schema_block: object, payload: Mapping[str, Any]) -> None:
     try:
-        found = {str(f["field"]): f["default"] for f in row_fields(schema_block) if _can_hide_null(f)}
+        in_block = {str(f["field"]): f["default"] for f in row_fields(schema_block) if _can_hide_null(f)}
     except BROKEN:
         return
-    if found:
+    if in_block:
         defaults, rows = seen.setdefault(table, ({}, []))
-        defaults |= found
+        defaults |= in_block
         rows += [row for side in ("before", "after") if isinstance(row := payload.get(side), dict)]
 
 
@@ -80,8 +80,8 @@ def _warnings(seen: _Seen, setting: str) -> list[str]:
 
 def _shown(defaults: Mapping[str, Any]) -> str:
     shown = [f"{name} ({_text(value)})" for name, value in list(defaults.items())[:_MOST_SHOWN]]
-    more = len(defaults) - len(shown)
-    return f"{', '.join(shown)}{f' and {more} more columns' if more else ''}"
+    rest = len(defaults) - len(shown)
+    return f"{', '.join(shown)}{f' and {rest} more columns' if rest else ''}"
 
 
 def _text(default: Any) -> str:

@@ -95,8 +95,8 @@ def row_fields(block: object) -> Iterable[Mapping[str, Any]]:
 def fields_of(block: object, columns: Sequence[str]) -> Fields | None:
     """What a schema block that can be read says of the columns; None if it has none of them."""
     named = {str(field["field"]): _field(field) for field in row_fields(block)}
-    found = tuple(named.get(name) for name in columns)
-    return found if any(found) else None
+    fields = tuple(named.get(name) for name in columns)
+    return fields if any(fields) else None
 
 
 def _field(field: Mapping[str, Any]) -> Field | None:

@@ -131,8 +131,8 @@ def written(sql: SqlType) -> Reader:
 
     def read(text: str) -> Any:
         if text.startswith("{"):
-            found = _iso(text, sql)
-            return None if found is None else of_iso(found)
+            iso = _iso(text, sql)
+            return None if iso is None else of_iso(iso)
         if sql.base == "datetimeoffset":
             return of_iso(text)
         return of_iso(text[:-1]) if text.endswith("Z") and " " not in text else None

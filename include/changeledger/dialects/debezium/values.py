@@ -126,15 +126,15 @@ def _placeholders(sql: SqlType, source: DebeziumSource, field: Field | None) -> 
 def _of_tokens(read: Reader, kind: pa.DataType) -> Callable[[Sequence[Any]], Cells]:
     """Columns of JSON tokens, read one by one."""
 
-    def convert(values: Sequence[Any]) -> Cells:
-        texts = [None if token is None else json_text.text(token) for token in values]
-        found = [None if text is None else read(text) for text in texts]
+    def convert(tokens: Sequence[Any]) -> Cells:
+        texts = [None if token is None else json_text.text(token) for token in tokens]
+        values = [None if text is None else read(text) for text in texts]
         unfit = np.fromiter(
-            (value is None and text is not None for value, text in zip(found, texts, strict=True)),
+            (value is None and text is not None for value, text in zip(values, texts, strict=True)),
             np.bool_,
             len(texts),
         )
-        return Cells(pa.array(found, kind), unfit if unfit.any() else None)
+        return Cells(pa.array(values, kind), unfit if unfit.any() else None)
 
     return convert
 
@@ -166,5 +166,5 @@ def _hex(text: str) -> bytes | None:
 
 def _base64_of_either_alphabet(text: str) -> bytes | None:
     """The alphabet for addresses has - and _ where the usual one has + and /."""
-    found = from_base64(text)
-    return from_base64(text.translate({45: "+", 95: "/"})) if found is None else found
+    usual = from_base64(text)
+    return from_base64(text.translate({45: "+", 95: "/"})) if usual is None else usual
