@@ -9,12 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.expressions import IsNull
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.rows import Here, Rows
+from changeledger.model.errors import ContractError
 from changeledger.storage import catalog, lake, refs
 from changeledger.storage.caching import cached
+from changeledger.storage.file_writes import in_files
 from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread
 from changeledger.storage.writes import append
@@ -123,3 +127,10 @@ def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSes
         assert spark.table(name).count() == 34
     finally:
         spark.sql(f"DROP TABLE {name} PURGE")
+
+
+def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
+    one, other = (NestedField(at, name, LongType()) for at, name in enumerate(("\\", "_x5C"), 1))
+    assert in_files(Schema(one)).column_names == ["_x5C"]
+    with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
+        in_files(Schema(one, other))

@@ -79,6 +79,8 @@ class Schema:
             written = json.loads(text)
             if isinstance(written, dict) and _TYPE in written:
                 raise OtherSchema(str(written[_TYPE]))
+            # Half a surrogate pair is in no name that JSON in UTF-8 can have.
+            json.dumps(written, ensure_ascii=False).encode()
             self.root, plain = self._read(written, "", 0)
             if self.root.kind != "record":
                 raise UnusableSchema(f"the schema of a {self.root.kind}, not of a record")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -53,6 +53,18 @@ def text(token: Token | None) -> str | None:
     if written[:1] in b"{[":
         written = msgspec.json.format(written, indent=-1)
     return written.decode()
+
+
+def renamed(names: Iterable[str]) -> dict[str, str]:
+    """The fields of a struct, `f0, f1, ...`, with the member's name of each: `rename` of msgspec.
+
+    msgspec compares names as they are written, and refuses one that JSON must escape: its field gets a name
+    that is longer than any of SQL Server's, so that messages with such a member are read one by one.
+    """
+    return {
+        f"f{at}": f"f{at}" * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
+        for at, name in enumerate(names)
+    }
 
 
 def is_number(token: Token) -> bool:

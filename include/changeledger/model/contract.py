@@ -8,7 +8,7 @@ from pydantic import Field
 
 from changeledger.model.base_model import Strict
 from changeledger.model.byte_order import ByteOrder
-from changeledger.model.column_names import alike, folded
+from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
 from changeledger.model.table_names import RESERVED
@@ -81,9 +81,10 @@ class Contract(Strict):
             try:
                 column.sql_type  # noqa: B018 - parses
             except ContractError as error:
+                named = shown([column.name])
                 raise ContractError(
-                    f"{self.table}.{column.name} has the type {column.type}, which has no place in the lake",
-                    f"state the SQL Server type of {column.name} in `columns:` of the feed's YAML, or leave "
+                    f"{self.table}.{named} has the type {column.type}, which has no place in the lake",
+                    f"state the SQL Server type of {named} in `columns:` of the feed's YAML, or leave "
                     "it out of the capture",
                 ) from error
             name = folded(column.name)
@@ -117,7 +118,7 @@ class Contract(Strict):
         evolved = self.model_copy(update={"columns": (*kept, *added)})
         if evolved.names_alike:
             raise ContractError(
-                f"{self.table} has columns whose names differ in case only: {evolved.names}",
+                f"{self.table} has columns whose names differ in case only: {shown(evolved.names_alike)}",
                 "rename one in the feed's `columns:`, or leave it out of the capture",
             )
         return evolved
@@ -129,7 +130,7 @@ class Contract(Strict):
         if _holds(old.spark_type, new.spark_type):
             return new.model_copy(update={"name": old.name, "type": old.type})
         raise ContractError(
-            f"{self.table}.{old.name} changed its type from {old.type} to {new.type}",
+            f"{self.table}.{shown([old.name])} changed its type from {old.type} to {new.type}",
             "publish the new columns as a new feed, or state the old type in the feed's `columns:`",
         )
 

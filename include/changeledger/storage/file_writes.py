@@ -23,14 +23,14 @@ from pyiceberg.io.fileformat import FileFormatFactory
 from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField
-from pyiceberg.schema import sanitize_column_names
+from pyiceberg.schema import Schema, sanitize_column_names
 from pyiceberg.table import Table
 from pyiceberg.table.locations import load_location_provider
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
-from changeledger.model.errors import ConfigError
+from changeledger.model.errors import ConfigError, ContractError
 from changeledger.storage.file_scans import alone
 from changeledger.storage.worker_batches import gathered
 
@@ -149,8 +149,7 @@ class _NewFile:
         self._output = io.new_output(self._path)
         self._columns = schema_to_pyarrow(schema, include_field_ids=False)
         self._of_rows = pyarrow_to_schema(self._columns, name_mapping=schema.name_mapping)
-        # Parquet's names are those that Avro allows, as Spark writes them, too.
-        self._schema = sanitize_column_names(schema)
+        self._schema = in_files(schema)
         self._format = FileFormatFactory.get(FileFormat.PARQUET)
         self._writer = self._format.create_writer(self._output, self._schema, metadata.properties)
 
@@ -175,6 +174,20 @@ class _NewFile:
             key_metadata=None,
             **statistics.to_serialized_dict(),
         )
+
+
+def in_files(schema: Schema) -> Schema:
+    """The columns by their names in Parquet, which are those that Avro allows, as Spark writes them, too.
+
+    Raises ContractError where two have the same: `_x5C` is a backslash there.
+    """
+    try:
+        return sanitize_column_names(schema)
+    except ValueError as error:
+        raise ContractError(
+            f"two columns have one name in data files: {error}",
+            "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
+        ) from error
 
 
 def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:

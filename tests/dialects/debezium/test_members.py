@@ -98,8 +98,15 @@ def test_members_without_a_column_are_named() -> None:
         None,
         None,
         "dbo.t has no column x, y",
-        "dbo.t has no column ID",
+        "columns of dbo.t whose names differ in case only: id, ID. The lake cannot distinguish them: leave "
+        "one out of the capture, or rename it in the source",
     ]
+
+
+def test_names_that_could_be_misread_are_shown_as_json() -> None:
+    whole = {"n": 1, "k.1": "x", "id": 1, "a.b": "", "select": "", "doc": b""}
+    (row,) = rows([{**whole, "": "1", "a\n2026-01-01 INFO done": "2", "a, b": "3", "plain": "4"}])
+    assert row["detail"] == 'dbo.t has no column "", "a\\n2026-01-01 INFO done", "a, b", plain'
 
 
 def test_the_id_of_a_change_is_of_what_it_says() -> None:

@@ -72,7 +72,7 @@ def test_a_table_is_read_by_its_contract_as_the_messages_spell_it() -> None:
 
 
 @pytest.mark.parametrize("second", ["ID", "\u0131d"])
-def test_a_schema_block_that_names_a_column_twice_is_ignored(second: str) -> None:
+def test_of_columns_alike_a_schema_block_teaches_the_first(second: str) -> None:
     fields = [{"type": "int32", "field": name, "optional": False} for name in ("id", second)]
     row = {"type": "struct", "field": "after", "fields": fields}
     message = {
@@ -80,7 +80,7 @@ def test_a_schema_block_that_names_a_column_twice_is_ignored(second: str) -> Non
         "payload": {"op": "c", "source": {"schema": "dbo", "table": "t"}, "after": {"id": 1, second: 2}},
     }
     found = table_facts([Sample("s.dbo.t", b'{"id": 1}', json.dumps(message).encode())], FEED)
-    assert found["s.dbo.t"]["dbo.t"].columns is None
+    assert columns(found["s.dbo.t"]["dbo.t"].columns) == [("id", 1)]
 
 
 def test_the_database_is_that_of_most_samples() -> None:

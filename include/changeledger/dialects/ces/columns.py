@@ -12,7 +12,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config.tables import TableConfig
-from changeledger.model.column_names import folded
+from changeledger.dialects.messages.message_rows import Outcome
+from changeledger.dialects.messages.problems import Problem, columns_alike
+from changeledger.model.column_names import folded, is_name
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 from changeledger.model.sql_type import SqlType
@@ -36,13 +38,14 @@ class WriterSchema(NamedTuple):
     variants: Sequence[Variant]
 
     @property
-    def missing(self) -> str | None:
+    def missing(self) -> Outcome | None:
         """Why no record of it can be published; None if nothing is missing."""
+        table = self.contract.table
         if not self.contract.columns:
-            return "no_columns"
+            return Problem("no_columns", table).outcome
         if self.contract.names_alike:
-            return "columns_alike"
-        return None if self.contract.key else "no_key"
+            return columns_alike(table, self.contract.names_alike).outcome
+        return None if self.contract.key else Problem("no_key", table).outcome
 
 
 class _Written(NamedTuple):
@@ -108,18 +111,13 @@ def _columns(cols: str | None) -> dict[str, _Written]:
     for entry in entries if isinstance(entries, list) else []:
         members = {str(n).lower(): v for n, v in entry.items()} if isinstance(entry, dict) else {}
         name, kind = members.get("name"), members.get("type")
-        if not isinstance(name, str) or not _is_a_name(name):
+        if not isinstance(name, str) or not is_name(name):
             return {}
         there = found.get(folded(name))
         # Two names in one message are two columns, to be refused together.
         key = folded(name) if there is None or there.name == name else name
         found[key] = _Written(name, _type(kind), _index(members.get("index"), len(found)))
     return found
-
-
-def _is_a_name(name: str) -> bool:
-    """Could SQL Server have it? Its names have up to 128 characters; half a surrogate pair is none."""
-    return 0 < len(name) <= 128 and not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _type(written: object) -> str:

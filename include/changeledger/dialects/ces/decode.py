@@ -16,7 +16,7 @@ from changeledger.dialects.ces.positions import Positions, Times
 from changeledger.dialects.ces.sides import Side, side, with_unsent
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem, named
+from changeledger.dialects.messages.problems import Problem, named, no_columns
 from changeledger.kernels import changes, images, lsn
 from changeledger.kernels.arrow import Bools, Indices, valid
 from changeledger.kernels.cells import KNOWN
@@ -137,7 +137,7 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
             "malformed_time", f"{named('time', event.time)}, {named('committime', event.committime)}"
         )
     if event.unknown:
-        return Problem("unknown_column", f"{writer_schema.table} has no column {', '.join(event.unknown)}")
+        return no_columns(writer_schema.table, event.unknown, writer_schema.names)
     for one in (read.before, read.after):
         if one.unfit[number].any():
             columns = zip(writer_schema.columns, one.unfit[number], strict=True)

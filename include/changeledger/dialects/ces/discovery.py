@@ -80,7 +80,7 @@ class Discovery:
     """
 
     tables: Sequence[TableRecords]
-    missing: Mapping[Way, str] = field(default_factory=dict)
+    missing: Mapping[Way, Outcome] = field(default_factory=dict)
     # Each message has its columns with it.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
 
@@ -141,7 +141,7 @@ def discover(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract
         variants.setdefault(way.table.lower(), {}).setdefault(one, []).append(way)
         spelled.setdefault(way.table.lower(), way.table)
     tables: list[TableRecords] = []
-    missing: dict[Way, str] = {}
+    missing: dict[Way, Outcome] = {}
     for name, of_table in variants.items():
         table = feed.table(spelled[name])
         assert table is not None, "looked up above"

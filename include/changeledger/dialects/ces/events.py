@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from changeledger.kernels import json_text
 from changeledger.model.contract import Contract
 
 Text = str | None
@@ -60,11 +61,12 @@ class ImageLayout(NamedTuple):
 @lru_cache(maxsize=64)
 def layout_of(writer_schema: Contract) -> ImageLayout:
     names = writer_schema.names
-    fields = [f"f{at}" for at in range(len(names))]
+    rename = json_text.renamed(names)
+    fields = list(rename)
     row = msgspec.defstruct(
         "Row",
         [(field, str | None | UnsetType, UNSET) for field in fields],
-        rename={field: _writable(name, field) for field, name in zip(fields, names, strict=True)},
+        rename=rename,
         forbid_unknown_fields=True,
         gc=False,
     )
@@ -72,14 +74,6 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
     spelled = {low: name for low, name in zip(lower, names, strict=True) if lower.count(low) == 1}
     key_fields = [fields[names.index(column.name)] for column in writer_schema.key]
     return ImageLayout(row, fields, names, spelled, [c.name.lower() for c in writer_schema.key], key_fields)
-
-
-def _writable(name: str, field: str) -> str:
-    """The name that msgspec knows a column by: one that it must escape is left to `single`.
-
-    Instead a name that is longer than any of SQL Server's.
-    """
-    return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
 
 
 def members(row: Any, rows: ImageLayout) -> dict[str, str | None]:

@@ -13,7 +13,6 @@ from changeledger.dialects.ces.decode import DIALECT
 from changeledger.dialects.ces.discovery import Discovery, Routed, route
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.model import change
 
 
 def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
@@ -32,5 +31,5 @@ def _outcome(value: bytes | None, plan: Discovery) -> Outcome:
     assert isinstance(one, Routed), "parts of split events are joined, or left by that"
     missing = plan.missing.get(one.way)
     if missing is not None:
-        return Outcome(change.QUARANTINED, missing, one.way.table)
+        return missing
     return message_rows.not_in_feed(one.way.table)

@@ -23,7 +23,8 @@ from changeledger.dialects.ces.events import (
 )
 from changeledger.dialects.ces.plan import TablePlan
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, named
+from changeledger.dialects.messages.problems import LONE_SURROGATE, Problem, columns_alike, named
+from changeledger.model.column_names import alike
 
 _KIND = re.compile(r"com\.microsoft\.sql\.ces\.dml\.v[0-9]+\Z")
 
@@ -55,6 +56,9 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
     old, current = _images(data)
     if operation.upper() != DELETE and not current:
         raise Problem("no_after_image", named("operation", operation))
+    for members in (old, current):
+        if twice := alike(list(members)):
+            raise columns_alike(data.table, twice)
     operation, key = operation.upper(), dict(data.key)
     before, unknown = as_row(image_before(operation, old, key, rows), rows)
     after, others = as_row(image_after(operation, current, key, rows), rows)

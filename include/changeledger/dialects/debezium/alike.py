@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from changeledger.config.feed import Feed
-from changeledger.dialects.debezium.schema_block import json_object, payload_of, table_of
+from changeledger.dialects.debezium.plain import json_object, payload_of
+from changeledger.dialects.debezium.schema_block import table_of
 from changeledger.dialects.messages.samples import Sample
 
 # What follows it is the message's own; what precedes it, the same for all messages of one writer schema.

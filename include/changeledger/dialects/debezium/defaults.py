@@ -15,7 +15,8 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block
 from changeledger.dialects.debezium.fields import row_fields
 from changeledger.dialects.debezium.framed import AvroSchema, example
-from changeledger.dialects.debezium.schema_block import BROKEN, json_object, payload_of, table_of
+from changeledger.dialects.debezium.plain import json_object, payload_of
+from changeledger.dialects.debezium.schema_block import BROKEN, table_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
 

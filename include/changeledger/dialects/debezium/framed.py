@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block, schema_fault
-from changeledger.dialects.debezium.schema_block import contract_of, json_object, table_of
+from changeledger.dialects.debezium.plain import json_object
+from changeledger.dialects.debezium.schema_block import contract_of, table_of
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
@@ -51,7 +52,8 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
         if config is None:
             return AvroSchema()
         columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
-        return AvroSchema(config.table, columns, payload["source"].get("db"))
+        database = payload["source"].get("db")
+        return AvroSchema(config.table, columns, database if isinstance(database, str) else None)
     return _by_name(schema, first, feed)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,9 +10,10 @@ from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.debezium.field_types import column_type, is_of_any_length
 from changeledger.dialects.debezium.fields import Fields, fields_of, row_fields
+from changeledger.dialects.debezium.plain import json_object, payload_of
 from changeledger.dialects.debezium.unions import is_wrapped, row_of
 from changeledger.dialects.messages.samples import Sample
-from changeledger.model.column_names import alike
+from changeledger.model.column_names import folded, is_name, unlike
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 
@@ -97,9 +97,8 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
     key: dict[str, None] = {}
     for sample in samples:
         names = _members(payload_of(json_object(sample.value)), names)
-        key |= dict.fromkeys(name.lower() for name in payload_of(json_object(sample.key)))
-    # The first spelling of a name that comes in several cases.
-    columns = {name.lower(): name for name in reversed(names)}
+        key |= dict.fromkeys(folded(name) for name in payload_of(json_object(sample.key)))
+    columns = {folded(name): name for name in unlike([name for name in names if is_name(name)])}
     if not columns:
         return None
     place = {name: at for at, name in enumerate((n for n in key if n in columns), 1)}
@@ -110,10 +109,10 @@ def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:
                 name=name,
                 type="nvarchar(max)",
                 ordinal=at,
-                key_position=place.get(name.lower(), 0),
+                key_position=place.get(same, 0),
                 length_stated=False,
             )
-            for at, name in enumerate((n for n in names if columns[n.lower()] == n), 1)
+            for at, (same, name) in enumerate(columns.items(), 1)
         ),
     )
 
@@ -172,7 +171,7 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
     if not columns:
         return None
     names = config.key or _block_names(key) or tuple(payload_of(key))
-    place = {name.lower(): at for at, name in enumerate(names, 1)}
+    place = {name.lower(): at for at, name in enumerate(unlike(names), 1)}
     return Contract(
         table=config.table,
         columns=tuple(c.model_copy(update={"key_position": place.get(c.name.lower(), 0)}) for c in columns),
@@ -180,7 +179,10 @@ def contract_of(config: TableConfig, message: Mapping[str, Any], key: Mapping[st
 
 
 def _block_columns(message: Mapping[str, Any]) -> list[Column]:
-    """The columns in the schema block; none if it is broken, or names a column twice."""
+    """The columns in the schema block; none if it is broken.
+
+    Of columns whose names Spark cannot distinguish the first: messages that have both are refused.
+    """
     try:
         columns = [
             Column(
@@ -194,7 +196,10 @@ def _block_columns(message: Mapping[str, Any]) -> list[Column]:
         ]
     except BROKEN:
         return []
-    return [] if alike([c.name for c in columns]) else columns
+    by_name = {column.name: column for column in reversed(columns)}
+    if not all(map(is_name, by_name)):
+        return []
+    return [by_name[name] for name in unlike([column.name for column in columns])]
 
 
 def written_fields(block: object, columns: Sequence[str]) -> Fields | None:
@@ -208,17 +213,3 @@ def _block_names(key: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(str(f["field"]) for f in key["schema"]["fields"])
     except BROKEN:
         return ()
-
-
-def payload_of(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    inner = message.get("payload")
-    return inner if isinstance(inner, dict) else message
-
-
-def json_object(raw: bytes | None) -> Mapping[str, Any]:
-    """The JSON object in `raw`, empty if there is none: a broken sample is ignored."""
-    try:
-        value = json.loads(raw or b"{}")
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

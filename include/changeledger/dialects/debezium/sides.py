@@ -10,7 +10,7 @@ from changeledger.dialects.debezium import unions
 from changeledger.dialects.debezium.fields import DECIMAL, Field
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import Cell, cell_of
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import Problem, no_columns
 from changeledger.kernels import json_text
 from changeledger.kernels.cells import KNOWN, NOT_CAPTURED, UNAVAILABLE
 from changeledger.kernels.json_text import Members, Token
@@ -50,8 +50,7 @@ def images(before: Members | None, after: Members | None, plan: TablePlan) -> tu
     for image in (before, after):
         unknown = [name for name in image or {} if name not in names]
         if unknown:
-            listed = ", ".join(unknown)
-            raise Problem("unknown_column", f"{plan.writer_schema.table} has no column {listed}")
+            raise no_columns(plan.writer_schema.table, unknown, plan.writer_schema.names)
     faults: dict[str, list[str]] = {}
     sides = [None if image is None else _side(image, plan, faults) for image in (before, after)]
     for reason in (_CONTRADICTS, _INEXACT):

@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from changeledger.dialects.debezium.plan import TablePlan
 from changeledger.dialects.debezium.values import Cell, cell_of
+from changeledger.kernels import json_text
 from changeledger.kernels.arrow import arrow_type
 
 # In milliseconds: the years 1 to 9999.
@@ -39,10 +40,11 @@ def typed(plan: TablePlan) -> Typed:
     """Compiled once a process, for each plan."""
     columns = plan.writer_schema.columns
     cells = [cell_of(column, plan.source, field) for column, field in plan.written_columns]
+    rename = json_text.renamed(column.name for column in columns)
     row = msgspec.defstruct(
         "Row",
-        [(f"f{at}", _optional(cell), UNSET) for at, cell in enumerate(cells)],
-        rename={f"f{at}": column.name for at, column in enumerate(columns)},
+        [(field, _optional(cell), UNSET) for field, cell in zip(rename, cells, strict=True)],
+        rename=rename,
         forbid_unknown_fields=True,
         gc=False,
     )

@@ -17,6 +17,7 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
 from changeledger.kernels.json_text import UNREADABLE, Members, NotJson
 from changeledger.model import change
+from changeledger.model.column_names import shown
 
 # What Kafka Connect's converters put around a record.
 _WRAPPING = frozenset({"payload", "schema", "schemaId"})
@@ -107,7 +108,7 @@ def _of_members(members: Members, dialect: str) -> Problem | None:
     if _is_cloudevent(members):
         attributes = _lower(members)
         return _cloudevent(json_text.text(attributes["type"]), attributes)
-    return Problem("flattened_event", f"{_FLATTENED}. Its members: {', '.join(members)}")
+    return Problem("flattened_event", f"{_FLATTENED}. Its members: {shown(members)}")
 
 
 def _dialect_of(members: Members) -> str | None:

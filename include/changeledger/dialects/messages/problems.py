@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.model import change
+from changeledger.model.column_names import folded, shown
 
 LONGEST_DETAIL = 500
 LONE_SURROGATE = ("lone_surrogate", "an escape \\ud8.. to \\udf.. is half of a surrogate pair")
@@ -15,6 +18,25 @@ class Problem(Exception):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason)
         self.outcome = Outcome(change.QUARANTINED, reason, detail[:LONGEST_DETAIL])
+
+
+def no_columns(table: str, members: Iterable[str], columns: Iterable[str]) -> Problem:
+    """An image has members that are no columns of its table."""
+    known = {folded(name): name for name in columns}
+    unknown = list(members)
+    alike = [name for name in unknown if folded(name) in known]
+    if alike:
+        return columns_alike(table, [known[folded(alike[0])], alike[0]])
+    return Problem("unknown_column", f"{table} has no column {shown(unknown)}")
+
+
+def columns_alike(table: str, names: Iterable[str]) -> Problem:
+    """A table has columns that the lake cannot distinguish."""
+    what = f"columns of {table} whose names differ in case only: {shown(names)}"
+    return Problem(
+        "columns_alike",
+        f"{what}. The lake cannot distinguish them: leave one out of the capture, or rename it in the source",
+    )
 
 
 def named(name: str, value: object) -> str:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import frames
 from changeledger.dialects.messages.problems import Problem
-from changeledger.dialects.qlik_messages.metadata import MAGIC
+from changeledger.dialects.qlik_messages.metadata import MAGIC, is_kept
 from changeledger.kernels import avro, sql_text
 from changeledger.kernels.avro import BrokenRecord, Node, NotUtf8, Schema, UnusableSchema
 from changeledger.kernels.json_text import UNREADABLE
@@ -210,7 +210,8 @@ def _schema_in(text: bytes) -> dict[str, str]:
     if body.schemaId is None or written == b"null":
         return {}
     schema = msgspec.json.decode(written, type=str) if written[:1] == b'"' else written.decode()
-    return {of_message(str(body.schemaId)): schema}
+    name = of_message(str(body.schemaId))
+    return {name: schema} if is_kept(name) and "\0" not in schema else {}
 
 
 def in_json(raw: pa.RecordBatch, schemas: Schemas) -> tuple[list[bytes | None], dict[int, Problem]]:

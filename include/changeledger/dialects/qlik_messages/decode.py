@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from changeledger.dialects.messages import foreign, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
-from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.messages.problems import Problem, no_columns
 from changeledger.dialects.qlik_messages import avro, masks, positions, single, typed
 from changeledger.dialects.qlik_messages.events import DELETE, OPERATIONS, REFRESH, UPDATE, Event
 from changeledger.dialects.qlik_messages.findings import changed, columns_of_key, mask_disagrees
@@ -170,7 +170,7 @@ def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Con
         what = f"a decimal of more than {EXACT_DIGITS} digits as a JSON number; have it written as text"
         return Problem("inexact_number", what)
     if event.unknown:
-        return Problem("unknown_column", f"{writer_schema.table} has no column {', '.join(event.unknown)}")
+        return no_columns(writer_schema.table, event.unknown, writer_schema.names)
     for one in (read.before, read.after):
         if one.unfit[number].any():
             columns = zip(writer_schema.columns, one.unfit[number], strict=True)

@@ -64,11 +64,12 @@ class ImageLayout(NamedTuple):
 @lru_cache(maxsize=64)
 def layout_of(writer_schema: Contract) -> ImageLayout:
     cells = [cell_of(column) for column in writer_schema.columns]
-    fields = {name: f"f{at}" for at, name in enumerate(writer_schema.names)}
+    rename = json_text.renamed(writer_schema.names)
+    fields = dict(zip(writer_schema.names, rename, strict=True))
     row = msgspec.defstruct(
         "Row",
         [(field, cell.wire, UNSET) for field, cell in zip(fields.values(), cells, strict=True)],
-        rename={field: _writable(name, field) for name, field in fields.items()},
+        rename=rename,
         forbid_unknown_fields=True,
         gc=False,
     )
@@ -76,14 +77,6 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
     return ImageLayout(
         row, cells, fields, keys, [column.sql_type.is_large for column in writer_schema.columns]
     )
-
-
-def _writable(name: str, field: str) -> str:
-    """The name that msgspec knows a column by: one that it must escape is left to `single`.
-
-    Instead a name that is longer than any of SQL Server's.
-    """
-    return field * 129 if any(letter in '\\"' or letter < " " for letter in name) else name
 
 
 def as_row(image: Members | None, rows: ImageLayout) -> tuple[Any, list[str]]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from changeledger.config.tables import TableConfig
+from changeledger.model.column_names import is_name, shown
 from changeledger.model.contract import Column, Contract
 
 MAGIC = "atMSG"
@@ -39,6 +40,7 @@ _PLAIN = {
 _SIZED = {"STRING": "varchar", "WSTRING": "nvarchar", "BYTES": "varbinary"}
 _INSTANTS = {"DATETIME", "TIMESTAMP"}
 _LONGEST = 8000
+_LONGEST_ID = 500
 
 
 class Metadata(NamedTuple):
@@ -60,7 +62,7 @@ def read(text: str) -> Metadata:
     body = _object(message.get("message", message), "message")
     lineage = _object(body.get("lineage"), "lineage")
     names = [lineage.get(part) for part in ("schema", "table")]
-    if not all(isinstance(name, str) and name for name in names):
+    if not all(is_name(name) and is_kept(str(name)) for name in names):
         raise ValueError(f"lineage does not name schema and table: {names}")
     structure = _object(body.get("tableStructure"), "tableStructure")
     columns = _object(structure.get("tableColumns"), "tableStructure.tableColumns")
@@ -69,11 +71,18 @@ def read(text: str) -> Metadata:
     if not made or len(set(ordinals)) < len(made):
         raise ValueError(f"ordinals are missing or stand twice: {sorted(ordinals)}")
     schema_id = body.get("schemaId")
+    if schema_id is not None and not is_kept(str(schema_id)):
+        raise ValueError(f"schemaId is no id: {str(schema_id)[:80]!r}")
     made.sort(key=lambda column: column.ordinal)
     found = Contract(table=".".join(str(name) for name in names), columns=tuple(made))
     if alike := found.names_alike:
-        raise ValueError(f"columns differ in their case only: {', '.join(alike)}")
+        raise ValueError(f"columns differ in their case only: {shown(alike)}")
     return Metadata(None if schema_id is None else str(schema_id), found)
+
+
+def is_kept(name: str) -> bool:
+    """Can the control store keep a schema under this name? PostgreSQL has no NUL, nor keys of any length."""
+    return len(name) <= _LONGEST_ID and "\0" not in name
 
 
 def stated(config: TableConfig) -> Contract | None:
@@ -130,6 +139,8 @@ def _column(name: str, said: Mapping[str, Any]) -> Column:
     ordinal, place = number("ordinal"), number("primaryKeyPosition")
     if ordinal < 1 or place < 0:
         raise ValueError(f"{name!r} has ordinal {ordinal} and primaryKeyPosition {place}")
+    if not is_name(name):
+        raise ValueError(f"{name[:150]!r} is no name of a column")
     kind = said.get("type")
     if not isinstance(kind, str):
         raise ValueError(f"the type of {name!r} is {kind!r}")
