@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -245,7 +246,7 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
         f"FROM lake.{namespace}.dbo_customers_history ORDER BY id, _valid_from LIMIT 10"
     )
     console.print(f"  The lake stays in {settings.home}. Ask it:", soft_wrap=True, highlight=False)
-    command = f'  CHANGELEDGER_HOME={settings.home} .venv/bin/changeledger query "{query}"'
+    command = f'  CHANGELEDGER_HOME={shlex.quote(str(settings.home))} .venv/bin/changeledger query "{query}"'
     console.print(command, soft_wrap=True, highlight=False, markup=False)
 
 

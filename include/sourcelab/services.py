@@ -5,6 +5,7 @@ Each starts empty, on free ports of the loopback address, and logs into the fold
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
@@ -74,7 +75,9 @@ class KafkaBroker(Service):
             raise ServiceError(f"there is no Kafka in {self.jars}", "run `make test`, which fetches it once")
         self.clean()
         self.port, controller, self.login_port, self.certificate_port = free_ports(4)
-        self._file.write_text(self._settings(controller), "utf-8")
+        # Kafka reads it as ISO-8859-1, with Java's escapes: those of JSON.
+        text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], self._settings(controller))
+        self._file.write_text(text, "ascii")
         identity = secrets.token_urlsafe(16)
         with self.log.open("ab") as log:
             log_from = log.tell()

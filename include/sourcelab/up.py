@@ -148,7 +148,7 @@ def welcome(
 ) -> list[str]:
     """Where everything is, and what to try first."""
     ((user, password), *_) = airflow.passwords().items()
-    file = Path(os.path.relpath(home / "env"))
+    file = shlex.quote(os.path.relpath(home / "env"))
     since, until = (f"{traffic.begin + timedelta(hours=at):%Y-%m-%dT%H:%M}" for at in (0, PAST_HOURS - 1))
     query = "SELECT id, name FROM lake.shop_cdc.dbo_customers ORDER BY id LIMIT 5"
     return [
@@ -156,7 +156,7 @@ def welcome(
         f"  Airflow     [bold]{airflow.url}[/]   login {user}   password [bold]{escape(password)}[/]",
         f"  Kafka       {sources.kafka.bootstrap}   no login",
         f"  PostgreSQL  {escape(plain_url(sources.postgres.url))}   the source's tables and change tables",
-        f"  Lake        CHANGELEDGER_HOME={settings.home}",
+        f"  Lake        CHANGELEDGER_HOME={shlex.quote(str(settings.home))}",
         f"  Feeds       {settings.feeds}   a file that you add there becomes a DAG within a minute",
         "",
         "The DAGs run hourly, and once now. A transaction is added every few seconds; in some hours",

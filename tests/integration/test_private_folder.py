@@ -1,4 +1,7 @@
-"""Every service starts from a checkout that only its owner can enter, as below the home of root."""
+"""Every service starts from a checkout that only its owner can enter, as below the home of root.
+
+Its path has a blank and a letter that is not ASCII.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,9 @@ from sourcelab.connect import SparkConnectServer
 from sourcelab.services import KafkaBroker, Postgres, Tls
 checkout = Path(sys.argv[1])
 home = checkout / "home"
-with eval(sys.argv[2]):
-    print("ready")
+with eval(sys.argv[2]) as service:
+    # Those of PostgreSQL are in a folder of its own where root has started it.
+    print("ready", service.name == "postgres" or [path.name for path in service.home.glob("data")])
 """
 
 
@@ -69,7 +73,7 @@ def as_user() -> list[str]:
 def checkout() -> Iterator[Path]:
     """A folder of mode 700 with what the services consist of."""
     # Not in pytest's own, which others cannot enter anyway.
-    folder = Path(tempfile.mkdtemp(prefix="private-"))
+    folder = Path(tempfile.mkdtemp(prefix="private ü-"))
     try:
         for part in ("sourcelab", "changeledger"):
             shutil.copytree(PROJECT / "include" / part, folder / part, copy_function=link)
@@ -107,4 +111,5 @@ def assert_starts(checkout: Path, service: str, before: list[str]) -> None:
              "CHANGELEDGER_JARS": os.environ["CHANGELEDGER_JARS"]},
         cwd=checkout, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (ended.stdout, ended.returncode) == ("ready\n", 0), ended.stderr[-2000:]
+    data = "True" if "Postgres" in service else "['data']"
+    assert (ended.stdout, ended.returncode) == (f"ready {data}\n", 0), ended.stderr[-2000:]
