@@ -88,6 +88,7 @@ def test_local_times_become_utc(local: datetime, zone: str, fold: int) -> None:
         ("Europe/Zurich", "2026-10-25T02:30", NO_FOLD, "2026-10-25T00:30", True),
         ("Europe/Zurich", "2026-10-25T02:30", 0, "2026-10-25T00:30", False),
         ("Europe/Zurich", "2026-10-25T02:30", 1, "2026-10-25T01:30", False),
+        ("Europe/Zurich", "2026-10-25T02:30", 2, "2026-10-25T00:30", True),
         ("Europe/Zurich", "2026-10-25T03:00", 1, "2026-10-25T02:00", False),
         # Left out, whatever the order says.
         ("Europe/Zurich", "2026-03-29T02:30", NO_FOLD, "2026-03-29T01:30", True),

@@ -102,7 +102,7 @@ def _zone(text: str) -> timezone | ZoneInfo:
 def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micros, Bools]:
     """Local times of a zone in UTC, and which of them do not say for sure which time they are.
 
-    `fold`, as in PEP 495: 0 for the earlier and 1 for the later one of a time that comes twice; NO_FOLD
+    `fold`, as in PEP 495: 0 for the earlier and 1 for the later one of a time that comes twice; any other
     counts as the earlier one, and is doubtful. So is a time that the clocks leave out: it counts from before
     the gap. Clocks are changed at whole minutes: the offset is looked up for each minute that occurs.
     """
@@ -113,7 +113,7 @@ def to_utc(local: Micros, zone: str, fold: npt.NDArray[np.int64]) -> tuple[Micro
     earlier, later = (np.array([_offset(int(m), clock, f) for m in minutes], np.int64) for f in (0, 1))
     comes_twice, is_skipped = (earlier > later)[place], (earlier < later)[place]
     offsets = np.where(comes_twice & (fold == 1), later[place], earlier[place])
-    return local - offsets, is_skipped | (comes_twice & (fold == NO_FOLD))
+    return local - offsets, is_skipped | (comes_twice & ~np.isin(fold, (0, 1)))
 
 
 def _offset(minute: int, zone: ZoneInfo, fold: int) -> int:
