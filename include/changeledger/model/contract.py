@@ -123,6 +123,21 @@ class Contract(Strict):
             )
         return evolved
 
+    def in_wider_types(self, other: Contract) -> Contract:
+        """This contract in the wider types of both, if numbers alone grew and nothing else differs.
+
+        Such a contract reads the values of both. Else the contract itself.
+        """
+        if len(self.columns) != len(other.columns):
+            return self
+        columns = []
+        for one, another in zip(self.columns, other.columns, strict=True):
+            kind = _wider(one, another)
+            if kind is None or one.model_copy(update={"type": another.type}) != another:
+                return self
+            columns.append(one.model_copy(update={"type": kind}))
+        return self.model_copy(update={"columns": tuple(columns)})
+
     def _grown(self, old: Column, new: Column) -> Column:
         """The newer column in the wider of the two types, under the name that the lake has."""
         if old.spark_type == new.spark_type or _holds(new.spark_type, old.spark_type):
@@ -137,6 +152,18 @@ class Contract(Strict):
 
 # Spark's whole numbers in the order in which each holds the one before it.
 _WHOLE = ("smallint", "int", "bigint")
+
+
+def _wider(one: Column, other: Column) -> str | None:
+    """The type that holds the values of both, as they are; None: neither does."""
+    if one.type == other.type:
+        return one.type
+    for wide, narrow in ((one, other), (other, one)):
+        # A real as a double is another number, and Spark has no tinyint.
+        is_wide = wide.spark_type != "double" and wide.sql_type.base != "tinyint"
+        if is_wide and _holds(wide.spark_type, narrow.spark_type):
+            return wide.type
+    return None
 
 
 def _holds(wide: str, narrow: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from changeledger.dialects.qlik_messages import discovery, typed
+from changeledger.dialects.qlik_messages import addresses, discovery, typed
 from changeledger.dialects.qlik_messages.avro import schemas_in
 from changeledger.dialects.qlik_messages.decode import decode
 from changeledger.dialects.qlik_messages.discovery import facts, merged
@@ -39,7 +39,8 @@ def test_what_is_read_by_types_is_what_is_read_alone(case: Case, monkeypatch: py
         return [], list(range(len(values)))
 
     monkeypatch.setattr(typed, "read", nothing)
-    monkeypatch.setattr(discovery, "address", lambda value: discovery.single_address(value or b""))
+    monkeypatch.setattr(discovery, "address", lambda value: addresses.single_address(value or b""))
+    monkeypatch.setattr(addresses, "contents", lambda value: addresses.single_contents(value or b""))
     assert rows(case) == by_types
 
 

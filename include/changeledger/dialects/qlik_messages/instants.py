@@ -35,6 +35,12 @@ def instant(text: str) -> int | None:
     return found
 
 
+def known(text: str | None) -> int | None:
+    """The instant that a text says; None if it says none."""
+    found = None if text is None else instant(text)
+    return found if found is not None and found >= FIRST_KNOWN else None
+
+
 def _iso(text: str) -> int | None:
     match = _ISO.match(text)
     if match is None:

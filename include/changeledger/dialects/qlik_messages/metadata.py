@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from changeledger.config.tables import TableConfig
+from changeledger.dialects.qlik_messages import instants
 from changeledger.model.column_names import is_name, shown
 from changeledger.model.contract import Column, Contract
 
@@ -44,10 +45,12 @@ _LONGEST_ID = 500
 
 
 class Metadata(NamedTuple):
-    """One metadata message: the schema id, where it has one, and the columns."""
+    """One metadata message: the schema id, where it has one, the columns, and when it says it was written."""
 
     schema_id: str | None
     writer_schema: Contract
+    # Microseconds from 1970.
+    stated_at: int | None
 
 
 def read(text: str) -> Metadata:
@@ -77,7 +80,8 @@ def read(text: str) -> Metadata:
     found = Contract(table=".".join(str(name) for name in names), columns=tuple(made))
     if alike := found.names_alike:
         raise ValueError(f"columns differ in their case only: {shown(alike)}")
-    return Metadata(None if schema_id is None else str(schema_id), found)
+    stated_at = instants.known(str(lineage.get("timestamp") or ""))
+    return Metadata(None if schema_id is None else str(schema_id), found, stated_at)
 
 
 def is_kept(name: str) -> bool:

@@ -8,8 +8,10 @@ from changeledger.dialects.messages import foreign, frames, message_rows
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro, message, schemas
-from changeledger.dialects.qlik_messages.discovery import Discovery, Place, address
-from changeledger.dialects.qlik_messages.schemas import Label
+from changeledger.dialects.qlik_messages.addresses import address
+from changeledger.dialects.qlik_messages.discovery import Discovery
+from changeledger.dialects.qlik_messages.schemas import Label, NoSchema
+from changeledger.dialects.qlik_messages.versions import Place
 from changeledger.model import change
 
 
@@ -28,21 +30,20 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
     if value is None and broken is None:
         return message.TOMBSTONE
-    one = address(value)
-    reason, detail = plan.metadata.get(place) or (plan.reasons.get(Label(place[0], *one[1:])), None)
+    label = Label(place[0], *address(value)[1:])
+    reason, detail = plan.metadata.get(place) or plan.reasons.get(label) or NoSchema("")
     if reason == schemas.METADATA:
         return Outcome(change.CONTROL, reason)
     problem = broken or _problem(value or b"")
-    # Its metadata may still come, and say how to read it.
-    waits = reason == schemas.UNKNOWN and value is not None and _has_no_schema(broken)
-    if problem is not None and not waits:
+    # Its metadata may still come, and say how to read it; that of another table need not.
+    is_unread = value is not None and _has_no_schema(broken)
+    if problem is not None and not (is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}):
         found = problem.outcome
-        return found if detail is None else found._replace(detail=detail)
+        return found._replace(detail=detail) if reason == schemas.MALFORMED_METADATA else found
     if reason == schemas.NOT_IN_FEED:
-        return message_rows.not_in_feed(".".join(filter(None, (one.schema, one.table))) or place[0])
+        return message_rows.not_in_feed(".".join(filter(None, (label.schema, label.table))) or label.topic)
     if reason == schemas.UNKNOWN:
-        waits_for = ["no metadata yet:", *([] if one.schema_id is None else [one.schema_id])]
-        return Outcome(change.PENDING, reason, " ".join(waits_for))
+        return Outcome(change.PENDING, reason, detail)
     return Outcome(change.QUARANTINED, reason, detail)
 
 

@@ -1,0 +1,141 @@
+"""What a message says of itself, before it is known how its table is written."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from changeledger.dialects.messages.problems import Problem
+from changeledger.dialects.qlik_messages import message as messages
+from changeledger.dialects.qlik_messages.message import METADATA
+from changeledger.kernels import json_text
+from changeledger.kernels.json_text import UNREADABLE, Members, NotJson, Token
+
+
+class Address(NamedTuple):
+    """What a message says of itself."""
+
+    is_metadata: bool = False
+    schema: str | None = None
+    table: str | None = None
+    schema_id: str | None = None
+
+
+class _Headers(msgspec.Struct, gc=False):
+    operation: str | None = None
+    externalSchemaId: str | None = None  # noqa: N815 - as Qlik writes it
+
+
+class _Body(msgspec.Struct, gc=False):
+    schema: str | None = None
+    table: str | None = None
+    headers: _Headers | None = None
+    tableStructure: msgspec.Raw = msgspec.Raw(b"null")  # noqa: N815
+
+
+class _Message(_Body, gc=False):
+    type: str | None = None
+    messageSchemaId: str | None = None  # noqa: N815
+    message: _Body | None = None
+
+
+_DECODE = msgspec.json.Decoder(_Message).decode
+
+
+def address(value: bytes | None) -> Address:
+    """Nothing where a message is none."""
+    if value is None:
+        return Address()
+    try:
+        message = _DECODE(value)
+    except UNREADABLE:
+        return single_address(value)
+    body = message.message or message
+    headers = body.headers
+    schema_id = None if headers is None else headers.externalSchemaId
+    if message.type is not None:
+        is_metadata = message.type.upper() in METADATA
+    else:
+        has_columns = bytes(body.tableStructure) != b"null"
+        is_metadata = has_columns and (headers is None or headers.operation is None)
+    return Address(
+        is_metadata, body.schema, body.table, message.messageSchemaId if schema_id is None else schema_id
+    )
+
+
+def single_address(value: bytes) -> Address:
+    """As `address`, member by member: of a message that is not as usual."""
+    try:
+        outer = json_text.members(value)
+        inner = _object(outer.get("message"))
+        body = outer if inner is None else inner
+        headers = _object(body.get("headers")) or {}
+        named = {name: json_text.text(body.get(name)) for name in ("schema", "table", "tableStructure")}
+        kind, own_id = json_text.text(outer.get("type")), json_text.text(outer.get("messageSchemaId"))
+        operation, schema_id = (json_text.text(headers.get(n)) for n in ("operation", "externalSchemaId"))
+    except (NotJson, *UNREADABLE):
+        return Address()
+    by_content = named["tableStructure"] is not None and operation is None
+    is_metadata = by_content if kind is None else kind.upper() in METADATA
+    return Address(is_metadata, named["schema"], named["table"], own_id if schema_id is None else schema_id)
+
+
+def _object(token: Token | None) -> Members | None:
+    return None if token is None or bytes(token) == b"null" else json_text.members(token)
+
+
+class Contents(NamedTuple):
+    """What a data message has; None for what it has not, or what cannot be read."""
+
+    # The names in its images.
+    columns: frozenset[str] | None = None
+    timestamp: str | None = None
+    sequence: str | None = None
+
+
+class _Times(msgspec.Struct, gc=False):
+    timestamp: str | int | None = None
+    changeSequence: str | None = None  # noqa: N815
+
+
+class _Images(msgspec.Struct, gc=False):
+    headers: _Times | None = None
+    data: dict[str, msgspec.Raw] | None = None
+    beforeData: dict[str, msgspec.Raw] | None = None  # noqa: N815
+
+
+class _Data(_Images, gc=False):
+    message: _Images | None = None
+
+
+_DECODE_DATA = msgspec.json.Decoder(_Data).decode
+
+
+def contents(value: bytes | None) -> Contents:
+    """Nothing where a message is no data."""
+    if value is None:
+        return Contents()
+    try:
+        message = _DECODE_DATA(value)
+    except UNREADABLE:
+        return single_contents(value)
+    body = message.message or message
+    headers = body.headers or _Times()
+    timestamp = headers.timestamp if headers.timestamp is None else str(headers.timestamp)
+    return Contents(_columns(body.data, body.beforeData), timestamp, headers.changeSequence)
+
+
+def single_contents(value: bytes) -> Contents:
+    """As `contents`, member by member: of a message that is not as usual."""
+    try:
+        found = messages.read(value)
+    except Problem:
+        return Contents()
+    columns = _columns(found.data, found.before_data)
+    return Contents(columns, found.headers.get("timestamp"), found.headers.get("changeSequence"))
+
+
+def _columns(*images: Members | None) -> frozenset[str] | None:
+    there = [image for image in images if image is not None]
+    return frozenset[str]().union(*there) if there else None

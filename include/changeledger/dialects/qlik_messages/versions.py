@@ -1,0 +1,183 @@
+"""Which version of its table a message has that names none by a schema id.
+
+Qlik writes metadata before the data of its version: into each partition of the data's topic, or into a topic
+of its own, where no order between both is left. A task that resumes writes messages again, behind newer
+metadata. So the columns that a message has decide first. Where they fit several versions (a type changed, a
+column was dropped and added again, a delete has the key alone) the metadata in force for the message decides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from changeledger.dialects.qlik_messages import instants
+from changeledger.model.contract import Contract
+
+Place = tuple[str, int, int]
+
+
+class Mark(NamedTuple):
+    """Where a metadata message stands, and when it was written, in microseconds from 1970."""
+
+    # Topic, partition and offset; None: not known.
+    place: Place | None
+    # The time of its Kafka message, and the one that it states (`lineage.timestamp`).
+    written_at: int | None
+    stated_at: int | None
+
+    @property
+    def moment(self) -> int:
+        times = (self.stated_at, self.written_at)
+        return next((at for at in times if at is not None), 0)
+
+    @property
+    def order(self) -> tuple[int, int, Place]:
+        return self.moment, self.written_at or 0, self.place or ("", -1, -1)
+
+
+class Version(NamedTuple):
+    """One structure of a table, from `since` until the next version's; microseconds from 1970."""
+
+    writer_schema: Contract
+    columns: frozenset[str]
+    since: int = 0
+    # The time of its first Kafka message of metadata.
+    written_at: int | None = None
+
+
+class DataMessage(NamedTuple):
+    """What says to which version a data message belongs."""
+
+    place: Place
+    written_at: int | None
+    # The names in its images; None: they cannot be read.
+    columns: frozenset[str] | None = None
+    timestamp: str | None = None
+    sequence: str | None = None
+
+    @property
+    def committed_at(self) -> int | None:
+        """By its own times, else by that of its Kafka message."""
+        own = instants.known(self.timestamp)
+        if own is None and self.sequence:
+            own = instants.of_sequence(self.sequence)
+        return self.written_at if own is None else own
+
+
+@dataclass(frozen=True)
+class Versions:
+    """The versions of one table, oldest first."""
+
+    versions: Sequence[Version]
+    # By topic and partition: the offsets of metadata messages, and the numbers of their versions.
+    marks: Mapping[tuple[str, int], tuple[Sequence[int], Sequence[int]]] = field(default_factory=dict)
+
+    def with_schemas(self, change: Callable[[Contract], Contract]) -> Versions:
+        """The same versions, each writer schema as `change` gives it, with the same columns."""
+        changed = [one._replace(writer_schema=change(one.writer_schema)) for one in self.versions]
+        return Versions(changed, self.marks)
+
+    def number(self, message: DataMessage) -> int:
+        """The version of a message."""
+        fitting = self.fitting(message.columns)
+        if len(fitting) == 1:
+            return fitting[0]
+        in_force = self.in_force(message)
+        return max((at for at in fitting if at <= in_force), default=fitting[0])
+
+    def fitting(self, columns: frozenset[str] | None) -> Sequence[int]:
+        """The versions that have exactly these columns; else those that have them all; else all."""
+        every = range(len(self.versions))
+        if columns is None:
+            return every
+        exact = [at for at in every if self.versions[at].columns == columns]
+        return exact or [at for at in every if self.versions[at].columns >= columns] or every
+
+    def in_force(self, message: DataMessage) -> int:
+        """The newest version before a message in its partition, else when it was committed.
+
+        A message is of no version whose metadata was written after it.
+        """
+        topic, partition, offset = message.place
+        offsets, numbers = self.marks.get((topic, partition), ((), ()))
+        behind = bisect_right(offsets, offset)
+        before, after = numbers[:behind], numbers[behind:]
+        last = before[-1] if before else -1
+        newest, committed_at = last, message.committed_at
+        if committed_at is not None:
+            at_commit = max(
+                (at for at, one in enumerate(self.versions) if one.since <= committed_at), default=0
+            )
+            # Its metadata may stand in another partition alone.
+            newest = at_commit if at_commit > last and at_commit not in before else last
+        elif not before:
+            newest = len(self.versions) - 1
+        latest = min((at - 1 for at in after if at > last), default=newest)
+        return max(0, min(newest, latest, self._written_by(message.written_at)))
+
+    def _written_by(self, moment: int | None) -> int:
+        """The newest version of which Kafka had metadata at a moment."""
+        newest = len(self.versions) - 1
+        while newest and moment is not None and moment < (self.versions[newest].written_at or 0):
+            newest -= 1
+        return newest
+
+
+def only(writer_schema: Contract, since: int = 0) -> Versions:
+    """A single version."""
+    return Versions([Version(writer_schema, frozenset(writer_schema.names), since)])
+
+
+def versions(metadata: Mapping[Mark, Contract]) -> Versions:
+    """What all metadata of a table says."""
+    in_order = sorted(metadata.items(), key=lambda one: one[0].order)
+    found: list[Version] = []
+    numbers: list[tuple[Place, int]] = []
+    for number, (writer_schema, same) in enumerate(groupby(in_order, key=lambda one: one[1])):
+        marks = [mark for mark, _ in same]
+        written = [mark.written_at for mark in marks if mark.written_at is not None]
+        found.append(
+            Version(
+                writer_schema, frozenset(writer_schema.names), marks[0].moment, min(written, default=None)
+            )
+        )
+        numbers += [(mark.place, number) for mark in marks if mark.place is not None]
+    partitions: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+    for (topic, partition, offset), number in sorted(numbers):
+        of_partition = partitions.setdefault((topic, partition), ([], []))
+        of_partition[0].append(offset)
+        of_partition[1].append(number)
+    return Versions(_in_wider_types(found), partitions)
+
+
+def _in_wider_types(found: Sequence[Version]) -> list[Version]:
+    """Where a type alone changed the wider one reads both: no time has to say which version a message has."""
+    wider = []
+    for one in found:
+        writer_schema = one.writer_schema
+        for other in found:
+            writer_schema = writer_schema.in_wider_types(other.writer_schema)
+        wider.append(one._replace(writer_schema=writer_schema))
+    return wider
+
+
+def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
+    """The metadata messages that say something new: in their partition, or at their time.
+
+    A task that resumes repeats its metadata, and not each repetition can be remembered.
+    """
+    partitions: dict[tuple[str, int] | None, list[Mark]] = {}
+    for mark in metadata:
+        partitions.setdefault(mark.place and mark.place[:2], []).append(mark)
+    orders = [sorted(metadata, key=lambda mark: mark.order)]
+    orders += [sorted(marks, key=lambda mark: mark.place or ("", -1, -1)) for marks in partitions.values()]
+    found = set()
+    for marks in orders:
+        for mark, before in zip(marks, [None, *marks], strict=False):
+            if before is None or metadata[before] != metadata[mark]:
+                found.add(mark)
+    return (mark for mark in metadata if mark in found)
