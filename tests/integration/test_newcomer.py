@@ -6,10 +6,12 @@ of the test's own in place of those in the project.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from changeledger.config.settings import PROJECT, Settings
 from sourcelab import up
 from sourcelab.airflow_home import AirflowHome
 from sourcelab.lab import Progress
+from sourcelab.postgres import plain_url
+from sourcelab.services import Postgres
 from sourcelab.traffic import Traffic
 from tests.integration import browser
 from tests.integration.browser import Browser, until
@@ -34,6 +38,7 @@ pytestmark = [
     pytest.mark.skipif(browser.missing() is not None, reason=str(browser.missing())),
 ]
 
+CT = 'cdc."dbo_customers_CT"'
 FEED, OTHER, ADDED, TABLE = "shop_cdc", "shop_qlik_tables", "my_feed", "dbo.customers"
 README = (PROJECT / "README.md").read_text("utf-8")
 # Of a machine that is four times slower than usual.
@@ -57,8 +62,8 @@ class Walk:
         with psycopg.connect(self._metadata) as database:
             return database.execute(query, values).fetchall()
 
-    def shell(self, commands: str) -> str:
-        """What they print, to whoever has followed the quick start."""
+    def shell(self, commands: str, code: int = 0) -> str:
+        """What they print, to whoever has followed the quick start. `code`: how they end."""
         for said, meant in ((".changeledger/up/env", self.home / "env"), ("include/feeds", self.feeds)):
             commands = commands.replace(said, str(meant))
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(PROJECT / "include")}
@@ -66,8 +71,8 @@ class Walk:
             ["sh", "-ec", commands], env=environment, capture_output=True, text=True, check=False,
             cwd=self.home, timeout=PATIENCE,
         )  # fmt: skip
-        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
-        return ended.stdout
+        assert ended.returncode == code, ended.stdout[-3000:] + ended.stderr[-3000:]
+        return ended.stdout + (ended.stderr if code else "")
 
     def trigger(self, dag: str, mode: str | None = None) -> str:
         """By the form; returns the run."""
@@ -142,11 +147,47 @@ class Walk:
     def report(self, dag: str, task: str, text: str) -> None:
         run = self.trigger(dag)
         self.await_end(dag, run)
+        self.open_link(dag, run, task, "Report", text)
+
+    def open_link(self, dag: str, run: str, task: str, name: str, *texts: str) -> None:
+        """The link of a task, to a page that has these texts."""
         self.page.go(f"{self.airflow.url}/dags/{dag}/runs/{run}/tasks/{task}/details")
-        link = self.page.attribute("//a[contains(., 'Report')]", "href")
+        link = self.page.attribute(f"//a[contains(., '{name}')]", "href")
         assert link is not None
         self.page.go(link)
-        self.await_text(text)
+        self.await_text(*texts)
+
+    def first_proof(self) -> None:
+        """It comes by itself, with the first release."""
+        runs = "SELECT run_id FROM dag_run WHERE dag_id = 'verify_shop' AND state = 'success' ORDER BY id"
+        until(lambda: self.asked(runs) != [], PATIENCE, lambda: "no proof came by itself")
+        self.open_link("verify_shop", self.asked(runs)[0][0], "verify", "Report", f"{FEED} is proven")
+
+    def bad_record(self, source: Postgres) -> None:
+        """A record that cannot be read: page and `status` say so, and what to do."""
+        with psycopg.connect(plain_url(source.url), autocommit=True) as database:
+            changed = database.execute(
+                f'UPDATE {CT} SET "__$operation" = 9 WHERE "__$start_lsn" = '
+                f'(SELECT max("__$start_lsn") FROM {CT}) AND "__$operation" <> 9 RETURNING 1'
+            ).fetchall()
+        assert changed
+        again = {"mode": "window", "start": "2020-01-01T00:00:00Z", "end": datetime.now(UTC).isoformat()}
+        self.shell(f". .changeledger/up/env\nairflow dags trigger {FEED} --conf '{json.dumps(again)}'")
+        runs = "SELECT run_id FROM dag_run WHERE dag_id = %s AND run_type = 'manual' ORDER BY id"
+        run = self.asked(runs, FEED)[-1][0]
+        until(lambda: self.state(FEED, run) in {"success", "failed"}, PATIENCE, lambda: f"{FEED} {run}")
+        self.open_link(FEED, run, "audit", "Data Docs", "no_quarantined_records", "What next")
+        assert TABLE in self.shell(f". .changeledger/up/env\nchangeledger quarantine list {FEED}")
+        assert "quarantine" in self.shell(f". .changeledger/up/env\nchangeledger status {FEED}")
+
+    def lost_connection(self) -> None:
+        """`status` says why a run failed before its window was stored."""
+        self.shell(". .changeledger/up/env\nairflow connections delete shop_sqlserver")
+        self.await_end(ADDED, self.trigger(ADDED), "failed")
+        said = self.shell(f". .changeledger/up/env\nchangeledger status {ADDED}", code=1)
+        said = " ".join(said.split())
+        assert "FAILED extract" in said
+        assert "the Airflow connection 'shop_sqlserver' does not exist" in said
 
     def add_a_feed(self) -> None:
         (command,) = blocks("Add a feed")
@@ -154,6 +195,18 @@ class Walk:
         there = "SELECT 1 FROM dag WHERE dag_id = %s"
         until(lambda: self.asked(there, ADDED) != [], PATIENCE, lambda: "the DAG does not appear")
         self.await_end(ADDED, self.trigger(ADDED))
+
+
+def old_shell(walk: Walk, environment: str) -> None:
+    """Of a `make up` that has ended: a command says so at once."""
+    old = walk.home / "old_env"
+    old.write_text(environment, "utf-8")
+    began = time.monotonic()
+    said = walk.shell(
+        f'. {old}\nchangeledger query "SELECT count(*), 1 FROM lake.{FEED}.dbo_customers"', code=1
+    )
+    assert time.monotonic() - began < 60, "not the ten minutes that Spark's client would wait"
+    assert "/env" in said, said
 
 
 def small(folder: Path, patch: pytest.MonkeyPatch) -> Path:
@@ -175,23 +228,25 @@ def test_the_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     feeds = small(tmp_path, monkeypatch)
     traffic = Traffic(7, datetime.now(UTC))
     with (
-        up.started(Progress(Console()), tmp_path, Settings(), traffic) as (_, airflow, _parts),
+        up.started(Progress(Console()), tmp_path, Settings(), traffic) as (sources, airflow, _parts),
         Browser(tmp_path / "chromedriver.log") as page,
     ):
         walk = Walk(page, airflow, tmp_path, feeds)
+        environment = (tmp_path / "env").read_text("utf-8")
         with psycopg.connect(walk._metadata) as database:
             # They would run after each release, beside what is walked through.
-            database.execute(
-                "UPDATE dag SET is_paused = true WHERE dag_id IN ('compare_shop', 'verify_shop')"
-            )
+            database.execute("UPDATE dag SET is_paused = true WHERE dag_id = 'compare_shop'")
         try:
             walk.quick_start()
             walk.form()
+            walk.first_proof()
             walk.broken_feed()
             walk.backfills()
             walk.report("compare_shop", "compare", f"{OTHER} agrees with the reference in all")
-            walk.report("verify_shop", "verify", f"{FEED} is proven")
+            walk.bad_record(sources.postgres)
             walk.add_a_feed()
+            walk.lost_connection()
         except AssertionError:
             page.picture(tmp_path / "failed.png")
             raise
+    old_shell(walk, environment)
