@@ -1,7 +1,8 @@
 """Golden cases: each folder below tests/cases/<dialect>/ is one. Adding a case needs no code.
 
-* `input.jsonl`: raw records. Of a message: topic, key, value (text, or `key_hex`, `value_hex`), headers,
-  timestamp. Of a change table: its row; `0x...` in a binary column is hex.
+* `input.jsonl`: raw records. Of a message: topic, partition (0 if it is not stated), key, value (text, or
+  `key_hex`, `value_hex`), headers, timestamp; its offset is its place in the file. Of a change table: its
+  row; `0x...` in a binary column is hex.
 * `expected.jsonl`: for each of them, in their order, what the specification says that it becomes: the
   members of MEMBERS that are not NULL. Of a record that is no change only disposition and reason.
   Decimals are text without trailing zeros, binary is `0x...`.
@@ -110,7 +111,7 @@ def _message(offset: int, record: dict[str, Any]) -> dict[str, Any]:
     sent = record.get("timestamp")
     return {
         "topic": record["topic"],
-        "partition": 0,
+        "partition": record.get("partition", 0),
         "offset": offset,
         "timestamp": sent and datetime.fromisoformat(sent),
         "key": _data(record, "key"),

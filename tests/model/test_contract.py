@@ -167,3 +167,28 @@ def test_a_table_that_would_be_the_raw_table_of_another() -> None:
     with pytest.raises(ConfigError, match="raw_dbo_orders"):
         distinct_names("shop", ["dbo.orders", "raw.dbo_orders"])
     assert len(distinct_names("shop", ["dbo.orders", "raw.others"])) == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "wider"),
+    [
+        ("int", "bigint", "bigint"),
+        ("bigint", "int", "bigint"),
+        ("tinyint", "smallint", "smallint"),
+        ("smallint", "tinyint", "smallint"),
+        ("decimal(10,2)", "decimal(18,2)", "decimal(18,2)"),
+        # Their values are not the same in both, or mean something else.
+        ("decimal(10,2)", "decimal(10,3)", "decimal(10,2)"),
+        ("real", "float", "real"),
+        ("nvarchar(50)", "nvarchar(max)", "nvarchar(50)"),
+    ],
+)
+def test_the_wider_types_of_two_contracts_read_both(one: str, other: str, wider: str) -> None:
+    both = contract(("id", "int"), ("x", one)), contract(("id", "int"), ("x", other))
+    assert both[0].in_wider_types(both[1]).columns[1].type == wider
+
+
+def test_contracts_with_other_columns_have_no_wider_types() -> None:
+    narrow = contract(("id", "int"), ("x", "int"))
+    for other in (contract(("id", "bigint")), contract(("id", "int"), ("y", "bigint"))):
+        assert narrow.in_wider_types(other) == narrow

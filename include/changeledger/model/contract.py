@@ -124,9 +124,9 @@ class Contract(Strict):
         return evolved
 
     def in_wider_types(self, other: Contract) -> Contract:
-        """This contract in the wider types of both, if numbers alone grew and nothing else differs.
+        """The contract in the wider types of both, which reads the values of both.
 
-        Such a contract reads the values of both. Else the contract itself.
+        The contract itself, if more differs than the size of whole numbers and decimals.
         """
         if len(self.columns) != len(other.columns):
             return self

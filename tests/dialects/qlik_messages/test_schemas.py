@@ -11,8 +11,8 @@ from changeledger.cli.decode.reader import feed_of
 from changeledger.config.feed import Feed
 from changeledger.dialects.qlik_messages.metadata import sql_type
 from changeledger.dialects.qlik_messages.schemas import Label, NoSchema, WriterSchemas
-from changeledger.dialects.qlik_messages.versions import Mark, Versions
-from changeledger.model.contract import Contract
+from changeledger.dialects.qlik_messages.versions import Mark, Place, Versions
+from changeledger.model.contract import Column, Contract
 
 ORDERS = {"table": "sales.orders", "columns": [{"name": "no", "type": "int"}], "key": ["no"]}
 
@@ -24,6 +24,16 @@ def feed(*tables: dict[str, Any]) -> Feed:
             "source": {"topics": ["qlik.*"]}, "tables": tables or [{"table": "dbo.items"}],
         }
     )  # fmt: skip
+
+
+def contract_of(*columns: str, table: str = "dbo.items") -> Contract:
+    return Contract(
+        table=table,
+        columns=tuple(
+            Column(name=name, type="int", ordinal=at, key_position=int(at == 1))
+            for at, name in enumerate(columns, 1)
+        ),
+    )
 
 
 def metadata(schema_id: str | None, *columns: str, table: str = "items") -> str:
@@ -41,82 +51,103 @@ def label(schema_id: str | None = None, table: str | None = "items", topic: str 
     return Label(topic, None if table is None else "dbo", table, schema_id)
 
 
-def mark(at: int) -> Mark:
-    """Of metadata in a topic of its own."""
-    return Mark(("qlik.meta", 0, at), at, None)
+def learn(schemas: WriterSchemas, text: str, at: int, place: Place = ("any", 0, 0)) -> NoSchema:
+    return schemas.learn(text, Mark((*place[:2], at), at, None))
 
 
-def found(schemas: WriterSchemas, asked: Label) -> list[tuple[tuple[str, ...], int]]:
-    """Names and beginnings of the versions that messages with a label may have."""
+def found(schemas: WriterSchemas, asked: Label) -> list[tuple[str, ...]]:
     routes = schemas.routes(asked)
     assert isinstance(routes, Versions), routes
-    return [(version.writer_schema.names, version.since) for version in routes.versions]
+    return [version.writer_schema.names for version in routes.versions]
 
 
-def why(schemas: WriterSchemas, asked: Label) -> str:
+def reason(schemas: WriterSchemas, asked: Label) -> str:
     routes = schemas.routes(asked)
     assert isinstance(routes, NoSchema), routes
     return routes.reason
 
 
+def stored(schemas: WriterSchemas) -> dict[str, Contract]:
+    new = schemas.new_writer_schemas
+    return {name: Contract.model_validate_json(s.model_dump_json()) for name, s in new.items()}
+
+
 def test_the_schema_id_decides_whatever_was_said_last() -> None:
     schemas = WriterSchemas(feed(), {}, {})
-    schemas.learn(metadata("one", "id"), mark(100))
-    schemas.learn(metadata("two", "id", "name"), mark(200))
-    assert found(schemas, label("one")) == [(("id",), 100)]
-    assert found(schemas, label("two", table=None)) == [(("id", "name"), 200)]
+    learn(schemas, metadata("one", "id"), 100)
+    learn(schemas, metadata("two", "id", "name"), 200)
+    assert found(schemas, label("one")) == [("id",)]
+    assert found(schemas, label("two", table=None)) == [("id", "name")]
 
 
-def test_without_a_schema_id_each_version_holds_from_when_it_was_written() -> None:
+def test_without_a_schema_id_a_table_has_versions() -> None:
     schemas = WriterSchemas(feed(), {}, {})
     for schema_id, columns, at in (
         ("one", ("id",), 100),
         ("one", ("id",), 150),
         ("two", ("id", "name"), 200),
     ):
-        assert schemas.learn(metadata(schema_id, *columns), mark(at)) == ("metadata", None)
-    assert found(schemas, label()) == [(("id",), 100), (("id", "name"), 200)]
+        assert learn(schemas, metadata(schema_id, *columns), at) == ("metadata", None)
+    assert found(schemas, label()) == [("id",), ("id", "name")]
 
 
 def test_later_windows_know_what_earlier_ones_have_learnt() -> None:
     first = WriterSchemas(feed(), {}, {})
-    first.learn(metadata("one", "id"), mark(100))
-    new = first.new_writer_schemas
-    stored = {name: Contract.model_validate_json(s.model_dump_json()) for name, s in new.items()}
-    second = WriterSchemas(feed(), {}, stored)
-    second.learn(metadata("two", "id", "name"), mark(200))
-    assert found(second, label("one")) == [(("id",), 100)]
-    assert found(second, label()) == [(("id",), 100), (("id", "name"), 200)]
+    learn(first, metadata("one", "id"), 100)
+    second = WriterSchemas(feed(), {}, stored(first))
+    learn(second, metadata("two", "id", "name"), 200)
+    assert found(second, label("one")) == [("id",)]
+    versions = second.routes(label())
+    assert isinstance(versions, Versions)
+    assert [(version.since, version.writer_schema.names) for version in versions.versions] == [
+        (100, ("id",)),
+        (200, ("id", "name")),
+    ]
+    assert versions.marks == {("any", 0): ([100, 200], [0, 1])}
     # Only what is new is to be stored.
     assert all(writer_schema.names == ("id", "name") for writer_schema in second.new_writer_schemas.values())
-    third = WriterSchemas(feed(), {}, {**stored, **second.new_writer_schemas})
-    third.learn(metadata("two", "id", "name"), mark(200))
+    third = WriterSchemas(feed(), {}, {**stored(first), **stored(second)})
+    learn(third, metadata("two", "id", "name"), 200)
     assert third.new_writer_schemas == {}
+
+
+def test_metadata_that_says_nothing_new_is_not_remembered() -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    learn(schemas, metadata(None, "id"), 100)
+    learn(schemas, metadata(None, "id"), 150)
+    learn(schemas, metadata(None, "id"), 150, ("any", 1, 0))
+    learn(schemas, metadata(None, "id", "name"), 200)
+    learn(schemas, metadata(None, "id"), 250)
+    assert [(writer_schema.names, name[-8:]) for name, writer_schema in stored(schemas).items()] == [
+        (("id",), "ny 0 100"),
+        (("id",), "ny 1 150"),
+        (("id", "name"), "ny 0 200"),
+        (("id",), "ny 0 250"),
+    ]
 
 
 def test_a_schema_id_keeps_its_meaning() -> None:
     schemas = WriterSchemas(feed(), {}, {})
-    schemas.learn(metadata("one", "id"), mark(100))
-    reason, detail = schemas.learn(metadata("one", "id", "name"), mark(200))
+    learn(schemas, metadata("one", "id"), 100)
+    reason, detail = learn(schemas, metadata("one", "id", "name"), 200)
     assert (reason, detail) == ("schema_contradicts", "one of dbo.items came before with other columns")
-    assert found(schemas, label("one")) == [(("id",), 100)]
-    assert found(schemas, label()) == [(("id",), 100)]
+    assert found(schemas, label("one")) == [("id",)]
+    assert found(schemas, label()) == [("id",)]
 
 
 def test_what_is_stored_is_what_was_written_though_the_feed_states_types() -> None:
     schemas = WriterSchemas(
         feed({"table": "dbo.items", "columns": [{"name": "id", "type": "bigint"}]}), {}, {}
     )
-    schemas.learn(metadata("one", "id"), mark(100))
-    routes = schemas.routes(label("one"))
-    assert isinstance(routes, Versions)
-    (route,) = routes.versions
-    assert route.writer_schema.columns[0].type == "bigint"
+    learn(schemas, metadata("one", "id"), 100)
+    versions = schemas.routes(label("one"))
+    assert isinstance(versions, Versions)
+    assert versions.versions[0].writer_schema.columns[0].type == "bigint"
     assert schemas.new_writer_schemas["one"].columns[0].type == "int"
 
 
 @pytest.mark.parametrize(
-    ("asked", "reason"),
+    ("asked", "why"),
     [
         (label("never"), "metadata_unknown"),
         (label("never", table=None), "metadata_unknown"),
@@ -126,42 +157,66 @@ def test_what_is_stored_is_what_was_written_though_the_feed_states_types() -> No
         (label(table=None), "metadata_unknown"),
     ],
 )
-def test_messages_without_a_writer_schema(asked: Label, reason: str) -> None:
+def test_messages_without_a_writer_schema(asked: Label, why: str) -> None:
     schemas = WriterSchemas(feed(), {}, {})
-    schemas.learn(metadata("foreign", "id", table="elsewhere"), mark(100))
-    assert why(schemas, asked) == reason
+    learn(schemas, metadata("foreign", "id", table="elsewhere"), 100)
+    assert reason(schemas, asked) == why
+
+
+@pytest.mark.parametrize(
+    ("asked", "detail"),
+    [
+        (label("never"), "no metadata yet: never"),
+        (
+            label(),
+            "no metadata of dbo.items yet: publish it on a topic of the feed, or state `columns:` and `key:`",
+        ),
+        (
+            label(table=None, topic="qlik.all"),
+            "neither the topic qlik.all nor its messages name a known table: name the topic schema.table, "
+            "have Qlik write the table's names or a schema id, or take the topic out of `topics:`",
+        ),
+        # What a run counts for a table that joins the feed later.
+        (label(table=None, topic="qlik.dbo.others"), "dbo.others"),
+        (label("foreign", table=None), "dbo.elsewhere"),
+        (label(table=None, topic="qlik.elsewhere"), "dbo.elsewhere"),
+        (label(table=None, topic="qlik.attrep_status"), "qlik.attrep_status"),
+        (label(table="attrep_status"), "dbo.attrep_status"),
+    ],
+)
+def test_messages_without_a_writer_schema_say_what_they_wait_for_or_are_of(asked: Label, detail: str) -> None:
+    schemas = WriterSchemas(feed(), {}, {})
+    learn(schemas, metadata("foreign", "id", table="elsewhere"), 100)
+    routes = schemas.routes(asked)
+    assert isinstance(routes, NoSchema)
+    assert routes.detail == detail
 
 
 def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None:
-    contract = Contract.model_validate(
-        {"table": "dbo.items", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
-    )
-    known = {"dbo.items": contract}
-    assert found(WriterSchemas(feed(), known, {}), label()) == [(("id",), 0)]
-    assert why(WriterSchemas(feed(), known, {}), label("never")) == "metadata_unknown"
+    known = {"dbo.items": contract_of("id")}
+    assert found(WriterSchemas(feed(), known, {}), label()) == [("id",)]
+    assert reason(WriterSchemas(feed(), known, {}), label("never")) == "metadata_unknown"
     stated = WriterSchemas(feed(ORDERS), {}, {})
-    assert found(stated, Label("any", "SALES", "Orders", None)) == [(("no",), 0)]
+    assert found(stated, Label("any", "SALES", "Orders", None)) == [("no",)]
 
 
 def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:
-    contract = Contract.model_validate(
-        {"table": "hr.People", "columns": [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]}
-    )
-    schemas = WriterSchemas(feed_of("qlik_messages", []), {"hr.People": contract}, {})
-    schemas.learn(metadata(None, "no", table="orders"), mark(100))
-    assert found(schemas, Label("any", None, "Orders", None)) == [(("no",), 100)]
-    assert found(schemas, Label("qlik.dbo.orders", None, None, None)) == [(("no",), 100)]
-    assert found(schemas, Label("qlik.people", None, None, None)) == [(("id",), 0)]
-    assert found(schemas, Label("any", "HR", "people", None)) == [(("id",), 0)]
-    assert why(schemas, Label("any", None, "elsewhere", None)) == "metadata_unknown"
+    known = {"hr.People": contract_of("id", table="hr.People")}
+    schemas = WriterSchemas(feed_of("qlik_messages", []), known, {})
+    learn(schemas, metadata(None, "no", table="orders"), 100)
+    assert found(schemas, Label("any", None, "Orders", None)) == [("no",)]
+    assert found(schemas, Label("qlik.dbo.orders", None, None, None)) == [("no",)]
+    assert found(schemas, Label("qlik.people", None, None, None)) == [("id",)]
+    assert found(schemas, Label("any", "HR", "people", None)) == [("id",)]
+    assert reason(schemas, Label("any", None, "elsewhere", None)) == "metadata_unknown"
     # Two tables have the name.
-    schemas.learn(metadata(None, "no", table="people"), mark(100))
-    assert why(schemas, Label("any", None, "people", None)) == "metadata_unknown"
+    learn(schemas, metadata(None, "no", table="people"), 100)
+    assert reason(schemas, Label("any", None, "people", None)) == "metadata_unknown"
 
 
 def test_columns_that_differ_in_their_case_only_are_reported() -> None:
-    reason, detail = WriterSchemas(feed(), {}, {}).learn(metadata("one", "id", "Name", "NAME"), mark(100))
-    assert (reason, detail) == ("malformed_metadata", "columns differ in their case only: Name, NAME")
+    why = learn(WriterSchemas(feed(), {}, {}), metadata("one", "id", "Name", "NAME"), 100)
+    assert why == ("malformed_metadata", "columns differ in their case only: Name, NAME")
 
 
 @pytest.mark.parametrize(
@@ -182,7 +237,7 @@ def test_the_topic_names_the_table_where_it_names_one(topic: str, table: str | N
         for name in ("dbo.items", "hr.items")
     ]
     routes = WriterSchemas(feed(ORDERS, *two), {}, {}).routes(label(table=None, topic=topic))
-    named = routes.versions[0].writer_schema.table if isinstance(routes, Versions) else None
+    named = None if isinstance(routes, NoSchema) else routes.versions[0].writer_schema.table
     assert named == table
 
 

@@ -1,87 +1,76 @@
-"""Which version of its table a message without a schema id has, however late it comes."""
+"""Data is read by the version of its table that wrote it, wherever its metadata stands."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changeledger.cli.decode.reader import feed_of
-from changeledger.dialects.qlik_messages import discovery
-from changeledger.kernels.arrow import MESSAGE
+from changeledger.config.feed import Feed
+from changeledger.dialects.kernel import EarlierWindows
+from changeledger.dialects.qlik_messages.kernel import QLIK_MESSAGES
+from changeledger.kernels.rows import Here
+from changeledger.model.contract import Contract
+from changeledger.stages.normalization import reading
+from changeledger.stages.normalization.mask_reading import resolved_alone
+from tests.dialects.qlik_messages.altered import TABLE, Metadata, Truth, sent, windows
 
-# Versions of a table, one after the other: a column dropped in the middle, one added, one that comes again.
-VERSIONS = (("id", "ext_ref", "qty"), ("id", "qty"), ("id", "qty", "note"), ("id", "ext_ref", "qty", "note"))
-TOPIC = "qlik.dbo.orders"
-Message = tuple[int, int, int, str, tuple[str, ...] | None]
-
-
-def metadata(names: tuple[str, ...], at: int) -> str:
-    columns = {
-        name: {"ordinal": number, "type": "INT4", "primaryKeyPosition": int(number == 1)}
-        for number, name in enumerate(names, 1)
+FEED = Feed.model_validate(
+    {
+        "feed": "altered", "dialect": "qlik_messages", "database": "shop", "connection": "shop",
+        "source": {"topics": ["rep.*"]}, "tables": [{"table": TABLE}],
     }
-    lineage = {"schema": "dbo", "table": "orders", "timestamp": iso(at)}
-    return json.dumps({"lineage": lineage, "tableStructure": {"tableColumns": columns}})
+)  # fmt: skip
 
 
-def data(names: tuple[str, ...], at: int) -> str:
-    headers = {"operation": "INSERT", "timestamp": iso(at), "changeSequence": "1" * 35}
-    return json.dumps({"headers": headers, "data": dict.fromkeys(names, 1)})
+class Line:
+    """Windows read one after the other, each with what the earlier ones have found."""
+
+    def __init__(self) -> None:
+        self.contracts: dict[str, Contract] = {}
+        self.writer_schemas: dict[str, Contract] = {}
+
+    def read(self, raw: pa.RecordBatch) -> dict[tuple[str, int, int], dict[str, Any]]:
+        known = EarlierWindows(self.contracts, self.writer_schemas, {})
+        found = reading.discovered(QLIK_MESSAGES, Here.of(raw), FEED, known, "window")
+        rows = {}
+        for one in reading.inputs(found.records, reading.TableKnowledge(self.contracts, resolved_alone)):
+            assert one.contract is not None
+            self.contracts = {TABLE: one.contract}
+            for row in one.decoded.collected().to_pylist():
+                place = row["source_position"]
+                rows[place["source"], place["partition"], place["offset"]] = row
+        self.writer_schemas |= found.writer_schemas
+        return rows
 
 
-def iso(at: int) -> str:
-    return f"2026-08-07T{at // 60:02}:{at % 60:02}:00.000"
+def assert_true(row: dict[str, Any], truth: Truth, contract: Contract) -> None:
+    assert (row["disposition"], row["reason"], row["flags"]) == ("change", None, None), row["detail"]
+    assert row["operation"] == truth.operation
+    side = "before" if truth.operation == "delete" else "after"
+    unknown = dict(row[f"{side}_unknown_columns"] or ())
+    known = {name: value for name, value in row[side].items() if name not in unknown}
+    assert known == truth.row
+    assert unknown.keys() == set(contract.names) - truth.row.keys()
+    assert frozenset(row["changed"] or ()) == truth.changed
 
 
-@st.composite
-def logs(draw: Any) -> list[Message]:
-    """(partition, offset, minute in Kafka, text, columns): data comes up to two versions late, in
-    the partition of its metadata or in another one."""
-    offsets = {0: 0, 1: 0}
-    messages: list[Message] = []
-    minute = 10
-
-    def add(partition: int, text: str, names: tuple[str, ...] | None) -> None:
-        messages.append((partition, offsets[partition], minute, text, names))
-        offsets[partition] += 1
-
-    for number, names in enumerate(VERSIONS):
-        minute += 10
-        add(0, metadata(names, minute), None)
-        for _ in range(draw(st.integers(0, 4))):
-            minute += 1
-            older = draw(st.integers(max(0, number - 2), number))
-            add(
-                draw(st.integers(0, 1)),
-                data(VERSIONS[older], minute - 10 * (number - older)),
-                VERSIONS[older],
-            )
-    return messages
-
-
-def batch(messages: list[Message]) -> pa.RecordBatch:
-    rows = [
-        {"topic": TOPIC, "partition": p, "offset": o, "timestamp": at * 60_000_000, "key": None,
-         "value": text.encode(), "headers": []}
-        for p, o, at, text, _ in messages
-    ]  # fmt: skip
-    return pa.RecordBatch.from_pylist(rows, MESSAGE)
-
-
-@given(logs(), st.data())
-def test_each_message_is_read_by_the_version_that_has_its_columns(messages: list[Message], cuts: Any) -> None:
-    feed = feed_of("qlik_messages", ["dbo.orders"])
-    known: dict[str, Any] = {}
-    cut = cuts.draw(st.integers(0, len(messages)))
-    for window in (messages[:cut], messages[cut:]):
-        raw = batch(window)
-        plan = discovery.discover(discovery.merged([discovery.facts(raw, {})]), feed, {}, known, {})
-        known |= plan.new_writer_schemas
-        for number, (_, _, _, _, names) in zip(discovery.routes(raw, plan).to_pylist(), window, strict=True):
-            if names is not None:
-                assert number is not None
-                assert plan.tables[number].writer_schema.names == names
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    metadata=st.sampled_from(get_args(Metadata)),
+    again=st.booleans(),
+    cuts=st.lists(st.integers(0, 70), max_size=4),
+)
+def test_a_table_that_is_altered_in_mid_stream(
+    seed: int, metadata: Metadata, again: bool, cuts: list[int]
+) -> None:
+    line = Line()
+    for raw, truths in windows(list(sent(seed, metadata, again=again)), cuts):
+        rows = line.read(raw)
+        for message, truth in zip(raw.to_pylist(), truths, strict=True):
+            if truth is not None:
+                place = message["topic"], message["partition"], message["offset"]
+                assert_true(rows[place], truth, line.contracts[TABLE])

@@ -3,7 +3,7 @@
 Key differences from the other dialects:
 
 * The columns come in metadata messages, once for each version of a table; data names its version by a
-  schema id, or not at all.
+  schema id, or not at all: then its own columns tell it (`versions`).
 * Two masks as hex text: what changed, and which columns are in the message. A member that is not in the
   message is there as JSON null, which is no NULL. Large objects are never in the mask of changes.
 * A delete has the key alone: what the other members hold is filler.

@@ -88,19 +88,35 @@ def _object(token: Token | None) -> Members | None:
 class Contents(NamedTuple):
     """What a data message has; None for what it has not, or what cannot be read."""
 
-    # The names in its images.
-    columns: frozenset[str] | None = None
+    operation: str | None = None
     timestamp: str | None = None
     sequence: str | None = None
+    change_mask: str | None = None
+    column_mask: str | None = None
+    data: Members | None = None
+    before_data: Members | None = None
+
+    @property
+    def columns(self) -> frozenset[str] | None:
+        """The names in its images."""
+        images = [image for image in (self.data, self.before_data) if image is not None]
+        return frozenset[str]().union(*images) if images else None
 
 
-class _Times(msgspec.Struct, gc=False):
+# The headers of `Contents`, in its order.
+_NAMES = ("operation", "timestamp", "changeSequence", "changeMask", "columnMask")
+
+
+class _Said(msgspec.Struct, gc=False):
+    operation: str | None = None
     timestamp: str | int | None = None
     changeSequence: str | None = None  # noqa: N815
+    changeMask: str | None = None  # noqa: N815
+    columnMask: str | None = None  # noqa: N815
 
 
 class _Images(msgspec.Struct, gc=False):
-    headers: _Times | None = None
+    headers: _Said | None = None
     data: dict[str, msgspec.Raw] | None = None
     beforeData: dict[str, msgspec.Raw] | None = None  # noqa: N815
 
@@ -121,9 +137,10 @@ def contents(value: bytes | None) -> Contents:
     except UNREADABLE:
         return single_contents(value)
     body = message.message or message
-    headers = body.headers or _Times()
-    timestamp = headers.timestamp if headers.timestamp is None else str(headers.timestamp)
-    return Contents(_columns(body.data, body.beforeData), timestamp, headers.changeSequence)
+    said = body.headers or _Said()
+    timestamp = None if said.timestamp is None else str(said.timestamp)
+    masks = said.changeMask, said.columnMask
+    return Contents(said.operation, timestamp, said.changeSequence, *masks, body.data, body.beforeData)
 
 
 def single_contents(value: bytes) -> Contents:
@@ -132,10 +149,5 @@ def single_contents(value: bytes) -> Contents:
         found = messages.read(value)
     except Problem:
         return Contents()
-    columns = _columns(found.data, found.before_data)
-    return Contents(columns, found.headers.get("timestamp"), found.headers.get("changeSequence"))
-
-
-def _columns(*images: Members | None) -> frozenset[str] | None:
-    there = [image for image in images if image is not None]
-    return frozenset[str]().union(*there) if there else None
+    operation, timestamp, sequence, changes, columns = map(found.headers.get, _NAMES)
+    return Contents(operation, timestamp, sequence, changes, columns, found.data, found.before_data)

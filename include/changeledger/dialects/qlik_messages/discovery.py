@@ -6,7 +6,7 @@ batches together, and `discover` makes of them what routes and decodes the windo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -152,13 +152,13 @@ def discover(
     }
     records, topics, new = (
         [TableRecords(one) for one in tables],
-        _topics(list(of_label), routes),
+        _topics(of_label, routes),
         schemas.new_writer_schemas,
     )
     return Discovery(records, routes, topics, reasons, said, new, avro_schemas)
 
 
-def _topics(labels: Sequence[Label], routes: Mapping[Label, Route]) -> dict[str, int]:
+def _topics(labels: Iterable[Label], routes: Mapping[Label, Route]) -> dict[str, int]:
     """The usual topics, of one table with one writer schema: nobody has to look into their messages again."""
     found: dict[str, set[int | None]] = {}
     for label in labels:
@@ -193,4 +193,4 @@ def _table_of(value: bytes | None, place: Place, written_at: int | None, plan: D
         return None
     if len(set(route.tables)) == 1:
         return route.tables[0]
-    return route.tables[route.versions.number(DataMessage(place, written_at, *addresses.contents(value)))]
+    return route.tables[route.versions.number(DataMessage(place, written_at, addresses.contents(value)))]

@@ -10,7 +10,7 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.dialects.qlik_messages import avro, message, schemas
 from changeledger.dialects.qlik_messages.addresses import address
 from changeledger.dialects.qlik_messages.discovery import Discovery
-from changeledger.dialects.qlik_messages.schemas import Label, NoSchema
+from changeledger.dialects.qlik_messages.schemas import Label
 from changeledger.dialects.qlik_messages.versions import Place
 from changeledger.model import change
 
@@ -30,18 +30,18 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
     if value is None and broken is None:
         return message.TOMBSTONE
-    label = Label(place[0], *address(value)[1:])
-    reason, detail = plan.metadata.get(place) or plan.reasons.get(label) or NoSchema("")
+    metadata = plan.metadata.get(place)
+    reason, detail = metadata or plan.reasons.get(Label(place[0], *address(value)[1:])) or (None, None)
     if reason == schemas.METADATA:
         return Outcome(change.CONTROL, reason)
     problem = broken or _problem(value or b"")
-    # Its metadata may still come, and say how to read it; that of another table need not.
+    # Its metadata may still come, and say how to read it; of another table nobody has to.
     is_unread = value is not None and _has_no_schema(broken)
     if problem is not None and not (is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}):
         found = problem.outcome
-        return found._replace(detail=detail) if reason == schemas.MALFORMED_METADATA else found
+        return found if metadata is None or detail is None else found._replace(detail=detail)
     if reason == schemas.NOT_IN_FEED:
-        return message_rows.not_in_feed(".".join(filter(None, (label.schema, label.table))) or label.topic)
+        return message_rows.not_in_feed(detail or place[0])
     if reason == schemas.UNKNOWN:
         return Outcome(change.PENDING, reason, detail)
     return Outcome(change.QUARANTINED, reason, detail)

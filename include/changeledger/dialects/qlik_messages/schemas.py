@@ -24,10 +24,11 @@ CONTRADICTS = "schema_contradicts"
 NOT_IN_FEED = change.TABLE_NOT_IN_FEED
 UNKNOWN = "metadata_unknown"
 
-# Under this a schema is remembered for messages that carry no schema id: the table, when Kafka had it, when
-# it says that it was written, and where it stands. Older stores have the first two.
-_VERSION = "version of {} since "
-_MARK = re.compile(r"(\d{20}|none)(?: stated (\d+|none) at (.+) (\d+) (\d+))?\Z", re.ASCII)
+# The names under which schemas are remembered for messages that carry no schema id: the table, when Kafka had
+# the metadata, when it says that it was written, and where it stands.
+_VERSION = "version of {} since"
+_NONE = "none"
+_MARK = re.compile(r" (\d{20}|none) (\d{20}|none) (.+) (\d+) (\d+)\Z", re.ASCII)
 # Qlik's own tables: "Control tables" and "Apply exceptions" in the help of Qlik Replicate.
 _CONTROL_TABLES = "attrep_"
 
@@ -71,7 +72,6 @@ class WriterSchemas:
             _name(mark, of_table[mark].table): of_table[mark]
             for of_table in self._metadata.values()
             for mark in versions.telling(of_table)
-            if mark.place is not None
         }
         return self._new | {name: schema for name, schema in telling.items() if name not in self._known}
 
@@ -99,16 +99,23 @@ class WriterSchemas:
             return self._stated(self._of_id(label.schema_id))
         table = self._table(label)
         config = None if table is None else self._feed.table(table)
-        if config is None and self._is_elsewhere(label, table):
-            return NoSchema(NOT_IN_FEED)
-        if config is not None and label.schema_id is None:
+        if config is None:
+            elsewhere = self._elsewhere(label, table)
+            return (
+                NoSchema(UNKNOWN, _waits_for(label))
+                if elsewhere is None
+                else NoSchema(NOT_IN_FEED, elsewhere)
+            )
+        if label.schema_id is None:
             of_table = self._metadata.get(config.table.lower())
             if of_table:
                 return self._stated(versions.versions(of_table))
             contract = metadata.stated(config) or self._contracts.get(config.table.lower())
             if contract is not None:
                 return versions.only(contract)
-        return NoSchema(NOT_IN_FEED) if _is_qliks_own(label) else NoSchema(UNKNOWN, _waits_for(label, table))
+        if config.table not in self._listed and _is_qliks_own(config.table):
+            return NoSchema(NOT_IN_FEED, config.table)
+        return NoSchema(UNKNOWN, _waits_for(label, config.table))
 
     def _of_id(self, schema_id: str) -> Versions:
         writer_schema = self._known[schema_id]
@@ -117,9 +124,10 @@ class WriterSchemas:
         return versions.only(writer_schema, min(marks, default=0))
 
     def _stated(self, found: Versions) -> Versions | NoSchema:
-        config = self._feed.table(found.versions[0].writer_schema.table)
+        table = found.versions[0].writer_schema.table
+        config = self._feed.table(table)
         if config is None:
-            return NoSchema(NOT_IN_FEED)
+            return NoSchema(NOT_IN_FEED, table)
         return found.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
 
     def _table(self, label: Label) -> str | None:
@@ -139,19 +147,24 @@ class WriterSchemas:
         """The feed's tables that have this name in some schema."""
         return _ending(name, self._listed or self._known_tables(), with_schema=False)
 
-    def _is_elsewhere(self, label: Label, table: str | None) -> bool:
-        """Is a message that is of no table of the feed surely of another one?
+    def _elsewhere(self, label: Label, table: str | None) -> str | None:
+        """The table of messages that are surely of none of the feed's; None if they may be of one.
 
-        Its own name for the table says so. The topic says so with a table that has metadata, or with a schema
-        of the feed's tables; but a schema id decides, once its metadata is known.
+        Sure are their own name for the table, and the topic of a control table of Qlik's. So is a topic named
+        after a table with metadata, or after one in a schema of the feed's tables. But a message's schema id
+        decides, once its metadata is known.
         """
-        if label.table is not None or label.schema_id is not None:
-            return label.table is not None and table is not None
-        if table is not None or self._alike(label.topic):
-            return table is not None
+        if label.table is not None or (label.schema_id is None and table is not None):
+            return table
+        if _is_qliks_own(label.topic):
+            return label.topic
+        if label.schema_id is not None or self._alike(label.topic):
+            return None
         schemas = {name.lower().split(".")[0] for name in self._listed}
-        of_metadata = _ending(label.topic, self._known_tables(), with_schema=False)
-        return bool(of_metadata) or not schemas.isdisjoint(label.topic.lower().split(".")[-2:-1])
+        parts = label.topic.split(".")[-2:]
+        if len(parts) > 1 and parts[0].lower() in schemas:
+            return ".".join(parts)
+        return next(iter(_ending(label.topic, self._known_tables(), with_schema=False)), None)
 
     def _known_tables(self) -> Sequence[str]:
         of_metadata = (next(iter(one.values())) for one in self._metadata.values())
@@ -161,17 +174,17 @@ class WriterSchemas:
 
 def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> list[str]:
     """The tables whose names a name ends with."""
-    endings = [(table, table if with_schema else table.split(".", 1)[1]) for table in tables[::-1]]
-    fitting = [table for table, ending in endings if f".{name}".lower().endswith(f".{ending}".lower())]
-    return list({table.lower(): table for table in fitting}.values())
+    distinct = {table.lower(): table for table in tables[::-1]}
+    endings = {table: lower if with_schema else lower.split(".", 1)[1] for lower, table in distinct.items()}
+    return [table for table, ending in endings.items() if f".{name}".lower().endswith(f".{ending}")]
 
 
-def _is_qliks_own(label: Label) -> bool:
-    """Are messages of a control table of Qlik's (`attrep_status`, `attrep_apply_exceptions`, ...)?"""
-    return (label.table or label.topic).lower().rpartition(".")[2].startswith(_CONTROL_TABLES)
+def _is_qliks_own(name: str) -> bool:
+    """Is it the name of a control table, such as `attrep_status`?"""
+    return name.lower().rpartition(".")[2].startswith(_CONTROL_TABLES)
 
 
-def _waits_for(label: Label, table: str | None) -> str:
+def _waits_for(label: Label, table: str | None = None) -> str:
     if label.schema_id is not None:
         return f"no metadata yet: {label.schema_id}"
     if table is not None:
@@ -179,17 +192,14 @@ def _waits_for(label: Label, table: str | None) -> str:
             f"no metadata of {table} yet: publish it on a topic of the feed, or state `columns:` and `key:`"
         )
     return (
-        f"the topic {label.topic} names no table, nor does the message: name the topic schema.table, add "
-        "schema and table to the messages in Qlik's task, or take the topic out of `topics:`"
+        f"neither the topic {label.topic} nor its messages name a known table: name the topic schema.table, "
+        "have Qlik write the table's names or a schema id, or take the topic out of `topics:`"
     )
 
 
 def _name(mark: Mark, table: str) -> str:
-    topic, partition, offset = mark.place or ("", -1, -1)
-    written_at, stated_at = (
-        "none" if at is None else f"{at:020}" for at in (mark.written_at, mark.stated_at)
-    )
-    return f"{_VERSION.format(table.lower())}{written_at} stated {stated_at} at {topic} {partition} {offset}"
+    times = (_NONE if at is None else f"{at:020}" for at in (mark.written_at, mark.stated_at))
+    return " ".join([_VERSION.format(table.lower()), *times, *map(str, mark.place)])
 
 
 def _mark(name: str, table: str) -> Mark | None:
@@ -199,5 +209,7 @@ def _mark(name: str, table: str) -> Mark | None:
     if found is None:
         return None
     written_at, stated_at, topic, partition, offset = found.groups()
-    times = (None if at in {None, "none"} else int(at) for at in (written_at, stated_at))
-    return Mark(None if topic is None else (topic, int(partition), int(offset)), *times)
+    return Mark(
+        (topic, int(partition), int(offset)),
+        *(None if at == _NONE else int(at) for at in (written_at, stated_at)),
+    )

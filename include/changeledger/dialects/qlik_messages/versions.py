@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from changeledger.dialects.qlik_messages import instants
+from changeledger.dialects.qlik_messages import instants, mask_fit
+from changeledger.dialects.qlik_messages.addresses import Contents
 from changeledger.model.contract import Contract
 
 Place = tuple[str, int, int]
@@ -23,8 +24,7 @@ Place = tuple[str, int, int]
 class Mark(NamedTuple):
     """Where a metadata message stands, and when it was written, in microseconds from 1970."""
 
-    # Topic, partition and offset; None: not known.
-    place: Place | None
+    place: Place
     # The time of its Kafka message, and the one that it states (`lineage.timestamp`).
     written_at: int | None
     stated_at: int | None
@@ -36,7 +36,7 @@ class Mark(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, Place]:
-        return self.moment, self.written_at or 0, self.place or ("", -1, -1)
+        return self.moment, self.written_at or 0, self.place
 
 
 class Version(NamedTuple):
@@ -54,17 +54,14 @@ class DataMessage(NamedTuple):
 
     place: Place
     written_at: int | None
-    # The names in its images; None: they cannot be read.
-    columns: frozenset[str] | None = None
-    timestamp: str | None = None
-    sequence: str | None = None
+    contents: Contents
 
     @property
     def committed_at(self) -> int | None:
         """By its own times, else by that of its Kafka message."""
-        own = instants.known(self.timestamp)
-        if own is None and self.sequence:
-            own = instants.of_sequence(self.sequence)
+        own = instants.known(self.contents.timestamp)
+        if own is None and self.contents.sequence:
+            own = instants.of_sequence(self.contents.sequence)
         return self.written_at if own is None else own
 
 
@@ -83,19 +80,25 @@ class Versions:
 
     def number(self, message: DataMessage) -> int:
         """The version of a message."""
-        fitting = self.fitting(message.columns)
+        fitting = self.fitting(message.contents)
         if len(fitting) == 1:
             return fitting[0]
         in_force = self.in_force(message)
         return max((at for at in fitting if at <= in_force), default=fitting[0])
 
-    def fitting(self, columns: frozenset[str] | None) -> Sequence[int]:
-        """The versions that have exactly these columns; else those that have them all; else all."""
-        every = range(len(self.versions))
+    def fitting(self, contents: Contents) -> Sequence[int]:
+        """The versions that have exactly a message's columns; else those that have them all; else all.
+
+        Where several have them the masks say which ones have them in these places.
+        """
+        every, columns = range(len(self.versions)), contents.columns
         if columns is None:
             return every
         exact = [at for at in every if self.versions[at].columns == columns]
-        return exact or [at for at in every if self.versions[at].columns >= columns] or every
+        fitting = exact or [at for at in every if self.versions[at].columns >= columns] or every
+        if len(fitting) == 1:
+            return fitting
+        return [at for at in fitting if mask_fit.fits(contents, self.versions[at].writer_schema)] or fitting
 
     def in_force(self, message: DataMessage) -> int:
         """The newest version before a message in its partition, else when it was committed.
@@ -106,18 +109,18 @@ class Versions:
         offsets, numbers = self.marks.get((topic, partition), ((), ()))
         behind = bisect_right(offsets, offset)
         before, after = numbers[:behind], numbers[behind:]
-        last = before[-1] if before else -1
-        newest, committed_at = last, message.committed_at
-        if committed_at is not None:
-            at_commit = max(
-                (at for at, one in enumerate(self.versions) if one.since <= committed_at), default=0
-            )
-            # Its metadata may stand in another partition alone.
-            newest = at_commit if at_commit > last and at_commit not in before else last
-        elif not before:
-            newest = len(self.versions) - 1
-        latest = min((at - 1 for at in after if at > last), default=newest)
+        newest = before[-1] if before else -1
+        latest = min((at - 1 for at in after if at > newest), default=len(self.versions) - 1)
+        at_commit = self._committed_by(message.committed_at, newest if before else len(self.versions) - 1)
+        # Perhaps another partition alone has its metadata.
+        if at_commit > newest and at_commit not in before:
+            newest = at_commit
         return max(0, min(newest, latest, self._written_by(message.written_at)))
+
+    def _committed_by(self, moment: int | None, unknown: int) -> int:
+        if moment is None:
+            return unknown
+        return max((at for at, one in enumerate(self.versions) if one.since <= moment), default=0)
 
     def _written_by(self, moment: int | None) -> int:
         """The newest version of which Kafka had metadata at a moment."""
@@ -145,7 +148,7 @@ def versions(metadata: Mapping[Mark, Contract]) -> Versions:
                 writer_schema, frozenset(writer_schema.names), marks[0].moment, min(written, default=None)
             )
         )
-        numbers += [(mark.place, number) for mark in marks if mark.place is not None]
+        numbers += [(mark.place, number) for mark in marks]
     partitions: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     for (topic, partition, offset), number in sorted(numbers):
         of_partition = partitions.setdefault((topic, partition), ([], []))
@@ -170,14 +173,14 @@ def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
 
     A task that resumes repeats its metadata, and not each repetition can be remembered.
     """
-    partitions: dict[tuple[str, int] | None, list[Mark]] = {}
-    for mark in metadata:
-        partitions.setdefault(mark.place and mark.place[:2], []).append(mark)
-    orders = [sorted(metadata, key=lambda mark: mark.order)]
-    orders += [sorted(marks, key=lambda mark: mark.place or ("", -1, -1)) for marks in partitions.values()]
-    found = set()
-    for marks in orders:
-        for mark, before in zip(marks, [None, *marks], strict=False):
-            if before is None or metadata[before] != metadata[mark]:
-                found.add(mark)
+    partitions: dict[tuple[str, int], list[Mark]] = {}
+    for mark in sorted(metadata, key=lambda mark: mark.place):
+        partitions.setdefault(mark.place[:2], []).append(mark)
+    orders = [sorted(metadata, key=lambda mark: mark.order), *partitions.values()]
+    found = {
+        mark
+        for marks in orders
+        for before, mark in zip([None, *marks], marks, strict=False)
+        if before is None or metadata[before] != metadata[mark]
+    }
     return (mark for mark in metadata if mark in found)
