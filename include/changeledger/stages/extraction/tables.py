@@ -51,7 +51,8 @@ def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -
     ctx.control.save_reads(feed.feed, ctx.window, reads)
     reached = {t: at for t, at in stored.to_position.items() if at >= released.get(t, "")}
     ctx.control.save_source_marks(
-        feed.feed, {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items()}
+        feed.feed,
+        {t: SourceMark(text, 0, None) for t, text in reader.landmarks(reached).items() if t in ctx.names},
     )
     source_states.save_table_states(ctx, reader, stored.to_position)
     for of_table in reader.tables:
