@@ -209,6 +209,21 @@ def test_a_contract_is_of_its_own_table_alone(tmp_path: Path) -> None:
     assert meant["table"] == "dbo.items"
 
 
+def test_rows_of_tables_that_differ_in_case_are_not_mixed(tmp_path: Path) -> None:
+    contract = stated(tmp_path, "dbo.items", "id int", "line int")
+    other = {**cdc_row(2, 2, id=1, line=3), "table": "cdc.dbo_Items_CT"}
+    insert, refused = decode("sqlserver_cdc", [cdc_row(2, 1, id=1, line=2), other], contract=contract)
+    assert (insert["after"], refused["reason"]) == ({"id": 1, "line": 2}, "tables_alike")
+    assert refused["detail"].startswith("dbo.Items is not dbo.items, which the feed reads as dbo.items: ")
+    (only,) = decode("sqlserver_cdc", [other], contract=contract)
+    assert (only["table"], only["after"]) == ("dbo.items", {"id": 1, "line": 3})
+    neither = [{**other, "table": name} for name in ("dbo.ITEMS", "dbo.Items")]
+    listed = [{"table": "dbo.items", "key": ["id"]}]
+    assert [found["reason"] for found in decode("qlik_tables", neither, tables=listed)] == [
+        "tables_alike"
+    ] * 2
+
+
 @pytest.mark.parametrize("ordinals", [(" 1", " 2", " 3"), (" 4", " 5", " 6"), ("", "", "")])
 def test_bits_are_the_contracts_whatever_the_order_of_cells(
     tmp_path: Path, ordinals: tuple[str, str, str]

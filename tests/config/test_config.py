@@ -72,7 +72,7 @@ def test_a_feed_with_its_defaults(tmp_path: Path) -> None:
         (GOOD.replace("sqlserver_cdc", "debezium"), "source.topics: Field required"),
         (GOOD.replace("connection: shop_sqlserver\n", ""), "connection: Field required"),
         (GOOD.replace("dbo.Orders", "Orders"), "tables.0.table: String should match pattern"),
-        (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.orders"),
+        (GOOD + "  - table: DBO.ORDERS\n", "table listed twice: dbo.Orders, DBO.ORDERS"),
         (GOOD + "    key: [id, line, ID]\n", "tables.0: Value error, key names a column twice: id, ID"),
         (
             GOOD + "    columns: [{name: id, type: int}, {name: Id, type: bigint}]\n",

@@ -273,6 +273,40 @@ def test_names_in_another_case_and_columns_of_another_prefix() -> None:
     assert (reported.instance, reported.writer_schema.names) == ("ORDERS__CT", ("ID", "A B"))
 
 
+def test_of_qlik_tables_that_differ_in_case_the_very_one_is_read() -> None:
+    memory = filled((seq("100000", 1), "10:00:00", 1))
+    memory.session.executescript("""
+        INSERT INTO information_schema.columns
+            SELECT table_schema, 'Orders__ct', column_name, ordinal_position, data_type, is_nullable,
+                character_maximum_length, numeric_precision, numeric_scale, datetime_precision
+            FROM information_schema.columns;
+        INSERT INTO information_schema.columns
+            SELECT 'DBO', table_name, column_name, ordinal_position, data_type, is_nullable,
+                character_maximum_length, numeric_precision, numeric_scale, datetime_precision
+            FROM information_schema.columns WHERE table_name = 'orders__ct';
+    """)
+    (reported,) = qlik(memory).tables
+    assert (reported.table, reported.instance) == ("dbo.orders", "orders__ct")
+    (other,) = ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}]), memory).tables
+    assert (other.table, other.instance) == ("dbo.Orders", "Orders__ct")
+    with pytest.raises(ConfigError, match=r"dbo.ORDERS may be one of several tables") as raised:
+        ChangeTables(feed("qlik_tables", tables=[ORDERS | {"table": "dbo.ORDERS"}]), memory)
+    assert "DBO.orders__ct, dbo.Orders__ct, dbo.orders__ct" in raised.value.message
+
+
+def test_a_qlik_table_is_known_again_by_the_case_of_its_name() -> None:
+    """The only one is read, in whatever case: another one that comes later is another table."""
+    memory = filled((seq("100000", 1), "10:00:00", 1))
+    wanted = feed("qlik_tables", tables=[ORDERS | {"table": "dbo.Orders"}])
+    position = {"dbo.Orders": seq("100000", 1)}
+    before = ChangeTables(wanted, memory).landmarks(position)
+    memory.session.executescript("UPDATE information_schema.columns SET table_name = 'Orders__ct'")
+    after = ChangeTables(wanted, memory).landmarks(position)
+    assert (before["dbo.Orders"], after["dbo.Orders"]) == tuple(
+        f"{seq('100000', 1)} ({name})" for name in ("orders__ct", "Orders__ct")
+    )
+
+
 def test_the_selects_of_a_window_in_each_database() -> None:
     memory = filled()
     reader = qlik(memory)
@@ -625,6 +659,36 @@ def test_a_name_that_was_given_to_another_captured_table(captured: Memory) -> No
     """)
     after = cdc(captured).landmarks({"dbo.orders": text(5)})
     assert (before["dbo.orders"][-11:], after["dbo.orders"][-11:]) == ("(object 10)", "(object 30)")
+
+
+def test_of_captured_tables_that_differ_in_case_the_very_one_is_read(captured: Memory) -> None:
+    """Their instances are no two instances of one table."""
+    captured.session.executescript("""
+        INSERT INTO sys.tables VALUES (30, 'Orders', 1);
+        CREATE TABLE cdc.upper_CT ("__$start_lsn", "__$operation", id);
+        INSERT INTO cdc.captured_columns VALUES (22, 'id', 'int', 1, 0);
+        INSERT INTO cdc.index_columns VALUES (22, 'id', 1);
+        INSERT INTO cdc.change_tables VALUES (22, 30, 'upper', x'00000000000000000002', '2026-08-07');
+    """)
+    instances = {
+        name: [
+            one.instance
+            for one in CaptureTables(feed("sqlserver_cdc", tables=[{"table": name}]), captured).tables
+        ]
+        for name in ("dbo.orders", "dbo.Orders")
+    }
+    assert instances == {"dbo.orders": ["dbo_orders", "dbo_orders_2"], "dbo.Orders": ["upper"]}
+    with pytest.raises(ConfigError, match=r"DBO.orders may be one of several tables") as raised:
+        CaptureTables(feed("sqlserver_cdc", tables=[{"table": "DBO.orders"}]), captured)
+    assert "dbo.Orders (upper), dbo.orders (dbo_orders), dbo.orders (dbo_orders_2)" in raised.value.message
+
+
+def test_the_only_captured_table_is_read_in_whatever_case(captured: Memory) -> None:
+    tables = CaptureTables(feed("sqlserver_cdc", tables=[{"table": "DBO.Orders"}]), captured).tables
+    assert [(one.table, one.instance) for one in tables] == [
+        ("DBO.Orders", "dbo_orders"),
+        ("DBO.Orders", "dbo_orders_2"),
+    ]
 
 
 def test_a_key_that_the_capture_does_not_have(captured: Memory) -> None:

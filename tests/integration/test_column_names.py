@@ -1,4 +1,4 @@
-"""Columns of any name that SQL Server takes arrive in the published tables, and can be added to them."""
+"""Names as SQL Server takes them: columns of any name, and tables whose names differ in case only."""
 
 from __future__ import annotations
 
@@ -15,41 +15,29 @@ from tests.integration.line import carry, debezium_feed, lake_name, rows
 
 pytestmark = pytest.mark.integration
 
-TABLE, TOPIC = "dbo.named", "named.dbo.named"
+TABLE = "dbo.named"
 NAMES = (
-    'q"q',
-    "\\",
-    "\\u0041",
-    "a\nb",
-    "a\0b",
-    "a.b",
-    "`",
-    "'",
-    " ",
-    "${x}",
-    "{}",
-    "%s",
-    "日本",
-    "🙂",
-    "x" * 128,
-)
+    'q"q', "\\", "\\u0041", "a\nb", "a\0b", "a.b", "`", "'", " ", "${x}", "{}", "%s", "日本", "🙂", "x" * 128
+)  # fmt: skip
 ADDED = ('\n"added\\"', "`;--", "b\0")
 
 
-def change(op: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, at: int) -> Message:
+def change(
+    op: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, at: int, table: str = TABLE
+) -> Message:
     names: Sequence[str] = tuple(after or before or {})
     fields = [{"type": "string", "optional": True, "field": name} for name in names[1:]]
     fields = [{"type": "int32", "optional": False, "field": "id"}, *fields]
     source = {
         "connector": "sqlserver", "ts_ms": 1_786_119_900_000 + at,
-        "db": "shop", "schema": "dbo", "table": "named",
+        "db": "shop", "schema": "dbo", "table": table.removeprefix("dbo."),
         "commit_lsn": f"0000002a:000003b0:{at:04x}", "change_lsn": f"0000002a:000003b0:{at:04x}",
     }  # fmt: skip
     event = {"before": before, "after": after, "source": source, "op": op, "ts_ms": source["ts_ms"]}
     block = {"type": "struct", "fields": [{"type": "struct", "field": "after", "fields": fields}]}
     key = json.dumps({"id": (after or before or {})["id"]}).encode()
     value = json.dumps({"schema": block, "payload": event}).encode()
-    return Message(TOPIC, key, value, (), 1_786_119_900_000 + at)
+    return Message(f"named.{table}", key, value, (), 1_786_119_900_000 + at)
 
 
 def test_columns_of_any_name(
@@ -73,3 +61,25 @@ def test_columns_of_any_name(
     assert sorted((row["id"], row["a\nb"], row["_is_deleted"]) for row in history) == [
         (1, "1 a\nb", False), (1, "changed", False), (2, "2 a\nb", False), (2, "2 a\nb", True),
     ]  # fmt: skip
+
+
+def test_a_table_whose_name_differs_in_case_only_is_another_table(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The feed writes the name in another case than the source: the table that it has read is its own."""
+    feed = debezium_feed(
+        "cased", kafka, "named", monkeypatch, tables=[{"table": "dbo.CASED"}], quarantine_limit=1
+    )
+    own, other = ({"id": 1, "of": name} for name in ("Cased", "cased"))
+    end = carry(spark, kafka, feed, [change("c", None, own, 1, "dbo.Cased")])
+    carry(
+        spark,
+        kafka,
+        feed,
+        [change("u", own, other, 2, "dbo.cased"), change("d", other, None, 3, "dbo.cased")],
+        end,
+    )
+    assert [row["of"] for row in rows(spark, lake_name(feed, "dbo.CASED"))] == ["Cased"]
+    refused = [(row["reason"], row["detail"]) for row in rows(spark, feed.lake.quarantine)]
+    assert [reason for reason, _ in refused] == ["tables_alike"] * 2
+    assert refused[0][1].startswith("dbo.cased is not dbo.Cased, which the feed reads as dbo.CASED: ")

@@ -51,6 +51,7 @@ class LinesSource(KafkaTopics):
 
 class TableRecords(NamedTuple):
     table: str
+    source_table: str
     writer_schema: Contract | None
 
 
@@ -85,7 +86,7 @@ def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 def discover(found: pa.RecordBatch, _feed: Feed, _known: EarlierWindows) -> Discovery:
     """All lines are of one table, whose columns are always the same."""
     lines = found.column("lines")[0].as_py()
-    return Discovery([TableRecords(COLUMNS.table, COLUMNS)] if lines else [], {})
+    return Discovery([TableRecords(COLUMNS.table, COLUMNS.table, COLUMNS)] if lines else [], {})
 
 
 def routes(raw: pa.RecordBatch, _discovery: Discovery) -> pa.Int32Array:

@@ -127,9 +127,12 @@ class Feed(Strict):
     @model_validator(mode="after")
     def _tables_differ(self) -> Feed:
         names = [t.table.lower() for t in self.tables]
-        twice = sorted({n for n in names if names.count(n) > 1})
+        twice = [t.table for t in self.tables if names.count(t.table.lower()) > 1]
         if twice:
-            raise ValueError(f"table listed twice: {', '.join(twice)}")
+            raise ValueError(
+                f"table listed twice: {', '.join(twice)}; tables whose names differ in case only need feeds "
+                "of their own, each with another `database:`"
+            )
         return self
 
     @property
@@ -159,5 +162,5 @@ class Feed(Strict):
         return self.model_copy(update={"tables": tuple(t for t in self.tables if t in found)})
 
     def table(self, name: str) -> TableConfig | None:
-        """The configured table of that `schema.table` name; SQL Server compares names without case."""
+        """The configured table of that `schema.table` name in whatever case; see `source_names.meant`."""
         return next((t for t in self.tables if t.table.lower() == name.lower()), None)

@@ -39,6 +39,11 @@ class TableRecords(Protocol):
         ...
 
     @property
+    def source_table(self) -> str:
+        """Its name as the messages write it."""
+        ...
+
+    @property
     def writer_schema(self) -> Contract | None:
         """The columns as the messages write them; None: those of the table's contract."""
         ...

@@ -42,6 +42,8 @@ class Contract(Strict):
 
     table: str
     columns: tuple[Column, ...]
+    # The table's name as the source writes it; None: not known.
+    source_table: str | None = Field(default=None, exclude_if=lambda name: name is None)
     # The byte order of the table's change masks; None: not known. Not stored: each window finds it out.
     mask_order: ByteOrder | None = Field(default=None, exclude=True)
 
@@ -63,6 +65,12 @@ class Contract(Strict):
         columns = (c.model_copy(update={"computed": True}) if c.name.lower() in names else c
                    for c in self.columns)  # fmt: skip
         return self.model_copy(update={"columns": tuple(columns)})
+
+    def read_as(self, source_table: str | None) -> Contract:
+        """The contract, with the name that the source writes where that is known."""
+        if source_table in {None, self.source_table}:
+            return self
+        return self.model_copy(update={"source_table": source_table})
 
     @property
     def names_alike(self) -> tuple[str, ...]:

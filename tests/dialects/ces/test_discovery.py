@@ -24,16 +24,30 @@ KNOWN = Contract(
 )
 
 
-@pytest.mark.parametrize("known", ["dbo.Purchases", "DBO.PURCHASES", None])
-def test_a_table_is_named_as_its_contract_or_the_source_writes_it(known: str | None) -> None:
+@pytest.mark.parametrize(
+    ("stated", "known", "own"),
+    [
+        # The table of the very name, else the only one; never another than so far.
+        ("dbo.Purchases", None, "dbo.Purchases"),
+        ("dbo.purchases", None, "dbo.purchases"),
+        ("DBO.PURCHASES", None, None),
+        ("dbo.Purchases", "dbo.purchases", "dbo.purchases"),
+        ("dbo.purchases", "dbo.PURCHASES", None),
+    ],
+)
+def test_of_tables_that_differ_in_case_one_is_the_feeds(
+    stated: str, known: str | None, own: str | None
+) -> None:
     messages = next(case for case in ALL if case.folder.name == "page_examples").messages
     values: list[bytes] = messages.column("value").to_pylist()
-    # A later message writes it otherwise.
     values[-1] = values[-1].replace(b"Purchases", b"purchases")
-    contracts = {known: Contract(table=known, columns=KNOWN.columns)} if known else {}
+    contracts = {stated: Contract(table=stated, columns=KNOWN.columns, source_table=known)}
+    feed = feed_of("ces", []).model_copy(update={"tables": (TableConfig(table=stated),)})
     found = CES.facts(with_values(messages, values), NONE)
-    discovery = CES.discover(found, feed_of("ces", []), EarlierWindows(contracts, {}, {}))
-    assert {one.table for one in discovery.tables} == {known or "dbo.Purchases"}
+    discovery = CES.discover(found, feed, EarlierWindows(contracts, {}, {}))
+    assert [(one.table, one.source_table) for one in discovery.tables] == ([(stated, own)] if own else [])
+    refused = {way.table: one.reason for way, one in discovery.missing.items()}
+    assert refused == dict.fromkeys({"dbo.Purchases", "dbo.purchases"} - {own}, "tables_alike")
 
 
 COLS = '[{"name": "id", "type": "int", "index": 0}, {"name": "n", "type": "int", "index": 1}]'

@@ -49,7 +49,7 @@ def test_a_topic_can_have_several_tables() -> None:
     found = table_facts([sample("t", {"id": 1}), sample("U", {"x": 1}), sample("others", {"y": 1})], FEED)
     assert {table: one.names for table, one in found["s.dbo.t"].items()} == {
         "dbo.t": ("id",),
-        "dbo.u": ("x",),
+        "dbo.U": ("x",),
     }
 
 

@@ -69,7 +69,7 @@ def changed(**members: Any) -> str:
         (changed(source=None), "no_source", "the message has no `source`"),
         (changed(op=None), "no_operation", "the message has no `op`"),
         (changed(op="t"), "unknown_operation", "op is t"),
-        (changed(source=SOURCE | {"table": "U"}), "table_mismatch", "dbo.u in the topic of dbo.t"),
+        (changed(source=SOURCE | {"table": "U"}), "table_mismatch", "dbo.U in the topic of dbo.t"),
         (changed(source=SOURCE | {"db": "e"}), "database_mismatch", "db is e among changes of d"),
         (changed(after=None), "no_after_image", "op is c"),
         (changed(op="d"), "no_before_image", "a delete without `before`"),

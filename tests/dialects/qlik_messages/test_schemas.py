@@ -36,12 +36,12 @@ def contract_of(*columns: str, table: str = "dbo.items") -> Contract:
     )
 
 
-def metadata(schema_id: str | None, *columns: str, table: str = "items") -> str:
+def metadata(schema_id: str | None, *columns: str, table: str = "items", schema: str = "dbo") -> str:
     described = {
         name: {"ordinal": at, "type": "INT4", "primaryKeyPosition": int(at == 1)}
         for at, name in enumerate(columns, 1)
     }
-    lineage = {"schema": "dbo", "table": table}
+    lineage = {"schema": schema, "table": table}
     return json.dumps(
         {"schemaId": schema_id, "lineage": lineage, "tableStructure": {"tableColumns": described}}
     )
@@ -197,7 +197,54 @@ def test_the_contract_serves_messages_without_a_schema_id_and_metadata() -> None
     assert found(WriterSchemas(feed(), known, {}), label()) == [("id",)]
     assert reason(WriterSchemas(feed(), known, {}), label("never")) == "metadata_unknown"
     stated = WriterSchemas(feed(ORDERS), {}, {})
-    assert found(stated, Label("any", "SALES", "Orders", None)) == [("no",)]
+    in_another_case = Label("any", "SALES", "Orders", None)
+    stated.see([in_another_case])
+    assert found(stated, in_another_case) == [("no",)]
+
+
+IN_CASES = ("sales.Orders", "sales.orders")
+
+
+@pytest.mark.parametrize(
+    ("listed", "own"),
+    [("sales.orders", "sales.orders"), ("sales.Orders", "sales.Orders"), ("SALES.orders", None)],
+)
+def test_of_tables_that_differ_in_case_one_is_the_feeds(listed: str, own: str | None) -> None:
+    """By what data says: the schema id, the name, the table alone, the topic."""
+    schemas = WriterSchemas(feed({"table": listed}), {}, {})
+    for name in IN_CASES:
+        schema, table = name.split(".")
+        learn(schemas, metadata(name, f"id of {name}", schema=schema, table=table), 100)
+    for name in IN_CASES:
+        schema, table = name.split(".")
+        asked = [
+            Label("any", schema, table, name), Label("any", None, None, name),
+            Label("any", schema, table, None),
+            Label("any", None, table, None), Label(f"q.{name}", None, None, None),
+        ]  # fmt: skip
+        for one in asked:
+            if name == own:
+                assert found(schemas, one) == [(f"id of {name}",)], one
+            else:
+                assert reason(schemas, one) == "tables_alike", one
+    # Neither in the topic's case.
+    assert reason(schemas, Label("q.SALES.ORDERS", None, None, None)) == "tables_alike"
+
+
+def test_a_table_is_the_one_that_was_read_so_far() -> None:
+    columns = [{"name": "id", "type": "int", "ordinal": 1, "key_position": 1}]
+    for so_far in IN_CASES:
+        contract = {"table": "sales.Orders", "columns": columns, "source_table": so_far}
+        schemas = WriterSchemas(
+            feed({"table": "sales.Orders"}), {"sales.Orders": Contract.model_validate(contract)}, {}
+        )
+        for name in IN_CASES:
+            asked = Label("any", *name.split("."), None)
+            schemas.see([asked])
+            if name == so_far:
+                assert found(schemas, asked) == [("id",)]
+            else:
+                assert reason(schemas, asked) == "tables_alike"
 
 
 def test_a_feed_that_lists_no_tables_has_all_that_are_known() -> None:

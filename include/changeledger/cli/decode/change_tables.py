@@ -6,14 +6,14 @@ a table that has these alone; what the others of the table have is not captured 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from changeledger.cli.decode.records import NO_TABLE, Row, is_bytes
-from changeledger.cli.decode.results import WINDOW
+from changeledger.cli.decode.results import WINDOW, Result
 from changeledger.config.feed import Feed
 from changeledger.config.tables import TableConfig
 from changeledger.dialects.interface import TableDialect
@@ -21,7 +21,9 @@ from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD
 from changeledger.kernels.rows import Here
+from changeledger.model import change
 from changeledger.model.contract import Column, Contract
+from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 
@@ -77,18 +79,26 @@ class ChangeTable(NamedTuple):
 
 def change_tables(
     dialect: TableDialect, feed: Feed, rows: Sequence[Numbered], contracts: Mapping[str, Contract]
-) -> tuple[list[ChangeTable], list[Numbered]]:
-    """The tables of the rows, and the rows of tables that the feed does not list."""
+) -> tuple[list[ChangeTable], list[Result]]:
+    """The tables of the rows, and what becomes of the rows of other tables."""
     by_name: dict[str, list[Numbered]] = {}
     for n, row in rows:
         by_name.setdefault(row.table, []).append((n, row))
-    found, others = [], []
+    tables = {name: dialect.source_table(name) for name in by_name}
+    found: list[ChangeTable] = []
+    others: list[Result] = []
     for name, of_table in by_name.items():
-        table = dialect.source_table(name)
+        table = tables[name]
         contract = _contract_of(name, table, contracts, is_alone=len(by_name) == 1)
         config = _config_of(table, feed)
         if contract is None and config is None and feed.tables:
-            others += of_table
+            others += _results(of_table, change.CONTROL, change.TABLE_NOT_IN_FEED, name)
+            continue
+        listed = config if contract is None else contract
+        own = None if listed is None else _own_name(listed.table, tables.values())
+        if listed is not None and table != own and _same_table(table, listed.table):
+            why = not_meant(table, listed.table, own)
+            others += _results(of_table, change.QUARANTINED, TABLES_ALIKE, why)
             continue
         by_width = sorted(of_table, key=lambda numbered: -len(numbered[1].cells))
         names: dict[str, str] = {}
@@ -100,6 +110,20 @@ def change_tables(
         header = frozenset(lower for lower, name in names.items() if dialect.is_header(name, feed))
         found.append(ChangeTable(table, of_table, names, header, contract, config))
     return found, others
+
+
+def _results(rows: Sequence[Numbered], disposition: str, reason: str, detail: str) -> list[Result]:
+    return [{"record": n, "disposition": disposition, "reason": reason, "detail": detail} for n, _ in rows]
+
+
+def _own_name(listed: str, tables: Iterable[str]) -> str | None:
+    """Which of the rows' tables is the listed one; None if none is certain.
+
+    The name of a capture instance has an underscore for the dot, and perhaps others.
+    """
+    alike = {table for table in tables if _same_table(table, listed)}
+    exact = next((table for table in alike if table.replace(".", "_") == listed.replace(".", "_")), listed)
+    return meant(exact, None, alike)
 
 
 def _contract_of(

@@ -105,8 +105,8 @@ def results(
             inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas, warn)
         else:
             rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
-            (inputs, number), unlisted = _rows(dialect, feed, rows, contracts)
-            found += unlisted
+            (inputs, number), others = _rows(dialect, feed, rows, contracts)
+            found += others
         for one in inputs:
             found += of_input(feed, one, number)
     return iter(sorted(found, key=lambda result: result["record"]))
@@ -201,8 +201,4 @@ def _rows(
     cells = dialect.completed([row.cells for _, row in rows], feed)
     rows = [(n, row._replace(cells=of_row)) for (n, row), of_row in zip(rows, cells, strict=True)]
     tables, others = change_tables.change_tables(dialect, feed, rows, contracts)
-    unlisted = [
-        {"record": n, "disposition": change.CONTROL, "reason": "table_not_in_feed", "detail": row.table}
-        for n, row in others
-    ]
-    return (change_tables.inputs(dialect, feed, tables), lambda at: at["offset"]), unlisted
+    return (change_tables.inputs(dialect, feed, tables), lambda at: at["offset"]), others

@@ -23,6 +23,7 @@ from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels.json_text import UNREADABLE
 from changeledger.model.contract import Contract
+from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
 
 # In the place of a table's number: the message is a part of a split event (`split.joined`).
 SEGMENT = -1
@@ -68,6 +69,7 @@ class TableRecords:
     """The messages of one table that share one writer schema, and the ways in which they write it."""
 
     table: str
+    source_table: str
     writer_schema: Contract
     ways: frozenset[Way]
 
@@ -129,28 +131,32 @@ def has_segments(found: pa.RecordBatch) -> bool:
 
 def discover(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
-    known = {contract.table.lower(): contract for contract in contracts.values()}
-    # As the source writes them; where it writes one in two ways, as a contract has it, or as it was first.
-    spelled = {name: contract.table for name, contract in known.items()}
-    variants: dict[str, dict[Variant, list[Way]]] = {}
+    tables_written: dict[str, dict[str, dict[Variant, list[Way]]]] = {}
     for row in found.to_pylist():
-        if row["table"] is None or feed.table(row["table"]) is None:
+        config = None if row["table"] is None else feed.table(row["table"])
+        if config is None:
             continue
         way = Way(row["table"], row["cols"], tuple(row["key"]))
         one = Variant(row["first"] or "", way.cols, way.key)
-        variants.setdefault(way.table.lower(), {}).setdefault(one, []).append(way)
-        spelled.setdefault(way.table.lower(), way.table)
+        of_name = tables_written.setdefault(config.table, {}).setdefault(way.table, {})
+        of_name.setdefault(one, []).append(way)
     tables: list[TableRecords] = []
     missing: dict[Way, Outcome] = {}
-    for name, of_table in variants.items():
-        table = feed.table(spelled[name])
-        assert table is not None, "looked up above"
-        for schema in writer_schemas(table, of_table, known.get(name)):
-            ways = frozenset(way for variant in schema.variants for way in of_table[variant])
-            if schema.missing is None:
-                tables.append(TableRecords(table.table, schema.contract, ways))
-            else:
-                missing |= dict.fromkeys(ways, schema.missing)
+    for table, by_name in tables_written.items():
+        contract, config = contracts.get(table), feed.table(table)
+        assert config is not None, "looked up above"
+        own = meant(table, None if contract is None else contract.source_table, by_name)
+        for name, variants in by_name.items():
+            if name != own:
+                alike = Problem(TABLES_ALIKE, not_meant(name, table, own)).outcome
+                missing |= {way: alike for ways in variants.values() for way in ways}
+                continue
+            for schema in writer_schemas(config, variants, contract):
+                ways = frozenset(way for variant in schema.variants for way in variants[variant])
+                if schema.missing is None:
+                    tables.append(TableRecords(table, name, schema.contract, ways))
+                else:
+                    missing |= dict.fromkeys(ways, schema.missing)
     return Discovery(tables, missing)
 
 

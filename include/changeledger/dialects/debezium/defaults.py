@@ -16,9 +16,10 @@ from changeledger.dialects.debezium.avro import block
 from changeledger.dialects.debezium.fields import row_fields
 from changeledger.dialects.debezium.framed import AvroSchema, example
 from changeledger.dialects.debezium.plain import json_object, payload_of
-from changeledger.dialects.debezium.schema_block import BROKEN, table_of
+from changeledger.dialects.debezium.schema_block import BROKEN, source_name, table_of
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
+from changeledger.model.column_names import shown
 
 _JSON = "replace.null.with.default=false"
 _AVRO = "ignore.default.for.nullables=true"
@@ -34,9 +35,9 @@ def in_json(samples: Iterable[Sample], feed: Feed) -> list[str]:
     for sample in samples:
         message = json_object(sample.value)
         payload = payload_of(message)
-        config = table_of(payload, sample.topic, feed)
-        if config is not None:
-            _see(seen, config.table, message.get("schema"), payload)
+        name = source_name(payload, sample.topic)
+        if name is not None and table_of(payload, sample.topic, feed) is not None:
+            _see(seen, name, message.get("schema"), payload)
     return _warnings(seen, _JSON)
 
 
@@ -51,7 +52,7 @@ def in_avro(
         if schema.table is not None:
             writer = avro.schema(schemas[place[1]])
             for sample in samples[place]:
-                _see(seen, schema.table, block(writer.root), example(sample, writer) or {})
+                _see(seen, schema.source_table, block(writer.root), example(sample, writer) or {})
     return _warnings(seen, _AVRO)
 
 
@@ -80,9 +81,9 @@ def _warnings(seen: _Seen, setting: str) -> list[str]:
 
 
 def _shown(defaults: Mapping[str, Any]) -> str:
-    shown = [f"{name} ({_text(value)})" for name, value in list(defaults.items())[:_MOST_SHOWN]]
-    rest = len(defaults) - len(shown)
-    return f"{', '.join(shown)}{f' and {rest} more columns' if rest else ''}"
+    some = [f"{shown([name])} ({_text(value)})" for name, value in list(defaults.items())[:_MOST_SHOWN]]
+    rest = len(defaults) - len(some)
+    return f"{', '.join(some)}{f' and {rest} more columns' if rest else ''}"
 
 
 def _text(default: Any) -> str:

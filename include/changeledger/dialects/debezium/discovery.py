@@ -6,6 +6,7 @@ what routes and decodes the window's messages.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,6 +20,7 @@ from changeledger.config.feed import Feed
 from changeledger.dialects.debezium import defaults, keys
 from changeledger.dialects.debezium.alike import NAMED, PAYLOAD, Alike
 from changeledger.dialects.debezium.framed import avro_schema, by_schema
+from changeledger.dialects.debezium.names import names_of, of_feed, table_called
 from changeledger.dialects.debezium.schema_block import (
     TableFacts,
     database_of,
@@ -69,6 +71,7 @@ class TableRecords:
 
     topic: str
     table: str
+    source_table: str
     writer_schema: Contract | None
     is_only_table: bool
     unions: bool = False
@@ -86,10 +89,12 @@ class Discovery:
     avro_database: str | None = None
     # The Avro schemas that the messages name, as JSON, by id.
     schemas: Mapping[str, str] = field(default_factory=dict)
-    # Why messages cannot be read, by topic and schema id, or table in lower case.
+    # Why messages cannot be read, by topic and schema id, or table as they call it.
     faults: Mapping[tuple[str, str], Outcome] = field(default_factory=dict)
     # Each message has its schema with it, or names one of a registry.
     new_writer_schemas: Mapping[str, Contract] = field(default_factory=dict)
+    # By the feed's name of each table what the messages call it; None: several tables may be meant.
+    names: Mapping[str, str | None] = field(default_factory=dict)
     # What people should know of the messages, though all can be read.
     warnings: Sequence[str] = ()
 
@@ -154,7 +159,7 @@ def _block(value: bytes, known: list[tuple[bytes, str]]) -> str:
 
 
 def table_in(value: bytes | None) -> str | None:
-    """`schema.table` in lower case, as `source` has it; None if it does not."""
+    """`schema.table`, as `source` has it; None if it does not."""
     if value is None:
         return None
     try:
@@ -164,7 +169,7 @@ def table_in(value: bytes | None) -> str | None:
     source = (message.payload and message.payload.source) or message.source
     if source is None or source.schema is None or source.table is None:
         return None
-    return f"{source.schema}.{source.table}".lower()
+    return f"{source.schema}.{source.table}"
 
 
 def discover(
@@ -177,32 +182,35 @@ def discover(
     found = keys.readable(found, schemas)
     plain = found.filter(pc.invert(found.column("framed")))
     chosen, topics = _chosen(plain, feed)
-    shared, unions = _shared(topics), union_topics(chosen)
-    tables: list[TableRecords] = []
-    faults: dict[tuple[str, str], Outcome] = {}
-    for topic, of_topic in topics.items():
-        for table, one in of_topic.items():
-            columns = one.read_by(contracts.get(table))
-            fault = keys.fault(columns, _of_table(chosen, topic, table, feed), schemas)
-            if fault is None:
-                tables.append(TableRecords(topic, table, columns, topic not in shared, topic in unions))
-            else:
-                faults[topic, table.lower()] = fault
     in_avro = by_schema([_sample(row) for row in found.filter(found.column("framed")).to_pylist()])
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
-    named = set(topics)
+    names = names_of(topics, read.values(), feed, contracts)
+    own, unions = of_feed(topics, names, feed), union_topics(chosen)
+    with_table = Counter(one.topic for one in own)
+    tables: list[TableRecords] = []
+    faults: dict[tuple[str, str], Outcome] = {}
+    for topic, table, name, facts_of in own:
+        columns = facts_of.read_by(contracts.get(table))
+        fault = keys.fault(columns, _of_table(chosen, topic, name, feed), schemas)
+        if fault is None:
+            only = with_table[topic] == 1
+            tables.append(TableRecords(topic, table, name, columns, only, topic in unions))
+        else:
+            faults[topic, name] = fault
     for (topic, schema_id), schema in read.items():
-        columns = TableFacts(schema.columns).read_by(contracts.get(schema.table or ""))
+        name = schema.source_table
+        own_table = table_called(name, names, feed)
+        columns = TableFacts(schema.columns).read_by(contracts.get(own_table or ""))
         fault = schema.fault or keys.fault(columns, in_avro[topic, schema_id], schemas)
         if fault is not None:
             faults[topic, schema_id] = fault
-        elif schema.table is not None:
-            only = topic not in named
-            tables.append(TableRecords(topic, schema.table, columns, True, False, schema_id, only))
-            named.add(topic)
+        elif own_table is not None:
+            only = topic not in with_table
+            tables.append(TableRecords(topic, own_table, name, columns, True, False, schema_id, only))
+            with_table[topic] += 1
     database = next((one.database for one in read.values() if one.database is not None), None)
     warnings = [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
-    return Discovery(tables, database_of(chosen, feed), database, schemas, faults, warnings=warnings)
+    return Discovery(tables, database_of(chosen, feed), database, schemas, faults, {}, names, warnings)
 
 
 def _chosen(plain: pa.RecordBatch, feed: Feed) -> tuple[list[Sample], dict[str, dict[str, TableFacts]]]:
@@ -259,10 +267,11 @@ def _between(
         not (one["topic"] in alike and alike[one["topic"]].holds(one["value"] or b""))
         for one in grouped.to_pylist()
     ]
-    listed = {config.table for config in feed.tables}
+    listed = {config.table.lower() for config in feed.tables}
     found = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
-    of_tables = [(one, set(table_facts([one], feed).get(one.topic, ()))) for one in found]
-    return [one for one, tables in of_tables if tables <= listed.union(topics.get(one.topic, tables))]
+    known = {topic: listed.union(map(str.lower, names)) for topic, names in topics.items()}
+    of_tables = [(one, set(map(str.lower, table_facts([one], feed).get(one.topic, ())))) for one in found]
+    return [one for one, tables in of_tables if tables <= known.get(one.topic, tables)]
 
 
 def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:

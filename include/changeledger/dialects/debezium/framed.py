@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.avro import block, schema_fault
 from changeledger.dialects.debezium.plain import json_object
-from changeledger.dialects.debezium.schema_block import contract_of, table_of
+from changeledger.dialects.debezium.schema_block import contract_of, source_name
 from changeledger.dialects.messages.message_rows import Outcome
 from changeledger.dialects.messages.samples import Sample
 from changeledger.kernels import avro
@@ -20,6 +20,8 @@ class AvroSchema(NamedTuple):
     """What the messages of one topic and schema are. Without a table they are of none of the feed's."""
 
     table: str | None = None
+    # As the messages call it.
+    source_table: str = ""
     columns: Contract | None = None
     database: str | None = None
     # Why they cannot be read.
@@ -48,12 +50,13 @@ def avro_schema(samples: Sequence[Sample], feed: Feed, schemas: Mapping[str, str
         payload = example(sample, schema)
         if payload is None:
             continue
-        config = table_of(payload, sample.topic, feed)
-        if config is None:
+        name = source_name(payload, sample.topic)
+        config = None if name is None else feed.table(name)
+        if name is None or config is None:
             return AvroSchema()
         columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
         database = payload["source"].get("db")
-        return AvroSchema(config.table, columns, database if isinstance(database, str) else None)
+        return AvroSchema(config.table, name, columns, database if isinstance(database, str) else None)
     return _by_name(schema, first, feed)
 
 
@@ -67,9 +70,9 @@ def example(sample: Sample, schema: Schema) -> Mapping[str, Any] | None:
 
 def _by_name(schema: Schema, sample: Sample, feed: Feed) -> AvroSchema:
     """The table in the schema's own name, `<prefix>.<schema>.<table>.Envelope`: no sample could be read."""
-    config = feed.table(".".join(schema.root.name.split(".")[-3:-1]))
+    name = ".".join(schema.root.name.split(".")[-3:-1])
+    config = feed.table(name)
     if config is None:
         return AvroSchema()
-    return AvroSchema(
-        config.table, contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
-    )
+    columns = contract_of(config, {"schema": block(schema.root)}, json_object(sample.key))
+    return AvroSchema(config.table, name, columns)

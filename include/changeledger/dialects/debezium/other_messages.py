@@ -22,6 +22,8 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import avro, json_text
 from changeledger.kernels.json_text import Members
 from changeledger.model import change
+from changeledger.model.column_names import shown
+from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 
 class _Message(NamedTuple):
@@ -89,12 +91,20 @@ def _of_event(payload: Members, topic: str, feed: Feed, discovery: Discovery) ->
         raise Problem("no_operation", "the message has no `op`")
     named = json_text.members(source)
     schema, table = (json_text.text(named.get(name)) for name in ("schema", "table"))
-    full = None if schema is None or table is None else f"{schema}.{table}".lower()
+    full = None if schema is None or table is None else f"{schema}.{table}"
     if full is not None and (topic, full) in discovery.faults:
         return discovery.faults[topic, full]
+    _check_table(full or ".".join(topic.split(".")[-2:]), feed, discovery)
     listed = {config.table.lower() for config in feed.tables}
-    if full is None or not listed or full in listed:
+    if full is None or not listed or full.lower() in listed:
         # Neither the first nor the last messages of its topic had a table.
         what = "neither `source` nor the topic names a table of the feed"
-        raise Problem("topic_names_no_table", what if full is None else f"{what}: {full}")
-    return message_rows.not_in_feed(f"{schema}.{table}")
+        raise Problem("topic_names_no_table", what if full is None else f"{what}: {shown([full])}")
+    return message_rows.not_in_feed(full)
+
+
+def _check_table(name: str, feed: Feed, discovery: Discovery) -> None:
+    """Raises Problem if a table's name differs from that of one of the feed's in case only."""
+    config = feed.table(name)
+    if config is not None and discovery.names.get(config.table, name) != name:
+        raise Problem(TABLES_ALIKE, not_meant(name, config.table, discovery.names[config.table]))

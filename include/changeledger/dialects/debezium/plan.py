@@ -41,6 +41,11 @@ class TablePlan:
         return self.feed.source
 
     @property
+    def source_table(self) -> str:
+        """The table as the messages call it."""
+        return self.writer_schema.source_table or self.writer_schema.table
+
+    @property
     def written_columns(self) -> Sequence[tuple[Column, Field | None]]:
         """The columns, and what the schema block says of them."""
         columns = self.writer_schema.columns
@@ -63,7 +68,7 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
     block = None if avro_schema is None else avro_tables.block(avro.schema(avro_schema).root)
     return TablePlan(
         feed=feed,
-        writer_schema=resolved.writer_schema,
+        writer_schema=resolved.writer_schema.read_as(one.source_table),
         contract=contract,
         database=discovery.avro_database if is_avro else discovery.database,
         window_id=window_id,

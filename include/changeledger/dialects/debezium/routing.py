@@ -16,7 +16,7 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     in_avro = [(at, one) for at, one in enumerate(plan.tables) if one.schema_id is not None]
     alone = {one.topic: at for at, one in in_json if one.is_only_table}
     alone |= {one.topic: at for at, one in in_avro if one.unframed}
-    shared = {(one.topic, one.table.lower()): at for at, one in in_json if not one.is_only_table}
+    shared = {(one.topic, one.source_table): at for at, one in in_json if not one.is_only_table}
     framed = {(one.topic, one.schema_id): at for at, one in in_avro}
     topics, values = raw.column("topic"), raw.column("value")
     numbers = pa.array(list(alone.values()), pa.int32())

@@ -45,11 +45,12 @@ class TableFacts(NamedTuple):
             for c in known.columns
         )
         writer_schema = known.model_copy(update={"columns": tuple(columns)})
-        return None if writer_schema == contract else writer_schema
+        is_same = contract is not None and writer_schema.columns == contract.columns
+        return None if is_same else writer_schema
 
 
 def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, TableFacts]]:
-    """By topic its tables, and what its messages say of them.
+    """By topic its tables, as the messages call them, and what these say of them.
 
     A later sample of a table extends the columns of an earlier one.
     """
@@ -57,13 +58,13 @@ def table_facts(samples: Sequence[Sample], feed: Feed) -> dict[str, dict[str, Ta
     for sample in samples:
         message = json_object(sample.value)
         payload = payload_of(message)
-        config = table_of(payload, sample.topic, feed)
-        if config is None:
+        name = source_name(payload, sample.topic)
+        config = None if name is None else feed.table(name)
+        if name is None or config is None:
             continue
         tables = topics.setdefault(sample.topic, {})
-        name = next((n for n in tables if n.lower() == config.table.lower()), config.table)
         known = tables.get(name, TableFacts())
-        newer = contract_of(config.model_copy(update={"table": name}), message, json_object(sample.key))
+        newer = contract_of(config, message, json_object(sample.key))
         tables[name] = TableFacts(_together(known.columns, newer), _members(payload, known.names))
     return topics
 
@@ -85,10 +86,16 @@ def union_topics(samples: Sequence[Sample]) -> set[str]:
 
 def table_of(payload: Mapping[str, Any], topic: str, feed: Feed) -> TableConfig | None:
     """The feed's table of a change event; None if it is none, or of another table."""
+    name = source_name(payload, topic)
+    return None if name is None else feed.table(name)
+
+
+def source_name(payload: Mapping[str, Any], topic: str) -> str | None:
+    """What a change event calls its table, `schema.table`; None if it is none."""
     source = payload.get("source")
     if not isinstance(source, dict) or "op" not in payload:
         return None
-    return feed.table(_table_name(source, topic))
+    return _table_name(source, topic)
 
 
 def named_columns(samples: Sequence[Sample], table: str) -> Contract | None:

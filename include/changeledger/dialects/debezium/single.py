@@ -18,6 +18,8 @@ from changeledger.dialects.messages.problems import Problem
 from changeledger.kernels import json_text, lsn, sql_text
 from changeledger.kernels.json_text import Members, NotJson, Token
 from changeledger.model import change
+from changeledger.model.column_names import shown
+from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 OPERATIONS = {"c": change.INSERT, "u": change.UPDATE, "d": change.DELETE, "r": change.SNAPSHOT}
 _NOT_UTF8 = "the message is not UTF-8"
@@ -151,12 +153,7 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
         raise Problem("no_operation", "the message has no `op`")
     if op not in OPERATIONS:
         raise Problem("unknown_operation", f"op is {op}")
-    table = plan.writer_schema.table
-    schema_name, name = source.get("schema"), source.get("table")
-    if name is not None:
-        named = f"{table.split('.', 1)[0] if schema_name is None else schema_name}.{name}".lower()
-        if named != table.lower():
-            raise Problem("table_mismatch", f"{named} in the topic of {table}")
+    _check_table(source.get("schema"), source.get("table"), plan)
     # Tables of two databases can share their names, and even positions.
     database = source.get("db")
     if None not in (database, plan.database) and str(database).lower() != str(plan.database).lower():
@@ -166,6 +163,17 @@ def _operation(envelope: Envelope, plan: TablePlan) -> tuple[str, Texts]:
     if op == "d" and envelope.before is None:
         raise Problem("no_before_image", "a delete without `before`")
     return op, source
+
+
+def _check_table(schema: str | None, name: str | None, plan: TablePlan) -> None:
+    """Raises Problem if a message is of another table. Those of the 0.x line do not say it."""
+    own, table = plan.source_table, plan.writer_schema.table
+    named = f"{own.split('.', 1)[0] if schema is None else schema}.{name}"
+    if name is None or named == own:
+        return
+    if named.lower() == own.lower():
+        raise Problem(TABLES_ALIKE, not_meant(named, table, own))
+    raise Problem("table_mismatch", f"{shown([named])} in the topic of {own}")
 
 
 def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | None, int | None]:

@@ -68,8 +68,8 @@ def _optional(cell: Cell) -> Any:
 
 
 def _source(plan: TablePlan) -> Any:
-    """`source`, with the names as the feed writes them: what differs is compared alone."""
-    schema, table = plan.writer_schema.table.split(".", 1)
+    """`source`, with the names as the messages write them: what differs is compared alone."""
+    schema, table = plan.source_table.split(".", 1)
     members: list[Any] = [
         ("connector", str | None, None),
         ("snapshot", str | bool | None, None),

@@ -47,6 +47,10 @@ class TableRecords(NamedTuple):
     def table(self) -> str:
         return self.writer_schema.table
 
+    @property
+    def source_table(self) -> str:
+        return self.writer_schema.source_table or self.table
+
 
 class Route(NamedTuple):
     """Where messages of one label go: the number of the table for each version."""
@@ -137,7 +141,9 @@ def discover(
         if row["metadata"] is not None:
             place = (row["topic"], row["partition"], row["offset"])
             said[place] = schemas.learn(row["metadata"], Mark(place, row["written_at"], None))
-    of_label = {_label(row): schemas.routes(_label(row)) for row in rows if row["metadata"] is None}
+    labels = [_label(row) for row in rows if row["metadata"] is None]
+    schemas.see(labels)
+    of_label = {label: schemas.routes(label) for label in labels}
     reasons = {label: one for label, one in of_label.items() if isinstance(one, NoSchema)}
     routed = {label: one for label, one in of_label.items() if isinstance(one, Versions)}
     since: dict[Contract, int] = {}

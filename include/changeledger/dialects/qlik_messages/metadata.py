@@ -114,7 +114,8 @@ def with_stated(writer_schema: Contract, config: TableConfig) -> Contract:
         name = column.name.lower()
         place = places.get(name, 0) if places else column.key_position
         columns.append(column.model_copy(update={**types.get(name, {}), "key_position": place}))
-    return writer_schema.model_copy(update={"table": config.table, "columns": tuple(columns)})
+    stated_as = {"table": config.table, "columns": tuple(columns), "source_table": writer_schema.table}
+    return writer_schema.model_copy(update=stated_as)
 
 
 def sql_type(kind: str, length: int, precision: int, scale: int) -> str:

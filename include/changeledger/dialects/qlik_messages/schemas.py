@@ -8,14 +8,16 @@ that the feed does not list among them: their data is to be known as such.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
 from changeledger.dialects.qlik_messages import metadata, versions
 from changeledger.dialects.qlik_messages.versions import Mark, Versions
 from changeledger.model import change
 from changeledger.model.contract import Contract
+from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
 
 # What becomes of messages that are no table's.
 METADATA = "metadata"
@@ -58,12 +60,13 @@ class WriterSchemas:
         self._contracts = {table.lower(): contract for table, contract in contracts.items()}
         self._known = dict(known)
         self._new: dict[str, Contract] = {}
-        # By table, in lower case.
+        # By table, as metadata writes it.
         self._metadata: dict[str, dict[Mark, Contract]] = {}
+        self._in_data: Sequence[str] = ()
         for name, writer_schema in known.items():
             mark = _mark(name, writer_schema.table)
             if mark is not None:
-                self._metadata.setdefault(writer_schema.table.lower(), {})[mark] = writer_schema
+                self._metadata.setdefault(writer_schema.table, {})[mark] = writer_schema
 
     @property
     def new_writer_schemas(self) -> Mapping[str, Contract]:
@@ -90,8 +93,12 @@ class WriterSchemas:
                 return NoSchema(CONTRADICTS, f"{schema_id} of {table} came before with other columns")
             if schema_id not in self._known:
                 self._known[schema_id] = self._new[schema_id] = writer_schema
-        self._metadata.setdefault(table.lower(), {})[mark._replace(stated_at=stated_at)] = writer_schema
+        self._metadata.setdefault(table, {})[mark._replace(stated_at=stated_at)] = writer_schema
         return NoSchema(METADATA)
+
+    def see(self, labels: Iterable[Label]) -> None:
+        """What the window's data calls its tables."""
+        self._in_data = [f"{one.schema}.{one.table}" for one in labels if None not in {one.schema, one.table}]
 
     def routes(self, label: Label) -> Versions | NoSchema:
         """The writer schemas of the messages with a label, or why they have none."""
@@ -99,36 +106,71 @@ class WriterSchemas:
             return self._stated(self._of_id(label.schema_id))
         table = self._table(label)
         config = None if table is None else self._feed.table(table)
-        if config is None:
+        if config is None or table is None:
             elsewhere = self._elsewhere(label, table)
             return (
                 NoSchema(UNKNOWN, _waits_for(label))
                 if elsewhere is None
                 else NoSchema(NOT_IN_FEED, elsewhere)
             )
-        if label.schema_id is None:
-            of_table = self._metadata.get(config.table.lower())
-            if of_table:
-                return self._stated(versions.versions(of_table))
-            contract = metadata.stated(config) or self._contracts.get(config.table.lower())
-            if contract is not None:
-                return versions.only(contract)
+        known = None if label.schema_id is not None else self._by_name(label, table, config)
+        if known is not None:
+            return known
         if config.table not in self._listed and _is_qliks_own(config.table):
             return NoSchema(NOT_IN_FEED, config.table)
         return NoSchema(UNKNOWN, _waits_for(label, config.table))
 
+    def _by_name(self, label: Label, table: str, config: TableConfig) -> Versions | NoSchema | None:
+        """The writer schemas of messages that name none by an id; None if nothing is known of their table."""
+        own = self._own_name(config)
+        if self._is_another(label, table, own):
+            return NoSchema(TABLES_ALIKE, not_meant(table, config.table, own))
+        of_table = self._metadata.get(own or "")
+        if of_table:
+            return self._stated(versions.versions(of_table))
+        contract = metadata.stated(config) or self._contracts.get(config.table.lower())
+        return None if contract is None else versions.only(contract.read_as(own))
+
     def _of_id(self, schema_id: str) -> Versions:
         writer_schema = self._known[schema_id]
-        of_table = self._metadata.get(writer_schema.table.lower(), {})
+        of_table = self._metadata.get(writer_schema.table, {})
         marks = (mark.moment for mark, one in of_table.items() if one == writer_schema)
         return versions.only(writer_schema, min(marks, default=0))
 
     def _stated(self, found: Versions) -> Versions | NoSchema:
-        table = found.versions[0].writer_schema.table
-        config = self._feed.table(table)
+        name = found.versions[0].writer_schema.table
+        config = self._feed.table(name)
         if config is None:
-            return NoSchema(NOT_IN_FEED, table)
+            return NoSchema(NOT_IN_FEED, name)
+        own = self._own_name(config)
+        if name != own:
+            return NoSchema(TABLES_ALIKE, not_meant(name, config.table, own))
         return found.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
+
+    def _own_name(self, config: TableConfig) -> str | None:
+        """What metadata, or else data, calls a table of the feed; None if several may be meant."""
+        contract = self._contracts.get(config.table.lower())
+        known = None if contract is None else contract.source_table
+        written = _same(config.table, self._in_metadata()) or _same(config.table, self._in_data)
+        return meant(config.table, known, written or [config.table])
+
+    def _is_another(self, label: Label, table: str, own: str | None) -> bool:
+        """Is it another table than the feed's, of a name that differs in case only?
+
+        A topic, and the name of a table without its schema, say so where metadata has a table of that name.
+        """
+        if None not in {label.schema, label.table}:
+            return table != own
+        names = _same(table, self._in_metadata())
+        if names in ([], [own]):
+            return False
+        said = f".{label.table or label.topic}"
+        whole = [name for name in names if said.endswith(f".{name}")]
+        return (whole or [name for name in names if said.endswith(f".{name.split('.', 1)[1]}")]) != [own]
+
+    def _in_metadata(self) -> list[str]:
+        """The names of the tables that have metadata."""
+        return list(dict.fromkeys((*(one.table for one in self._known.values()), *self._metadata)))
 
     def _table(self, label: Label) -> str | None:
         """`schema.table` as the message names it; else the table that the topic is named after.
@@ -167,16 +209,21 @@ class WriterSchemas:
         return next(iter(_ending(label.topic, self._known_tables(), with_schema=False)), None)
 
     def _known_tables(self) -> Sequence[str]:
-        of_metadata = (next(iter(one.values())) for one in self._metadata.values())
-        tables = (one.table for one in (*self._known.values(), *of_metadata, *self._contracts.values()))
-        return list({table.lower(): table for table in tables}.values())
+        of_contracts = (one.table for one in self._contracts.values())
+        return list(dict.fromkeys((*self._in_metadata(), *of_contracts)))
 
 
 def _ending(name: str, tables: Sequence[str], *, with_schema: bool = True) -> list[str]:
-    """The tables whose names a name ends with."""
-    distinct = {table.lower(): table for table in tables[::-1]}
-    endings = {table: lower if with_schema else lower.split(".", 1)[1] for lower, table in distinct.items()}
-    return [table for table, ending in endings.items() if f".{name}".lower().endswith(f".{ending}")]
+    """The tables whose names a name ends with; of names that differ in case only the very one, else one."""
+    endings = [(table, f".{table if with_schema else table.split('.', 1)[1]}") for table in tables[::-1]]
+    fitting = [table for table, ending in endings if f".{name}".lower().endswith(ending.lower())]
+    exact = [table for table, ending in endings if f".{name}".endswith(ending)]
+    return list({table.lower(): table for table in (*fitting, *exact)}.values())
+
+
+def _same(table: str, names: Iterable[str]) -> list[str]:
+    """The names that are a table's but for their case."""
+    return [name for name in names if name.lower() == table.lower()]
 
 
 def _is_qliks_own(name: str) -> bool:

@@ -22,7 +22,9 @@ from changeledger.dialects.qlik_messages.events import (  # fmt: skip
 from changeledger.dialects.qlik_messages.message import Message
 from changeledger.dialects.qlik_messages.plan import TablePlan
 from changeledger.kernels.json_text import Members, text
+from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
+from changeledger.model.source_names import TABLES_ALIKE, not_meant
 
 
 def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
@@ -60,11 +62,15 @@ def _event(at: int, found: Message, writer_schema: Contract) -> Event:
 
 def _check_names(found: Message, writer_schema: Contract) -> None:
     """Either name may be missing, and then says nothing."""
-    names = (found.schema, found.table)
-    expected = writer_schema.table.lower().split(".", 1)
-    if any(one is not None and one.lower() != other for one, other in zip(names, expected, strict=True)):
-        shown = ".".join(one for one in names if one is not None)
-        raise Problem("table_mismatch", f"{shown} with the columns of {writer_schema.table}")
+    own = writer_schema.source_table or writer_schema.table
+    schema, table = own.split(".", 1)
+    stated = zip((found.schema, found.table), (schema, table), strict=True)
+    named = ".".join(otherwise if name is None else name for name, otherwise in stated)
+    if named.lower() != own.lower():
+        raise Problem("table_mismatch", f"{shown([named])} with the columns of {own}")
+    # A schema id says it more exactly.
+    if named != own and found.schema_id is None:
+        raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, own))
 
 
 def _images(operation: str, found: Message) -> tuple[Members | None, Members | None]:

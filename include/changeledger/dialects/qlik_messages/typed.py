@@ -37,7 +37,7 @@ class Headers(msgspec.Struct, gc=False):
 def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
     """The decoder of a message, with or without its envelope; names of the table as the metadata has them."""
     row = layout_of(writer_schema).row
-    schema, table = writer_schema.table.split(".", 1)
+    schema, table = (writer_schema.source_table or writer_schema.table).split(".", 1)
     members: _Members = [
         ("schema", Literal[schema] | None, None),
         ("table", Literal[table] | None, None),

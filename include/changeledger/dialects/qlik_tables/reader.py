@@ -40,6 +40,7 @@ from changeledger.dialects.tables.sql import as_read, key_positions, literal_tim
 from changeledger.model import contract as contracts
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, ContractError, SourceDataLostError
+from changeledger.model.source_names import meant, several_alike
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Window
 
@@ -87,8 +88,10 @@ class ChangeTables:
                     "start the feed again from a snapshot (docs/when-a-run-stops.md, 'A gap')",
                 )
 
-    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:  # noqa: ARG002 - has none
-        return {}
+    def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
+        """The change table of each position: another one can have a name that differs in case only."""
+        names = {one.table: one.instance for one in self.tables}
+        return {table: f"{at} ({names[table]})" for table, at in positions.items() if table in names}
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
@@ -125,13 +128,17 @@ class ChangeTables:
 
     def _find(self, config: TableConfig) -> ChangeTable:
         schema, _, name = config.table.partition(".")
-        rows = self._database.rows(columns_of(self._source.target_schema or schema, name + SUFFIX))
-        exact = [row for row in rows if row["table_name"] == name + SUFFIX]
-        rows = sorted(exact or rows, key=lambda row: row["ordinal_position"])
-        if len({(row["table_schema"], row["table_name"]) for row in rows}) != 1:
+        schema = self._source.target_schema or schema
+        alike = self._database.rows(columns_of(schema, name + SUFFIX))
+        names = {f"{row['table_schema']}.{row['table_name']}" for row in alike}
+        own = meant(f"{schema}.{name}{SUFFIX}", None, names)
+        rows = [row for row in alike if f"{row['table_schema']}.{row['table_name']}" == own]
+        rows.sort(key=lambda row: row["ordinal_position"])
+        if names and not rows:
+            raise several_alike(config.table, names)
+        if not rows:
             raise ConfigError(
-                f"{config.table} has no change table {self._source.target_schema or schema}.{name}{SUFFIX}, "
-                "or several whose names differ in case only",
+                f"{config.table} has no change table {schema}.{name}{SUFFIX}",
                 "switch on `Store changes` for it in the Qlik task, name the schema (`target_schema:`), and "
                 "grant the feed's login SELECT on it",
             )

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from changeledger.model.errors import ConfigError
+from changeledger.model.source_names import meant, several_alike
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,16 @@ def capture_instances(rows: Iterable[Mapping[str, Any]]) -> list[CaptureInstance
 def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureInstance]:
     """The table's instances, the oldest first; those that have nothing yet only if no other has.
 
-    Raises ConfigError if it has none.
+    Of tables whose names differ in case only it is that of the very name. Raises ConfigError if it has none,
+    or if several tables may be meant.
     """
-    found = [i for i in instances if i.table.lower() == table.lower()]
-    if not found:
+    alike = [i for i in instances if i.table.lower() == table.lower()]
+    if not alike:
         raise _not_captured(table, instances)
+    own = meant(table, None, {i.table for i in alike})
+    found = [i for i in alike if i.table == own]
+    if not found:
+        raise several_alike(table, {f"{i.table} ({i.name})" for i in alike})
     begun = [i for i in found if i.start_lsn is not None]
     # A clean-up can give both the same start_lsn.
     return sorted(begun or found, key=lambda i: (i.start_lsn or b"", i.created or datetime.min))

@@ -78,7 +78,8 @@ class TablePair:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
         for number, one in enumerate((pair.one, pair.other)):
-            contract = pair.control.contract(one.feed.feed, self.table)
+            config = one.feed.table(self.table)
+            contract = None if config is None else pair.control.contract(one.feed.feed, config.table)
             assert contract is not None, "its ledger is published"
             translation = None
             if method.translation is not None and method.translation.known is not one:

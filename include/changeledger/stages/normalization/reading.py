@@ -67,6 +67,8 @@ class Records:
     # The same of records that the contract rules out, with the reason (`UNCHANGED`).
     refuse: Callable[[Rows, str], Rows]
     mask_rules: MaskRules | None = None
+    # The table's name as the source writes it; None: the records do not say.
+    source_table: str | None = None
 
     def decoded(self, resolved: ResolvedSchema, contract: Contract) -> Rows:
         return together([self.decode(raw, resolved, contract) for raw in self.raw])
@@ -125,10 +127,7 @@ def discovered(
     discovery = kernel.discover(facts, feed, known._replace(avro_schemas=schemas))
     of_feed = _OfMessages(kernel, discovery, feed, window_id)
     sources = [source.through(of_feed.routed, source.schema.append(_NUMBER)) for source in sources]
-    records = [
-        of_feed.records(number, one.table, one.writer_schema, sources)
-        for number, one in enumerate(discovery.tables)
-    ]
+    records = [of_feed.records(number, one, sources) for number, one in enumerate(discovery.tables)]
     others += [source.through(of_feed.decode_other, UNCHANGED) for source in sources]
     new = {name: schema for name, schema in schemas.items() if name not in known.avro_schemas}
     return Discovered(records, others, discovery.new_writer_schemas, new, kernel.warnings(discovery))
@@ -170,9 +169,7 @@ class _OfMessages:
     feed: Feed
     window_id: str
 
-    def records(
-        self, number: int, table: str, writer_schema: Contract | None, sources: Sequence[Rows]
-    ) -> Records:
+    def records(self, number: int, one: kernels.TableRecords, sources: Sequence[Rows]) -> Records:
         raws = [
             source.through(partial(_of_table, number), _without_number(source.schema)) for source in sources
         ]
@@ -181,8 +178,8 @@ class _OfMessages:
             plan = self.kernel.plan(self.discovery, number, self.feed, resolved, contract, self.window_id)
             return raw.through(partial(self.decode, plan), message_rows.decoded_schema(contract))
 
-        rules = self.kernel.mask_rules
-        return Records(self.feed, table, writer_schema, raws, decode, _refuse_messages, rules)
+        rules, refuse = self.kernel.mask_rules, _refuse_messages
+        return Records(self.feed, one.table, one.writer_schema, raws, decode, refuse, rules, one.source_table)
 
     def routed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         """The messages with their number among the discovery's tables, see `MessageKernel.routes`."""
@@ -230,7 +227,8 @@ def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of 
     def refuse(rows: Rows, why: str) -> Rows:
         return rows.through(partial(_refused_rows, why), UNCHANGED)
 
-    return Records(feed, table, writer_schema, [raw], decode, refuse, kernel.mask_rules)
+    rules, source_table = kernel.mask_rules, writer_schema.source_table
+    return Records(feed, table, writer_schema, [raw], decode, refuse, rules, source_table)
 
 
 def _decoded_rows(kernel: TableKernel, plan: TablePlan, raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -264,6 +262,7 @@ def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> I
                 contract = known.borrowed(table)
             writer_schema = part.writer_schema and part.writer_schema.with_computed(computed)
             contract = _agreed(table, contract, writer_schema).with_computed(computed)
+            contract = contract.read_as(part.source_table)
             fitting.append((part, writer_schema))
         except ContractError as error:
             refused_rows.append(part.refused(f"{error.message}; {error.remedy}"[:_LONGEST]))

@@ -1,0 +1,57 @@
+"""Which of the tables that messages name are the feed's: of names that differ in case only, one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from changeledger.config.feed import Feed
+from changeledger.dialects.debezium.framed import AvroSchema
+from changeledger.dialects.debezium.schema_block import TableFacts
+from changeledger.model.contract import Contract
+from changeledger.model.source_names import meant
+
+# By topic, and by what its messages call them.
+Tables = Mapping[str, Mapping[str, TableFacts]]
+
+
+def names_of(
+    topics: Tables,
+    in_avro: Iterable[AvroSchema],
+    feed: Feed,
+    contracts: Mapping[str, Contract],
+) -> dict[str, str | None]:
+    """By the feed's name of each table what the messages call it, None if several may be meant."""
+    written: dict[str, dict[str, None]] = {}
+    json_names = (name for names in topics.values() for name in names)
+    for name in (*json_names, *(one.source_table for one in in_avro)):
+        config = feed.table(name)
+        if config is not None:
+            written.setdefault(config.table, {})[name] = None
+    known = {table: contracts[table].source_table for table in written.keys() & contracts.keys()}
+    return {table: meant(table, known.get(table), names) for table, names in written.items()}
+
+
+def table_called(name: str, names: Mapping[str, str | None], feed: Feed) -> str | None:
+    """The feed's name of a table; None if it is none of the feed's."""
+    config = feed.table(name)
+    return config.table if config is not None and names.get(config.table) == name else None
+
+
+class OwnTable(NamedTuple):
+    """A table of the feed in a topic: the feed's name for it and the messages', and what these say of it."""
+
+    topic: str
+    table: str
+    name: str
+    facts: TableFacts
+
+
+def of_feed(topics: Tables, names: Mapping[str, str | None], feed: Feed) -> list[OwnTable]:
+    """The tables that are the feed's; `names`: see `names_of`."""
+    return [
+        OwnTable(topic, table, name, facts)
+        for topic, tables in topics.items()
+        for name, facts in tables.items()
+        if (table := table_called(name, names, feed)) is not None
+    ]
