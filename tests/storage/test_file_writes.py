@@ -18,7 +18,7 @@ from changeledger.kernels.rows import Here, Rows
 from changeledger.model.errors import ContractError
 from changeledger.storage import catalog, lake, refs
 from changeledger.storage.caching import cached
-from changeledger.storage.file_writes import in_files
+from changeledger.storage.file_writes import Writing, files_as_rows, files_in, in_files
 from changeledger.storage.rewrites import without
 from changeledger.storage.spread import Spread
 from changeledger.storage.writes import append
@@ -134,3 +134,13 @@ def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
     assert in_files(Schema(one)).column_names == ["_x5C"]
     with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
         in_files(Schema(one, other))
+
+
+def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: str) -> None:
+    """With all that Iceberg keeps of them: bounds, counts, the partition; NULL is a partition of its own."""
+    lake.widen(spark, table, [("id", "int"), ("note", "string"), ("_valid_to", "timestamp")])
+    some = pa.table({"note": pa.array(["ä" * 30, None, "b"]), **{n: rows(1).column(n) for n in SCHEMA.names}})
+    files = Writing.into(catalog.load(table)).files_of(some.to_batches())
+    assert {file.partition[0] for file in files} == {0, None}
+    again = files_in(files_as_rows(files))
+    assert [repr(file) for file in again] == [repr(file) for file in files]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, time
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,8 +29,8 @@ FINDINGS: Final = pa.schema(
         ("violations", pa.int64()),
         ("checked", pa.int64()),
         ("error", pa.string()),
-        # Plain Python rows, pickled: Spark's workers have found them, and nobody else writes them.
-        ("samples", pa.binary()),
+        # `as_json`: nothing that a worker answers is unpickled, which would run what it names.
+        ("samples", pa.string()),
     ]
 )
 
@@ -73,7 +74,7 @@ def as_table(found: Mapping[str, Finding]) -> pa.Table:
             "violations": one.violations,
             "checked": one.checked,
             "error": one.error,
-            "samples": pickle.dumps(one.samples),
+            "samples": as_json(one.samples),
         }
         for name, one in found.items()
     ]
@@ -85,11 +86,53 @@ def by_rule(findings: Iterable[pa.Table]) -> dict[str, Finding]:
     found: dict[str, Finding] = {}
     for table in findings:
         for row in table.to_pylist():
-            samples = pickle.loads(row.pop("samples"))  # noqa: S301 - see FINDINGS
+            samples = of_json(row.pop("samples"))
             name = row.pop("rule")
             new = Finding(samples=samples, **row)
             found[name] = together(found[name], new) if name in found else new
     return found
+
+
+def as_json(samples: Sequence[Mapping[str, Any]]) -> str:
+    """Rows in plain Python values, as `of_json` gives them back."""
+    return json.dumps([_tagged(row) for row in samples], default=str)
+
+
+def of_json(text: str) -> tuple[dict[str, Any], ...]:
+    return tuple(_untagged(row) for row in json.loads(text))
+
+
+# What JSON does not have, by a name, as text and back.
+_KINDS: Final[Mapping[str, tuple[type, Callable[[Any], str], Callable[[str], Any]]]] = {
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "Decimal": (Decimal, str, Decimal),
+}
+
+
+def _tagged(value: Any) -> Any:
+    """An object of JSON with one member says of what kind it is."""
+    if isinstance(value, Mapping):
+        return {"dict": {name: _tagged(member) for name, member in value.items()}}
+    if isinstance(value, list | tuple):
+        return [_tagged(member) for member in value]
+    for name, (kind, written, _) in _KINDS.items():
+        if isinstance(value, kind):
+            return {name: written(value)}
+    return value
+
+
+def _untagged(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_untagged(member) for member in value]
+    if not isinstance(value, dict):
+        return value
+    ((name, inner),) = value.items()
+    if name == "dict":
+        return {member: _untagged(one) for member, one in inner.items()}
+    return _KINDS[name][2](inner)
 
 
 def together(one: Finding, other: Finding) -> Finding:

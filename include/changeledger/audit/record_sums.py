@@ -6,7 +6,6 @@ order. The records themselves are compared only where those differ.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.findings import SAMPLES
+from changeledger.audit.findings import SAMPLES, as_json, of_json
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, numbers, valid
 from changeledger.kernels.hashed import hash_of
@@ -42,7 +41,7 @@ SUMS: Final = pa.schema(
 ENTRY: Final = "entries"
 FAULTS: Final = "faults"
 FAULT: Final = pa.schema(
-    [("source", pa.string()), ("lost", pa.int64()), ("doubled", pa.int64()), ("samples", pa.binary())]
+    [("source", pa.string()), ("lost", pa.int64()), ("doubled", pa.int64()), ("samples", pa.string())]
 )
 _NO_SOURCE = "(no source)"
 _LOW = 0xFFFFFFFF
@@ -158,7 +157,7 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
         for at in wrong[:SAMPLES]
     ]
     lost, doubled = int(short[short > 0].sum()), int(-short[short < 0].sum())
-    return {"source": source, "lost": lost, "doubled": doubled, "samples": pickle.dumps(tuple(some))}
+    return {"source": source, "lost": lost, "doubled": doubled, "samples": as_json(some)}
 
 
 def _summed(group: Indices, values: Indices, size: int) -> Indices:
@@ -176,7 +175,7 @@ def faults(found: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
     known: dict[str, Faulty] = {}
     for row in found:
         one = known.get(row["source"], Faulty(0, 0, ()))
-        samples = pickle.loads(row["samples"])  # noqa: S301 - of `_faulty`
+        samples = of_json(row["samples"])
         both = (*one.samples, *samples)[:SAMPLES]
         known[row["source"]] = Faulty(one.lost + row["lost"], one.doubled + row["doubled"], both)
     return known

@@ -7,9 +7,9 @@ of all workers at once. What a task has written that failed, or that nobody comm
 
 from __future__ import annotations
 
-import pickle
+import json
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -30,12 +30,31 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
 
+from changeledger.kernels.rows import as_batch
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.storage.file_scans import alone
 from changeledger.storage.worker_batches import gathered
 
-# Files that were written, as Python pickles them.
-FILES: Final = pa.schema([("file", pa.binary())])
+# What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
+# runs what it names, and the job has the source's secret.
+_COUNTS: Final = pa.map_(pa.int32(), pa.int64())
+_BOUNDS: Final = pa.map_(pa.int32(), pa.binary())
+FILES: Final = pa.schema(
+    [
+        ("file_path", pa.string()),
+        # Its values as JSON: texts and numbers.
+        ("partition", pa.string()),
+        ("record_count", pa.int64()),
+        ("file_size_in_bytes", pa.int64()),
+        ("column_sizes", _COUNTS),
+        ("value_counts", _COUNTS),
+        ("null_value_counts", _COUNTS),
+        ("nan_value_counts", _COUNTS),
+        ("lower_bounds", _BOUNDS),
+        ("upper_bounds", _BOUNDS),
+        ("split_offsets", pa.list_(pa.int64())),
+    ]
+)
 # Partitions by whether a column is NULL: a value's bucket is the only one, NULL is in none.
 OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
 # A commit that others come before is tried so often.
@@ -57,9 +76,9 @@ class Writing:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`FILES` that have been written, for whoever commits them elsewhere: see `files_in`."""
-        found = [pickle.dumps(file) for file in self.files_of(batches)]
+        found = self.files_of(batches)
         if found:
-            yield pa.RecordBatch.from_pydict({"file": found}, schema=FILES)
+            yield as_batch(files_as_rows(found))
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
         """The rows in a file for each partition that has some."""
@@ -96,9 +115,21 @@ class Writing:
         return cells
 
 
-def files_in(files: pa.Table) -> list[DataFile]:
-    """`FILES` as they were before they were pickled: by our own workers."""
-    return [pickle.loads(one) for one in files.column("file").to_pylist()]  # noqa: S301 - ours
+def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
+    """`FILES` of new files."""
+    rows = [{name: getattr(file, name) for name in FILES.names} for file in files]
+    for row in rows:
+        partition = row["partition"]
+        row["partition"] = json.dumps([partition[at] for at in range(len(partition))])
+    return pa.Table.from_pylist(rows, FILES)
+
+
+def files_in(rows: pa.Table) -> list[DataFile]:
+    """The files of `FILES`."""
+    return [
+        _data_file({**row, "partition": Record(*json.loads(row["partition"]))})
+        for row in rows.to_pylist(maps_as_pydicts="strict")
+    ]
 
 
 def commit(
@@ -144,7 +175,7 @@ class _NewFile:
         io = load_file_io(metadata.properties, metadata.location)
         places = load_location_provider(metadata.location, metadata.properties)
         schema = metadata.schema()
-        self._spec, self._partition = metadata.default_spec_id, partition
+        self._partition = partition
         self._path = places.new_data_location(f"{uuid.uuid4()}.parquet")
         self._output = io.new_output(self._path)
         self._columns = schema_to_pyarrow(schema, include_field_ids=False)
@@ -162,17 +193,13 @@ class _NewFile:
 
     def closed(self) -> DataFile:
         statistics = self._writer.close()
-        return DataFile.from_args(
-            content=DataFileContent.DATA,
-            file_path=self._path,
-            file_format=FileFormat.PARQUET,
-            partition=self._partition,
-            file_size_in_bytes=len(self._output),
-            sort_order_id=None,
-            spec_id=self._spec,
-            equality_ids=None,
-            key_metadata=None,
-            **statistics.to_serialized_dict(),
+        return _data_file(
+            {
+                "file_path": self._path,
+                "partition": self._partition,
+                "file_size_in_bytes": len(self._output),
+                **statistics.to_serialized_dict(),
+            }
         )
 
 
@@ -188,6 +215,18 @@ def in_files(schema: Schema) -> Schema:
             f"two columns have one name in data files: {error}",
             "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
         ) from error
+
+
+def _data_file(known: Mapping[str, Any]) -> DataFile:
+    """A new file of rows; `known` has what `FILES` has of it."""
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_format=FileFormat.PARQUET,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **known,
+    )
 
 
 def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
