@@ -26,6 +26,7 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
     snapshot: bool,
     tombstones: bool = True,
     heartbeats: bool = True,
+    placeholders: bool = True,
     prefix: str = DATABASE,
     from_tx: int = 0,
     to_tx: int | None = None,
@@ -33,9 +34,10 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
     """The messages of the transactions `[from_tx, to_tx)`.
 
     `schemas` adds the schema block; `snapshot` writes the first transaction as the initial snapshot
-    instead of as inserts.
+    instead of as inserts. Without `placeholders` a large value that an update did not change is a plain NULL,
+    as connectors before 3.6 write it.
     """
-    writer = _Writer(log, prefix, schemas, tombstones)
+    writer = _Writer(log, prefix, schemas, tombstones, PLACEHOLDER if placeholders else None)
     for at, transaction in enumerate(log.transactions[from_tx:to_tx], start=from_tx):
         if snapshot and at == 0:
             yield from writer.snapshot(transaction)
@@ -47,8 +49,11 @@ def messages(  # noqa: PLR0913 - the settings of the connector, all by name
 
 
 class _Writer:
-    def __init__(self, log: Log, prefix: str, schemas: bool, tombstones: bool) -> None:
+    def __init__(
+        self, log: Log, prefix: str, schemas: bool, tombstones: bool, unread: str | None = PLACEHOLDER
+    ) -> None:
         self._prefix = prefix
+        self._unread = unread
         self._schemas = schemas
         self._tombstones = tombstones
         self._topics = {t.full_name: f"{prefix}.{DATABASE}.{t.full_name}" for t in log.tables}
@@ -75,7 +80,8 @@ class _Writer:
             assert before is not None
             assert after is not None
             # The connector has the value of an unchanged large column in neither image.
-            unread = {c.name: PLACEHOLDER for c in table.columns if c.is_max and c.name not in change.changed}
+            large = [c.name for c in table.columns if c.is_max and c.name not in change.changed]
+            unread = dict.fromkeys(large, self._unread)
             source = self._source(transaction, table, "false", lsn, 2)
             yield self._message(table, "u", before | unread, after | unread, source)
             return
