@@ -180,7 +180,7 @@ def test_every_job_runs_over_connect(
     in_the_end = len(log.final_rows(ORDERS))
 
     # Replay: the feed states a byte order that its masks contradict; the statement is corrected.
-    describe(settings, CDC, "sqlserver_cdc", mask_order="little")
+    describe(settings, CDC, "sqlserver_cdc", mask_order="little", quarantine_limit=1)
     attached.stages(CDC)
     refused = attached.rows(f"SELECT count(*) AS n FROM lake.{CDC}.quarantine")
     assert refused[0]["n"] > 0

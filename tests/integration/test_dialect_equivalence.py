@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.config.database import Database
+from changeledger.config.database import FRESH, Database
 from changeledger.config.feed import Feed
 from changeledger.stages import compare, extract, verify
 from changeledger.storage import catalog
@@ -129,7 +129,7 @@ def _compare(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
 
 def _verify(spark: SparkSession, feeds: list[Feed], log: Log) -> None:
     """Every feed is what the tables themselves hold, each in the types that its tool writes."""
-    proved = verify.run(spark, Database(database="shop"), {f.feed: f for f in feeds})
+    proved = verify.run(spark, Database(database="shop"), {f.feed: f for f in feeds}, FRESH)
     assert {(row.feed, row.table): row.outcome for row in proved if row.against == "source"} == {
         (feed.feed, table.full_name): "proven" for feed in feeds for table in _tables(feed, log)
     }

@@ -96,7 +96,7 @@ def test_what_is_forgotten_of_windows(control: ControlStore) -> None:
 
 def test_an_erased_release_and_its_note(control: ControlStore) -> None:
     number = release(control, FEED.feed, (), snapshots={"lake.kept.dbo_t": 1})
-    control.move_release(number, {"lake.kept.dbo_t": 2})
+    control.move_release(FEED.feed, number, {"lake.kept.dbo_t": 2})
     newest = control.latest_release(FEED.feed)
     assert newest is not None
     assert newest.tables == {"lake.kept.dbo_t": 2}
