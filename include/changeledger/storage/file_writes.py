@@ -18,14 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import CommitFailedException
-from pyiceberg.io import load_file_io
-from pyiceberg.io.fileformat import FileFormatFactory
-from pyiceberg.io.pyarrow import _to_requested_schema, pyarrow_to_schema, schema_to_pyarrow
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow, write_file
 from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
-from pyiceberg.partitioning import PartitionField
+from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
 from pyiceberg.schema import Schema, sanitize_column_names
-from pyiceberg.table import Table
-from pyiceberg.table.locations import load_location_provider
+from pyiceberg.table import Table, WriteTask
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
 from pyiceberg.typedef import Record
@@ -60,8 +58,8 @@ OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
 # A commit that others come before is tried so often.
 _TRIES = 5
 _NUMBER_IS_TAKEN = "Cannot add snapshot with sequence number"
-# A row group has at least this many rows, where there are.
-_ROW_GROUP = 100_000
+# A file has so many rows, about, or fewer where they are large: they are in memory to be written.
+_ROWS_OF_FILE = 250_000
 
 
 @dataclass(frozen=True)
@@ -69,10 +67,12 @@ class Writing:
     """Rows into new files of a table."""
 
     metadata: TableMetadata
+    io: FileIO
 
     @classmethod
     def into(cls, table: Table) -> Writing:
-        return cls(alone(table))
+        require_distinct_names(table.schema())
+        return cls(alone(table), table.io)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`FILES` that have been written, for whoever commits them elsewhere: see `files_in`."""
@@ -81,26 +81,39 @@ class Writing:
             yield as_batch(files_as_rows(found))
 
     def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
-        """The rows in a file for each partition that has some."""
-        files: dict[Record, _NewFile] = {}
-        for rows in gathered((batch for batch in batches if batch.num_rows), _ROW_GROUP):
-            for partition, own in self._partitions(rows):
-                if partition not in files:
-                    files[partition] = _NewFile(self.metadata, partition)
-                files[partition].write(own)
-        return [file.closed() for file in files.values()]
+        """The rows in files that have those of one partition each."""
+        return [
+            file
+            for rows in gathered((batch for batch in batches if batch.num_rows), _ROWS_OF_FILE)
+            for key, own in self._partitions(in_columns(rows, self._columns))
+            for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
+        ]
 
-    def _partitions(self, rows: pa.Table) -> Iterator[tuple[Record, pa.Table]]:
+    @property
+    def _columns(self) -> pa.Schema:
+        return schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
+
+    def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
+        names = self.metadata.schema().name_mapping
+        schema = pyarrow_to_schema(rows.schema, name_mapping=names)
+        return WriteTask(uuid.uuid4(), 0, schema, rows.combine_chunks().to_batches(), partition_key=key)
+
+    def _partitions(self, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
         fields = self.metadata.spec().fields
         if not fields:
-            yield Record(), rows
+            yield None, rows
             return
         names = [str(field.field_id) for field in fields]
         values = pa.table([*map(partial(self._values, rows), fields), np.arange(len(rows))], [*names, "row"])
         grouped = values.group_by(names, use_threads=False).aggregate([("row", "list")])
         for at, partition in enumerate(grouped.select(names).to_pylist()):
             own = grouped.column("row_list")[at].values
-            yield Record(*partition.values()), rows if len(own) == len(rows) else rows.take(own)
+            yield self._key(partition.values()), rows if len(own) == len(rows) else rows.take(own)
+
+    def _key(self, values: Iterable[Any]) -> PartitionKey:
+        spec = self.metadata.spec()
+        cells = [PartitionFieldValue(field, value) for field, value in zip(spec.fields, values, strict=True)]
+        return PartitionKey(cells, spec, self.metadata.schema())
 
     def _values(self, rows: pa.Table, field: PartitionField) -> pa.ChunkedArray:
         cells = rows.column(self.metadata.schema().find_column_name(field.source_id))
@@ -113,6 +126,20 @@ class Writing:
                 "undo it (ALTER TABLE ... REPLACE PARTITION FIELD); only changeledger may change its tables",
             )
         return cells
+
+
+def require_distinct_names(schema: Schema) -> None:
+    """Raises ContractError where two columns have one name in data files: `_x5C` is a backslash there.
+
+    Columns have names there that Avro allows, in files that Spark writes, too.
+    """
+    try:
+        sanitize_column_names(schema)
+    except ValueError as error:
+        raise ContractError(
+            f"two columns have one name in data files: {error}",
+            "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
+        ) from error
 
 
 def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
@@ -166,55 +193,6 @@ def _commit(
                 change.delete_data_file(file)
             for file in new:
                 change.append_data_file(file)
-
-
-class _NewFile:
-    """One Parquet file of a partition."""
-
-    def __init__(self, metadata: TableMetadata, partition: Record) -> None:
-        io = load_file_io(metadata.properties, metadata.location)
-        places = load_location_provider(metadata.location, metadata.properties)
-        schema = metadata.schema()
-        self._partition = partition
-        self._path = places.new_data_location(f"{uuid.uuid4()}.parquet")
-        self._output = io.new_output(self._path)
-        self._columns = schema_to_pyarrow(schema, include_field_ids=False)
-        self._of_rows = pyarrow_to_schema(self._columns, name_mapping=schema.name_mapping)
-        self._schema = in_files(schema)
-        self._format = FileFormatFactory.get(FileFormat.PARQUET)
-        self._writer = self._format.create_writer(self._output, self._schema, metadata.properties)
-
-    def write(self, rows: pa.Table) -> None:
-        for batch in in_columns(rows, self._columns).combine_chunks().to_batches():
-            written = _to_requested_schema(
-                self._schema, self._of_rows, batch, include_field_ids=True, format_model=self._format
-            )
-            self._writer.write(pa.Table.from_batches([written]))
-
-    def closed(self) -> DataFile:
-        statistics = self._writer.close()
-        return _data_file(
-            {
-                "file_path": self._path,
-                "partition": self._partition,
-                "file_size_in_bytes": len(self._output),
-                **statistics.to_serialized_dict(),
-            }
-        )
-
-
-def in_files(schema: Schema) -> Schema:
-    """The columns by their names in Parquet, which are those that Avro allows, as Spark writes them, too.
-
-    Raises ContractError where two have the same: `_x5C` is a backslash there.
-    """
-    try:
-        return sanitize_column_names(schema)
-    except ValueError as error:
-        raise ContractError(
-            f"two columns have one name in data files: {error}",
-            "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
-        ) from error
 
 
 def _data_file(known: Mapping[str, Any]) -> DataFile:

@@ -17,7 +17,7 @@ from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.kernels.touched import Known, Touched
 from changeledger.storage import catalog, scans
-from changeledger.storage.file_scans import FilePart, Scan, alone
+from changeledger.storage.file_scans import Scan, alone
 from changeledger.storage.file_writes import Writing, commit
 from changeledger.storage.lake import parallel_map
 from changeledger.storage.worker_batches import gathered
@@ -80,8 +80,8 @@ def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile]
     """New files for one; None where all of its rows stay."""
     everything: BooleanExpression = AlwaysTrue()
     schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    scan = Scan(alone(table), table.schema(), everything, schema, (FilePart(task),))
-    batches = gathered(scan.rows(scan.parts[0]), _ROWS_AT_ONCE)
+    scan = Scan(alone(table), table.io, table.schema(), everything, schema, (task,))
+    batches = gathered(scan.rows(task), _ROWS_AT_ONCE)
     left = [stays(as_batch(rows)) for rows in batches]
     if sum(map(len, left)) == task.file.record_count:
         return None
