@@ -138,11 +138,11 @@ class Sources:
     def _produce(self, log: Log, from_tx: int, to_tx: int) -> int:
         messages = chain(
             debezium.messages(log, schemas=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
-            ces.messages(log, split_at=_SEGMENT, from_tx=from_tx, to_tx=to_tx),
+            ces.messages(log, split_at=SEGMENT, from_tx=from_tx, to_tx=to_tx),
             qlik_messages.messages(log, envelope=True, snapshot=False, from_tx=from_tx, to_tx=to_tx),
         )
         return produce(self.kafka.bootstrap, messages)
 
 
 # Characters of an event's data in one message: the events of the widest table take several.
-_SEGMENT = 8_000
+SEGMENT = 8_000

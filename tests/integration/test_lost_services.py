@@ -18,7 +18,7 @@ from changeledger.config.connection import Connection
 from changeledger.storage.kafka import Kafka
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.children import Child
-from sourcelab.lab import _SEGMENT, SourceLost, Sources
+from sourcelab.lab import SEGMENT, SourceLost, Sources
 from sourcelab.log import Log
 from sourcelab.postgres import plain_url
 from sourcelab.process import Service, ServiceError
@@ -47,7 +47,7 @@ def messages_of(log: Log) -> int:
         1
         for _ in chain(
             debezium.messages(log, schemas=True, snapshot=False, to_tx=to_tx),
-            ces.messages(log, split_at=_SEGMENT, to_tx=to_tx),
+            ces.messages(log, split_at=SEGMENT, to_tx=to_tx),
             qlik_messages.messages(log, envelope=True, snapshot=False, to_tx=to_tx),
         )
     )

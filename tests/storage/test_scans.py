@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.visitors import expression_evaluator
-from pyiceberg.io.pyarrow import _pyarrow_to_schema_without_ids
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.typedef import Record
 
 from changeledger.kernels.touched import FEW, Touched, keys_touched, touched_schema
@@ -45,8 +44,9 @@ def touched(rows: list[dict[str, Any]], schema: pa.Schema = KEY, at_once: int = 
 
 def passes(where: BooleanExpression, row: dict[str, Any]) -> bool:
     """As Iceberg evaluates it; it knows no name with a dot but as a field of a struct."""
-    schema = pa.schema([field for field in KEY if "." not in field.name])
-    there: Schema = assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(schema))
+    fields = [field for field in KEY if "." not in field.name]
+    schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(at)}) for at, f in enumerate(fields, 1)])
+    there = pyarrow_to_schema(schema)
     if isinstance(where, AlwaysTrue | AlwaysFalse):
         return isinstance(where, AlwaysTrue)
     return bool(expression_evaluator(there, where, True)(Record(*(row[name] for name in schema.names))))
