@@ -49,7 +49,8 @@ def make(folder: Path) -> list[str]:
     secret("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", _url("psycopg2", "airflow", airflow))
     control = secret("CONTROL_DB_PASSWORD", password())
     secret("CHANGELEDGER_CONTROL_URL", _url("psycopg", "control", control))
-    secret("CHANGELEDGER_CATALOG_PASSWORD", password())
+    catalog = secret("CATALOG_DB_PASSWORD", password())
+    secret("CHANGELEDGER_CATALOG", _catalog(catalog))
     secret("MSSQL_SA_PASSWORD", password())
     secret("DEBEZIUM_PASSWORD", password())
     reader = secret("SHOP_READER_PASSWORD", password())
@@ -61,6 +62,12 @@ def make(folder: Path) -> list[str]:
 def _url(driver: str, database: str, word: str) -> str:
     """Each database has the name of the role that owns it."""
     return f"postgresql+{driver}://{database}:{word}@postgres:5432/{database}"
+
+
+def _catalog(word: str) -> str:
+    """As the setting has it. All containers that read or write the lake see its files in one place."""
+    uri = _url("psycopg", "catalog", word)
+    return json.dumps({"type": "sql", "uri": uri, "warehouse": "/opt/changeledger/warehouse"})
 
 
 def _sqlserver(word: str) -> str:

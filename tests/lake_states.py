@@ -5,6 +5,7 @@ The lake's files are never changed once written, so a copy is one of two small d
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,5 +28,5 @@ def session_of(spark: SparkSession, settings: Settings) -> SparkSession:
 def lake_of(spark: SparkSession, state: State, files: Path, patch: pytest.MonkeyPatch) -> SparkSession:
     """The state is the installation while `patch` lasts; `files`: of the tables of all its copies."""
     patch.setenv("CHANGELEDGER_HOME", str(state.folder))
-    patch.setenv("CHANGELEDGER_WAREHOUSE", str(files))
+    patch.setenv("CHANGELEDGER_CATALOG", json.dumps({"warehouse": str(files)}))
     return session_of(spark, Settings())

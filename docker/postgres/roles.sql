@@ -2,7 +2,7 @@
 -- The owner of a database makes and migrates its tables; no role sees another's database.
 \set airflow `cat /run/secrets/AIRFLOW_DB_PASSWORD`
 \set control `cat /run/secrets/CONTROL_DB_PASSWORD`
-\set catalog `cat /run/secrets/CHANGELEDGER_CATALOG_PASSWORD`
+\set catalog `cat /run/secrets/CATALOG_DB_PASSWORD`
 CREATE ROLE airflow LOGIN PASSWORD :'airflow';
 CREATE ROLE control LOGIN PASSWORD :'control';
 CREATE ROLE catalog LOGIN PASSWORD :'catalog';

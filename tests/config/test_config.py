@@ -219,14 +219,16 @@ def test_a_window_is_the_same_in_every_zone() -> None:
 
 
 def test_settings_default_below_their_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for member in ("WAREHOUSE", "CONTROL_URL", "CATALOG_URI"):
+    for member in ("CONTROL_URL", "CATALOG"):
         monkeypatch.delenv(f"CHANGELEDGER_{member}", raising=False)
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
-    monkeypatch.setenv("CHANGELEDGER_CATALOG_PASSWORD", "s3cr3t")
     settings = Settings()
     assert settings.warehouse == f"{tmp_path}/warehouse"
     assert settings.control_url == f"sqlite:///{tmp_path}/control.db"
-    assert settings.catalog_uri.startswith(f"jdbc:sqlite:{tmp_path}/catalog.db")
+    assert settings.catalog["uri"] == f"sqlite:///{tmp_path}/catalog.db"
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", '{"uri": "postgresql://me:s3cr3t@host/lake"}')
+    settings = Settings()
+    assert settings.warehouse == f"{tmp_path}/warehouse"
     assert "s3cr3t" not in repr(settings)
 
 

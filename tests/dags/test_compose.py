@@ -286,8 +286,7 @@ def test_settings_are_those_that_the_programs_know() -> None:
 def test_a_task_finds_the_shared_stores_and_a_check_its_database() -> None:
     scheduler = services()["airflow-scheduler"]
     given = {*scheduler["environment"], *secrets_of(scheduler)}
-    stores = {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG_URI", "CHANGELEDGER_CATALOG_USER"}
-    assert stores | {"CHANGELEDGER_CATALOG_PASSWORD", "AIRFLOW_CONN_SHOP_SQLSERVER"} <= given
+    assert {"CHANGELEDGER_CONTROL_URL", "CHANGELEDGER_CATALOG", "AIRFLOW_CONN_SHOP_SQLSERVER"} <= given
     for name in ("airflow-scheduler", "airflow-dag-processor", "airflow-triggerer"):
         assert services()[name]["healthcheck"]["test"][:3] == ["CMD", "with-secrets", "airflow"]
     for name in (*SPARK, "spark-connect", *AIRFLOW):

@@ -29,6 +29,7 @@ from changeledger.orchestration import feed_dag
 from changeledger.orchestration.ending import Failed
 
 SECRET = "s3cr3t-of-the-source"
+CATALOG = '{"uri": "postgresql+psycopg://lake:catalog-s3cr3t@host/lake"}'
 SOURCE = {"conn_type": "mssql", "host": "db", "port": 1433, "login": "reader", "password": SECRET}
 ARGUMENTS = [
     "--feed",
@@ -75,7 +76,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Started]:
     (tmp_path / "a.jar").touch()
     (tmp_path / "b.jar").touch()
     monkeypatch.setenv("CHANGELEDGER_JARS", str(tmp_path))
-    monkeypatch.setenv("CHANGELEDGER_CATALOG_PASSWORD", "catalog-s3cr3t")
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", CATALOG)
     monkeypatch.setenv("AIRFLOW_CONN_SHOP_SQLSERVER", json.dumps(SOURCE))
     monkeypatch.setattr(subprocess, "Popen", Started)
     monkeypatch.setattr(Started, "all", [])
@@ -192,7 +193,7 @@ def test_secrets_only_in_the_environment(
     (job,) = started
     handed = json.loads(job.env["AIRFLOW_CONN_SHOP_SQLSERVER"])
     assert {name: handed[name] for name in SOURCE} == SOURCE
-    assert job.env["CHANGELEDGER_CATALOG_PASSWORD"] == "catalog-s3cr3t"
+    assert job.env["CHANGELEDGER_CATALOG"] == CATALOG
     for place in (" ".join(job.command), caplog.text):
         assert SECRET not in place
         assert "catalog-s3cr3t" not in place
@@ -411,5 +412,5 @@ def test_a_job_gets_the_secrets_of_its_own_source_alone(
     operator().execute(context())
     (job,) = started
     secrets = {name for name, value in job.env.items() if "s3cr3t" in value}
-    assert secrets == {"AIRFLOW_CONN_SHOP_SQLSERVER", "CHANGELEDGER_CATALOG_PASSWORD"}
+    assert secrets == {"AIRFLOW_CONN_SHOP_SQLSERVER", "CHANGELEDGER_CATALOG"}
     assert not [name for name in job.env if name.startswith("AIRFLOW__")]

@@ -97,7 +97,7 @@ def test_a_catalog_whose_database_refuses(spark: SparkSession, tmp_path: Path) -
         failures.named(),
     ):
         spark.sql("CREATE NAMESPACE IF NOT EXISTS refusing.shop")
-    assert "CHANGELEDGER_CATALOG_URI" in raised.value.remedy
+    assert "CHANGELEDGER_CATALOG" in raised.value.remedy
 
 
 def test_a_catalog_that_somebody_has_locked(spark: SparkSession, tmp_path: Path) -> None:

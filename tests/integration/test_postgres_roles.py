@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 ROLES = {
     "airflow": "AIRFLOW_DB_PASSWORD",
     "control": "CONTROL_DB_PASSWORD",
-    "catalog": "CHANGELEDGER_CATALOG_PASSWORD",
+    "catalog": "CATALOG_DB_PASSWORD",
 }
 
 

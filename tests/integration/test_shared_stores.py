@@ -58,7 +58,6 @@ def test_a_line_on_postgresql(tmp_path: Path) -> None:
     log = simulate(9, 12)
     with Postgres(tmp_path / "postgres") as postgres:
         sqlserver_cdc.load(postgres.url, log)
-        jdbc = f"jdbc:postgresql://127.0.0.1:{postgres.port}/{postgres.database}"
         feeds = tmp_path / "feeds"
         feeds.mkdir()
         feed = {
@@ -77,9 +76,7 @@ def test_a_line_on_postgresql(tmp_path: Path) -> None:
             "CHANGELEDGER_FEEDS": str(feeds),
             "CHANGELEDGER_JARS": os.environ["CHANGELEDGER_JARS"],
             "CHANGELEDGER_CONTROL_URL": postgres.url,
-            "CHANGELEDGER_CATALOG_URI": jdbc,
-            "CHANGELEDGER_CATALOG_USER": postgres.user,
-            "CHANGELEDGER_CATALOG_PASSWORD": postgres.password,
+            "CHANGELEDGER_CATALOG": json.dumps({"uri": postgres.url}),
             "AIRFLOW_CONN_SHARED": json.dumps(postgres.connection),
         }
         end = datetime.now(UTC).isoformat()

@@ -124,9 +124,7 @@ def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path)
         "TMPDIR": str(tmp_path),
         "CHANGELEDGER_HOME": str(tmp_path),
         "CHANGELEDGER_JARS": str(tmp_path / "jars"),
-        "CHANGELEDGER_CATALOG_URI": "jdbc:postgresql://postgres:5432/catalog",
-        "CHANGELEDGER_CATALOG_USER": "catalog",
-        "CHANGELEDGER_CATALOG_PASSWORD": "Aa1word",
+        "CHANGELEDGER_CATALOG": '{"uri": "postgresql+psycopg://catalog:Aa1word@postgres:5432/catalog"}',
     }
     command = [sys.executable, str(PROJECT / "docker" / "spark_connect.py"), "--master", "spark://m:7077"]
     subprocess.run(command, env=environment, check=True)

@@ -57,17 +57,18 @@ KNOWN = {
         "An error occurred while calling o40.sql.\n: org.apache.iceberg.jdbc.UncheckedSQLException: Failed "
         "to connect: jdbc:postgresql://db/lake\nCaused by: org.postgresql.util.PSQLException: Connection to "
         "db:5432 refused.",
-        SourceUnavailable, "the lake's catalog cannot be used: ", "CHANGELEDGER_CATALOG_URI",
+        SourceUnavailable, "the lake's catalog cannot be used: ", "CHANGELEDGER_CATALOG",
     ),
     "locked catalog": (
         ": org.apache.iceberg.jdbc.UncheckedSQLException: Unknown failure\n\tat org.apache.iceberg.jdbc.X\n"
         "Caused by: org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is "
         "locked)\n\tat org.sqlite.core.DB.newSQLException: (DB.java:1)",
-        SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked", "_CATALOG_URI",
+        SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked",
+        "CHANGELEDGER_CATALOG",
     ),
     "full disk": (
         f"{JOB}x\njava.io.IOException: No space left on device\n\tat org.apache.iceberg.jdbc.JdbcCatalog",
-        SourceUnavailable, "no room is left for the lake", "CHANGELEDGER_WAREHOUSE",
+        SourceUnavailable, "no room is left for the lake", "the warehouse",
     ),
     "memory": (
         f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,

@@ -49,7 +49,7 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
 
 def require_lake(settings: Settings) -> None:
     """Raises ConfigError if all is embedded and nothing is there: stores would be made, and be empty."""
-    urls = (settings.control_url, settings.catalog_uri)
+    urls = (settings.control_url, settings.catalog["uri"])
     files = [Path(found["file"]) for url in urls if (found := _EMBEDDED.match(url))]
     if len(files) == len(urls) and not any(file.exists() for file in files):
         raise ConfigError(

@@ -27,19 +27,14 @@ class Settings(BaseSettings):
     """The folder of the databases' YAML files."""
     jars: Path = PROJECT / ".jars" / "spark"
     """The folder of Spark's additional jars; `make demo` and `make up` fetch them."""
-    warehouse: str = ""
-    """Where Iceberg stores data files: a path or URI that all of Spark's machines see. Empty: `warehouse`
-    below the home."""
     control_url: str = ""
     """SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Empty: an SQLite file below
     the home."""
-    catalog_uri: str = ""
-    """JDBC URL of Iceberg's catalog, such as `jdbc:postgresql://...`. Empty: an SQLite file below the
-    home."""
-    catalog_user: str = ""
-    """The login of the catalog's database."""
-    catalog_password: str = Field(default="", repr=False)
-    """Its password; it appears on no command line."""
+    catalog: dict[str, str] = Field(default={}, repr=False)
+    """Iceberg's catalog as a JSON object of texts, as pyiceberg takes it; Spark's settings follow from it.
+    `type`: `sql` (the default). `uri`: an SQLAlchemy URL such as `postgresql+psycopg://...`; without it an
+    SQLite file below the home. `warehouse`: where data files are stored, a path or URI that all of Spark's
+    machines see; without it `warehouse` below the home. It appears on no command line."""
 
     rows_here: int = Field(default=150_000, ge=0)
     """Up to this many rows of a window are handled by the job's own process, in up to 2 GB; more are spread
@@ -57,15 +52,15 @@ class Settings(BaseSettings):
         """SQLite files below `home` where nothing else is configured."""
         home = self.home.absolute()
         object.__setattr__(self, "home", home)
-        for member, value in {
-            "warehouse": f"{home}/warehouse",
-            "control_url": f"sqlite:///{home}/control.db",
-            # WAL and a busy timeout let several Spark processes share the catalog file.
-            "catalog_uri": f"jdbc:sqlite:{home}/catalog.db?journal_mode=WAL&busy_timeout=30000",
-        }.items():
-            if not getattr(self, member):
-                object.__setattr__(self, member, value)
+        if not self.control_url:
+            object.__setattr__(self, "control_url", f"sqlite:///{home}/control.db")
+        embedded = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"{home}/warehouse"}
+        object.__setattr__(self, "catalog", {**embedded, **self.catalog})
         return self
+
+    @property
+    def warehouse(self) -> str:
+        return self.catalog["warehouse"]
 
     @property
     def data_docs(self) -> Path:

@@ -10,24 +10,22 @@ import warnings
 from contextlib import suppress
 from functools import cache
 
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError, IntegrityError, OperationalError, ProgrammingError
+from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from changeledger.config.settings import Settings
-from changeledger.model.errors import ConfigError
+from changeledger.storage.spark_catalog import sql_url
 
 # As Spark's configuration calls it; the catalog's database keeps it with every table.
 NAME = "lake"
 # It writes in place of rows that may not be there, and writes their small files again.
 for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
     warnings.filterwarnings("ignore", _said, UserWarning)
-_BUSY_SECONDS = 30
-_CONNECT_SECONDS = 5
-# Of a JDBC URL, what libpq takes by the same name and in the same meaning.
-_TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
+# For another process that writes an SQLite file, and for a server's answer.
+_PATIENCE = {"sqlite": ("timeout", "30"), "postgresql": ("connect_timeout", "5")}
 
 
 def load(table: str) -> Table:
@@ -77,43 +75,29 @@ def _own(table: str) -> tuple[str, ...]:
     return tuple(table.split(".")[1:])
 
 
-def _catalog() -> SqlCatalog:
-    settings = Settings()
-    return _opened(settings.catalog_uri, settings.catalog_user, settings.catalog_password, settings.warehouse)
+def _catalog() -> Catalog:
+    return _opened(tuple(Settings().catalog.items()))
 
 
 @cache
-def _opened(uri: str, user: str, password: str, warehouse: str) -> SqlCatalog:
-    url = _url(uri, user, password).render_as_string(hide_password=False)
-    properties = {"uri": url, "warehouse": warehouse, "pool_pre_ping": "true", "schema_version": "v1"}
+def _opened(members: tuple[tuple[str, str], ...]) -> Catalog:
+    properties = dict(members)
+    if properties["type"] != "sql":
+        return load_catalog(NAME, **properties)
+    properties |= {"uri": _patient(properties["uri"]), "pool_pre_ping": "true", "schema_version": "v1"}
     try:
-        opened = SqlCatalog(NAME, **properties)
+        opened = load_catalog(NAME, **properties)
     except (OperationalError, ProgrammingError):
         # Its first use makes its tables; two at once disturb each other.
-        opened = SqlCatalog(NAME, **properties)
-    if opened.engine.dialect.name == "sqlite":
+        opened = load_catalog(NAME, **properties)
+    if isinstance(opened, SqlCatalog) and opened.engine.dialect.name == "sqlite":
         with opened.engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     return opened
 
 
-def _url(jdbc: str, user: str, password: str) -> URL:
-    """Raises ConfigError if the catalog's JDBC URL is of no database that the lake can have."""
-    try:
-        url = make_url(jdbc.removeprefix("jdbc:").replace("sqlite:", "sqlite:///", 1))
-    except ArgumentError:
-        url = make_url("unknown://")
-    backend = url.get_backend_name()
-    if backend == "sqlite":
-        return url.set(query={"timeout": str(_BUSY_SECONDS)})
-    if backend == "postgresql":
-        query = {name: value for name, value in url.query.items() if name in _TLS}
-        query.setdefault("connect_timeout", str(_CONNECT_SECONDS))
-        return url.set(
-            drivername="postgresql+psycopg", username=user or None, password=password or None, query=query
-        )
-    raise ConfigError(
-        "the lake's catalog is in no database that changeledger knows",
-        "set CHANGELEDGER_CATALOG_URI to jdbc:sqlite:/absolute/path/catalog.db or to "
-        "jdbc:postgresql://host:port/database",
-    )
+def _patient(uri: str) -> str:
+    """The URL, with how long its database is waited for."""
+    url = sql_url(uri)
+    name, seconds = _PATIENCE[url.get_backend_name()]
+    return url.set(query={name: seconds, **url.query}).render_as_string(hide_password=False)

@@ -47,8 +47,8 @@ _CATALOG = _cause(
     r"UncheckedSQLException|PSQLException|SQLiteException|SQLException|\((?:sqlite3|psycopg)\.\w*Error\)",
     SourceUnavailable,
     "the lake's catalog cannot be used",
-    "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG_URI, and "
-    "CHANGELEDGER_CATALOG_USER and _PASSWORD where it asks for a login)",
+    "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG "
+    "says which one it is)",
 )
 # The first that fits. What is more special comes first: a disk that is full fails in many ways.
 _OF_STORAGE = (
@@ -56,15 +56,14 @@ _OF_STORAGE = (
         r"No space left on device|Disk quota exceeded|SQLITE_FULL|disk is full",
         SourceUnavailable,
         "no room is left for the lake, for a store or for Spark's scratch files",
-        "free room where CHANGELEDGER_HOME, CHANGELEDGER_WAREHOUSE and spark.local.dir are; then clear the "
-        "task",
+        "free room where CHANGELEDGER_HOME, the warehouse and spark.local.dir are; then clear the task",
     ),
     _cause(
         r"Read-only file system|SQLITE_READONLY|AccessDeniedException|\(Permission denied\)|PermissionError|"
         r"Mkdirs failed to create|SQLITE_CANTOPEN",
         SourceUnavailable,
         "the lake's files cannot be written",
-        "let the jobs' user write CHANGELEDGER_HOME and CHANGELEDGER_WAREHOUSE; then clear the task",
+        "let the jobs' user write CHANGELEDGER_HOME and the warehouse; then clear the task",
     ),
     _cause(
         r"CommitFailedException|CommitStateUnknownException|ValidationException",

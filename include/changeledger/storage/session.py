@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
+from changeledger.storage.spark_catalog import is_secret, spark_catalog
 from changeledger.storage.workers import send_package
 
 if TYPE_CHECKING:
@@ -21,23 +22,10 @@ if TYPE_CHECKING:
 def spark_conf(settings: Settings) -> dict[str, str]:
     """Everything that the jobs expect of a Spark application or of a Connect server's start.
 
-    Holds the catalog's password where one is set (`SECRETS`): never on a command line.
+    Holds the catalog's secrets where there are some (`is_secret`): never on a command line.
     """
-    conf = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
-        "spark.sql.catalog.lake.type": "jdbc",
-        "spark.sql.catalog.lake.uri": settings.catalog_uri,
-        "spark.sql.catalog.lake.jdbc.schema-version": "V1",
-        "spark.sql.catalog.lake.warehouse": settings.warehouse,
-        # A task sees what another process has committed: catalog entries are not kept from query to query.
-        "spark.sql.catalog.lake.cache-enabled": "false",
-        **_SQL,
-    }
-    if settings.catalog_user:
-        conf["spark.sql.catalog.lake.jdbc.user"] = settings.catalog_user
-        conf["spark.sql.catalog.lake.jdbc.password"] = settings.catalog_password
-    return conf
+    extensions = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+    return {"spark.sql.extensions": extensions, **spark_catalog(settings.catalog), **_SQL}
 
 
 # What the jobs expect of a session, whatever its catalog.
@@ -115,9 +103,6 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
-
-# The members of `spark_conf` that others on the machine must not see.
-SECRETS = ("spark.sql.catalog.lake.jdbc.user", "spark.sql.catalog.lake.jdbc.password")
 
 
 def as_properties(conf: Mapping[str, str]) -> str:
@@ -198,7 +183,7 @@ def spark_session(app_name: str, patience: float = 30.0) -> SparkSession:
         conf = {**local_conf(settings), **conf}
     # The builder's settings end on the command line of the JVM that it starts; a catalog reads its own at
     # its first use.
-    secrets = {name: conf.pop(name) for name in SECRETS if name in conf}
+    secrets = {name: conf.pop(name) for name in [*conf] if is_secret(name)}
     for name, value in conf.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import sql
 
 from changeledger.config.settings import PROJECT, Settings
+from changeledger.storage.spark_catalog import spark_catalog
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
@@ -208,7 +209,8 @@ class Lab:
 
     def place(self, state: State, database: str = "", **more: str) -> Place:
         connection = {**self.source.connection, **({"schema": database} if database else {})}
-        catalog = f"jdbc:sqlite:{state.catalog}?journal_mode=WAL&busy_timeout=3000"
+        uri = f"sqlite:///{state.catalog}?timeout=3"
+        catalog = {"type": "sql", "uri": uri, "warehouse": self.settings.warehouse}
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "CHANGELEDGER"))}
         return Place(
             {
@@ -219,12 +221,12 @@ class Lab:
                 "CHANGELEDGER_FEEDS": str(self.folder / "feeds"),
                 "CHANGELEDGER_DATABASES": str(self.folder / "databases"),
                 "CHANGELEDGER_CONTROL_URL": f"sqlite:///{state.control}",
-                "CHANGELEDGER_CATALOG_URI": catalog,
+                "CHANGELEDGER_CATALOG": json.dumps(catalog),
                 "AIRFLOW_CONN_SHOP": json.dumps(connection),
                 "PYTHONUNBUFFERED": "1",
                 **more,
             },
-            {"spark.sql.catalog.lake.uri": catalog},
+            spark_catalog(catalog),
         )
 
     def stage(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
@@ -14,6 +15,7 @@ from sqlalchemy import create_engine, text
 
 from changeledger.control import upgrade
 from changeledger.control.tables.base import ControlTable
+from changeledger.storage.spark_catalog import spark_catalog
 from tests.faults.matrix.jobs import Place
 from tests.faults.matrix.lab import Lab, State
 
@@ -42,19 +44,14 @@ class Stores(NamedTuple):
     def place(self, place: Place) -> Place:
         """The place, with these stores."""
         source = self.lab.source
-        conf = {
-            "uri": f"jdbc:postgresql://127.0.0.1:{source.port}/{self.databases[0]}",
-            "jdbc.user": source.user,
-            "jdbc.password": source.password,
-        }
+        uri = source.url.rpartition("/")[0] + f"/{self.databases[0]}"
+        catalog = {"type": "sql", "uri": uri, "warehouse": self.lab.settings.warehouse}
         environment = {
             **place.environment,
             "CHANGELEDGER_CONTROL_URL": self.control_url,
-            "CHANGELEDGER_CATALOG_URI": conf["uri"],
-            "CHANGELEDGER_CATALOG_USER": source.user,
-            "CHANGELEDGER_CATALOG_PASSWORD": source.password,
+            "CHANGELEDGER_CATALOG": json.dumps(catalog),
         }
-        return Place(environment, {f"spark.sql.catalog.lake.{k}": v for k, v in conf.items()})
+        return Place(environment, spark_catalog(catalog))
 
     def refuse(self) -> None:
         """Every connection is ended, and no new one is let in."""

@@ -1,0 +1,70 @@
+"""The lake's catalog as Spark is told of it: its settings follow from those that pyiceberg takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from changeledger.model.errors import ConfigError
+
+_PREFIX = "spark.sql.catalog.lake"
+# Of a URL of PostgreSQL, what its JDBC driver takes by the same name and in the same meaning.
+_TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
+# How long a process waits for another one that writes the catalog's file.
+_BUSY_SECONDS = 30.0
+# Members whose names have one of these are secrets: Spark's command line would show them.
+_SECRET = ("password", "user", "secret", "token", "credential", "access-key")
+
+
+def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
+    """`spark.sql.catalog.lake*` of `Settings.catalog`.
+
+    A `sql` catalog is Spark's `jdbc` one. The members of another type mean the same to both.
+    Raises ConfigError if a `sql` catalog is in no database that the lake can have.
+    """
+    of_type = _jdbc(catalog) if catalog["type"] == "sql" else catalog
+    return {
+        _PREFIX: "org.apache.iceberg.spark.SparkCatalog",
+        # A task sees what another process has committed: catalog entries are not kept from query to query.
+        f"{_PREFIX}.cache-enabled": "false",
+        **{f"{_PREFIX}.{name}": value for name, value in of_type.items()},
+    }
+
+
+def is_secret(name: str) -> bool:
+    """Must others on the machine not see this setting of Spark's?"""
+    return name.startswith(_PREFIX) and any(word in name for word in _SECRET)
+
+
+def sql_url(uri: str) -> URL:
+    """The URL of a `sql` catalog. Raises ConfigError if the lake can have no such database."""
+    try:
+        url = make_url(uri)
+    except ArgumentError:
+        url = make_url("unknown://")
+    if url.get_backend_name() not in {"sqlite", "postgresql"}:
+        raise ConfigError(
+            "the lake's catalog is in no database that changeledger knows",
+            'set `uri` of CHANGELEDGER_CATALOG to "sqlite:////absolute/path/catalog.db" or to '
+            '"postgresql+psycopg://user:password@host:port/database"',
+        )
+    return url
+
+
+def _jdbc(catalog: Mapping[str, str]) -> dict[str, str]:
+    url = sql_url(catalog["uri"])
+    members = {**catalog, "type": "jdbc", "jdbc.schema-version": "V1"}
+    if url.get_backend_name() == "sqlite":
+        # WAL and the wait let several processes share the file.
+        wait = int(1000 * float(str(url.query.get("timeout", _BUSY_SECONDS))))
+        return {**members, "uri": f"jdbc:sqlite:{url.database}?journal_mode=WAL&busy_timeout={wait}"}
+    query = {name: value for name, value in url.query.items() if name in _TLS}
+    place = URL.create("postgresql", host=url.host, port=url.port, database=url.database, query=query)
+    login = {"jdbc.user": url.username, "jdbc.password": url.password}
+    return {
+        **members,
+        "uri": f"jdbc:{place.render_as_string(hide_password=False)}",
+        **{name: value for name, value in login.items() if value is not None},
+    }
