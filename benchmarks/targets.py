@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from benchmarks.figures import Figures
 from benchmarks.meter import DRIVER, JVM, WORKERS
-
-if TYPE_CHECKING:
-    from benchmarks.run import Figures
 
 _LINE, _BY_HAND = "line", "Spark by hand with SCD 2"
 _TEN, _FIVE = "line, ten windows", "line, five times the messages"

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from sqlalchemy import and_, case, or_, update
 
@@ -22,9 +21,6 @@ from changeledger import exit_codes
 from changeledger.control.base import Store, database_now, insert_into
 from changeledger.control.tables.base import LeaseRow
 from changeledger.model.errors import ChangeledgerError, LeaseHeld, LeaseLost
-
-if TYPE_CHECKING:
-    from changeledger.control.store import ControlStore
 
 log = logging.getLogger("changeledger")
 
@@ -110,7 +106,7 @@ class Leases(Store):
 
 
 @contextmanager
-def lease_heartbeat(control: ControlStore, feed: str, holder: str) -> Iterator[None]:
+def lease_heartbeat(control: Leases, feed: str, holder: str) -> Iterator[None]:
     """Renews the lease of a feed that `control` has taken, and ends the process when it is lost.
 
     The lease stays with the holder afterwards, for the next stage. After an error that no try can fix the
@@ -138,7 +134,7 @@ def lease_heartbeat(control: ControlStore, feed: str, holder: str) -> Iterator[N
         heartbeat.over.set()
 
 
-def _loss(control: ControlStore, feed: str) -> LeaseLost | None:
+def _loss(control: Leases, feed: str) -> LeaseLost | None:
     try:
         control.renew_lease(feed, LEASE_SECONDS)
     except LeaseLost as lost:
@@ -152,7 +148,7 @@ class _Heartbeat:
     """Two threads: one renews the lease; the other one ends the process when its time is over, also while
     the first one waits for a database that does not answer."""
 
-    def __init__(self, control: ControlStore, feed: str) -> None:
+    def __init__(self, control: Leases, feed: str) -> None:
         self.over = threading.Event()
         self._control, self._feed = control, feed
         # By this process' clock, and never later than the lease ends by the database's.
