@@ -138,15 +138,34 @@ def test_a_run_that_is_late_is_reported(dags: dict[str, Any]) -> None:
     assert alert.callback.kwargs == {"feed": "shop_cdc"}
 
 
+TABLES = ["dbo_customers", "sales_orders", "dbo_parts", "dbo_wide"]
+
+
 def test_published_tables_are_assets(dags: dict[str, Any]) -> None:
     reported = {task.task_id: [asset.name for asset in task.outlets] for task in dags["shop_cdc"].tasks}
     assert reported.pop("publish") == [
-        "lake.shop_cdc.dbo_customers",
-        "lake.shop_cdc.sales_orders",
-        "lake.shop_cdc.dbo_parts",
-        "lake.shop_cdc.dbo_wide",
+        f"lake.shop_cdc.{table}{kind}" for kind in ("", "_history", "_changes") for table in TABLES
     ]
     assert not any(reported.values())
+
+
+def test_the_asset_graph_leads_from_source_tables_to_proofs(dags: dict[str, Any]) -> None:
+    """Five feeds of one database tell of the same source tables."""
+    read = {
+        (dag_id, task.task_id): [asset.name for asset in task.inlets]
+        for dag_id in ("shop_cdc", "shop_debezium", "compare_shop", "verify_shop")
+        for task in dags[dag_id].tasks
+        if task.inlets
+    }
+    source = [f"shop: {table.replace('_', '.', 1)}" for table in TABLES]
+    assert read.pop(("shop_cdc", "extract")) == source
+    assert set(read.pop(("shop_debezium", "extract"))) <= set(source)
+    published = {asset.name for dag in dags.values() for task in dag.tasks for asset in task.outlets}
+    assert set(read) == {("compare_shop", "compare"), ("verify_shop", "verify")}
+    for names in read.values():
+        assert set(names) <= published
+    assert all(name.endswith("_changes") for name in read["compare_shop", "compare"])
+    assert not any(name.endswith("_changes") for name in read["verify_shop", "verify"])
 
 
 def test_maintenance_has_a_task_for_each_feed(dags: dict[str, Any]) -> None:

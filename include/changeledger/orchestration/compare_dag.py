@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Param
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.orchestration import links
+from changeledger.orchestration.assets import CHANGES
 from changeledger.orchestration.database_dag import Work, database_dag
 
 _DOC = """\
@@ -48,5 +49,6 @@ def compare_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 
         },
         daily=daily,
         page=database.report,
+        reads=[CHANGES],
     )
     return database_dag(database, [reference, *others], work)

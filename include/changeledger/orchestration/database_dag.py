@@ -13,7 +13,8 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.orchestration import alerts
-from changeledger.orchestration.feed_dag import POOL, RETRYING, assets
+from changeledger.orchestration.assets import CURRENT, published
+from changeledger.orchestration.feed_dag import POOL, RETRYING
 from changeledger.orchestration.job_operator import JobOperator
 from changeledger.orchestration.links import ReportLink
 
@@ -31,6 +32,8 @@ class Work(NamedTuple):
     daily: str
     # What it writes.
     page: Callable[[Settings], Path]
+    # Which of the published tables it reads.
+    reads: Sequence[str]
     source_connection: str | None = None
 
 
@@ -44,7 +47,7 @@ def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
         schedule=AssetOrTimeSchedule(
             timetable=CronTriggerTimetable(work.daily, timezone="UTC"),
             # One of each feed: a release updates all of its tables.
-            assets=AssetAny(*(assets(feed)[0] for feed in looked_at)),
+            assets=AssetAny(*(published(feed, CURRENT)[0] for feed in looked_at)),
         ),
         start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
@@ -66,6 +69,7 @@ def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
             name=f"changeledger-{work.job}-{database.database}",
             spark_connection=looked_at[0].spark_connection,
             source_connection=work.source_connection,
+            inlets=[asset for feed in looked_at for asset in published(feed, *work.reads)],
         )
         task.operator_extra_links = (ReportLink(),)
     return dag

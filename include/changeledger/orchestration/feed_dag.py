@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 from airflow.sdk import (
     DAG,
-    Asset,
     CronDataIntervalTimetable,
     chain,
 )
@@ -15,7 +14,7 @@ from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from changeledger.config.feed import Feed
 from changeledger.model.window import STAGES
-from changeledger.orchestration import alerts, form
+from changeledger.orchestration import alerts, assets, form
 from changeledger.orchestration.docs import doc_md
 from changeledger.orchestration.stage_operator import StageOperator
 
@@ -72,19 +71,6 @@ def _task(feed: Feed, stage: str) -> StageOperator:
         feed=feed,
         source_connection=feed.connection,
         spark_connection=feed.spark_connection,
-        outlets=assets(feed) if stage == "publish" else [],
+        inlets=assets.sources(feed) if stage == "extract" else [],
+        outlets=assets.published(feed) if stage == "publish" else [],
     )
-
-
-def assets(feed: Feed) -> list[Asset]:
-    """The published tables, for DAGs that begin when these are new."""
-    names = feed.names
-    return [
-        Asset(
-            name=name.current,
-            uri=f"iceberg://{name.current.replace('.', '/')}",
-            group=feed.feed,
-            extra={"table": table, "history": name.history, "changes": name.changes},
-        )
-        for table, name in names.items()
-    ]

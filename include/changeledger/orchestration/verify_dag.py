@@ -9,6 +9,7 @@ from airflow.sdk import DAG, Param
 from changeledger.config.database import AUTO, FRESH, REUSE, Database
 from changeledger.config.feed import Feed
 from changeledger.orchestration import links
+from changeledger.orchestration.assets import CURRENT, HISTORY
 from changeledger.orchestration.database_dag import Work, database_dag
 
 _DOC = """\
@@ -79,6 +80,7 @@ def verify_dag(database: Database, feeds: Mapping[str, Feed], daily: str = "30 5
         },
         daily=daily,
         page=database.proofs,
+        reads=[CURRENT, HISTORY],
         source_connection=connection,
     )
     return database_dag(database, chosen, work)
