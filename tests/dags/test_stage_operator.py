@@ -53,7 +53,8 @@ class Started:
     asked: ClassVar[int] = 78
 
     def __init__(self, command: list[str], **options: Any) -> None:
-        self.command, self.env, self.options = command, options["env"], options
+        self.command, self.options = command, options
+        self.env = options.get("env") or dict(os.environ)
         self.stdout, self.returncode, self.pid = io.StringIO(Started.printed), Started.code, 0
         if "--no-spark" in command:
             self.returncode = Started.asked

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -100,7 +100,7 @@ class JobOperator(SparkSubmitOperator):
         elif spark.conn_type == "spark":
             self._require_client(spark)
             if not self.asks_first or self._run_attached(environment, "--no-spark") == exit_codes.NEEDS_SPARK:
-                self._submit(spark, environment)
+                self._submit(context, spark, environment)
         else:
             raise Failed(
                 f"the connection {self.spark_connection!r} has the type {spark.conn_type!r}\n"
@@ -134,7 +134,7 @@ class JobOperator(SparkSubmitOperator):
                 "  Remedy: install that beside the lock",
             )
 
-    def _submit(self, spark: Connection, environment: dict[str, str]) -> None:
+    def _submit(self, context: Context, spark: Connection, environment: dict[str, str]) -> None:
         settings = Settings()
         try:
             self.jars = ",".join(jars(settings))
@@ -151,7 +151,8 @@ class JobOperator(SparkSubmitOperator):
         hook._process_spark_submit_log = log_but_error  # type: ignore[method-assign]
         try:
             # Not `env_vars`: on YARN and Kubernetes the hook writes those on the command line.
-            hook.submit(self.application, env=environment)
+            with _as_environment(environment):
+                super().execute(context)
         except AirflowException as error:
             if hook._submit_sp is None:
                 raise
@@ -216,6 +217,19 @@ class JobOperator(SparkSubmitOperator):
                 os.killpg(self._process.pid, signal.SIGKILL)
         if self._hook is not None:
             super().on_kill()
+
+
+@contextmanager
+def _as_environment(environment: Mapping[str, str]) -> Iterator[None]:
+    """What a process that starts meanwhile has as its environment. A task is alone in its process."""
+    kept = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(environment)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(kept)
 
 
 def _connection(conn_id: str, what: str) -> Connection:
