@@ -80,9 +80,7 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         airflow.connect({**sources.connections, "changeledger_spark": spark})
         feeds = load_feeds(settings.feeds)
         window = Window(start=start, end=datetime.now(UTC))
-        failed = _run_dags(
-            progress, [airflow.test_dag(name, f"{feed.dialect}.py", window) for name, feed in feeds.items()]
-        )
+        failed = _run_dags(progress, [airflow.test_dag(name, "feeds.py", window) for name in feeds])
         _prove(progress, settings, feeds, sources)
         found = report.gather(settings, list(feeds.values()), window, log)
         stages = {feed: airflow.task_runs(feed) for feed in feeds}

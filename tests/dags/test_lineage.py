@@ -51,7 +51,7 @@ def test_publish_alone_has_written_all_three_tables_of_each(monkeypatch: pytest.
             setattr(made, member.__name__, member)
         monkeypatch.setitem(sys.modules, module, made)
     monkeypatch.setenv("CHANGELEDGER_CATALOG", '{"warehouse": "s3://lake"}')
-    bag = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py"))
+    bag = DagBag(str(PROJECT / "dags" / "feeds.py"))
     stages = bag.dags["shop_cdc"].tasks
     reported = {stage.task_id: stage.get_openlineage_facets_on_complete(None) for stage in stages}
     feed = load_feeds(Settings().feeds)["shop_cdc"]

@@ -162,7 +162,7 @@ def test_without_anything_new_nothing_is_submitted(
 ) -> None:
     spark(monkeypatch, conn_type="spark", host="yarn")
     monkeypatch.setattr(Started, "asked", code)
-    task = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"].get_task("extract")
+    task = DagBag(str(PROJECT / "dags" / "feeds.py")).dags["shop_cdc"].get_task("extract")
     with nullcontext() if raised is None else pytest.raises(raised):
         task.execute(context())  # type: ignore[attr-defined]
     assert len(started) == 1
@@ -288,7 +288,7 @@ def test_where_nothing_is_left_the_rest_is_skipped(
 ) -> None:
     spark(monkeypatch, **way)
     monkeypatch.setattr(Started, "code", 77)
-    task = DagBag(str(PROJECT / "dags" / "sqlserver_cdc.py")).dags["shop_cdc"].get_task("reconcile")
+    task = DagBag(str(PROJECT / "dags" / "feeds.py")).dags["shop_cdc"].get_task("reconcile")
     with pytest.raises(DownstreamTasksSkipped) as caught:
         task.execute(context())  # type: ignore[attr-defined]
     assert caught.value.tasks == ["audit", "publish"]
@@ -379,7 +379,7 @@ def test_a_member_of_a_runs_conf_that_nobody_knows_is_refused(
 ) -> None:
     """Airflow itself takes any: {"dryrun": true} once published a release."""
     spark(monkeypatch, **WAYS[0])
-    file = {"shop_cdc": "sqlserver_cdc"}.get(dag, dag.partition("_")[0])
+    file = {"shop_cdc": "feeds"}.get(dag, dag.partition("_")[0])
     task: Any = DagBag(str(PROJECT / "dags" / f"{file}.py")).dags[dag].tasks[0]
     with pytest.raises(Failed, match=f"(?s){message}"):
         task.execute(context(**conf))

@@ -99,7 +99,7 @@ class Installation:
     def begin(self) -> DagTest:
         with self.airflow.migrate() as migration:
             migration.wait()
-        return self.airflow.test_dag(FEED, "sqlserver_cdc.py", OVER)
+        return self.airflow.test_dag(FEED, "feeds.py", OVER)
 
     def active(self) -> set[str]:
         """The numbers of the executors that run a task at this moment."""

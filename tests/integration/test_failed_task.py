@@ -25,7 +25,7 @@ def test_the_remedy_ends_the_log_without_a_traceback(tmp_path: Path) -> None:
         migration.wait()
     end = datetime.now(UTC).replace(microsecond=0)
     over = Window(start=end - timedelta(hours=1), end=end)
-    with airflow.test_dag("shop_cdc", "sqlserver_cdc.py", over) as run:
+    with airflow.test_dag("shop_cdc", "feeds.py", over) as run:
         while run.running:
             time.sleep(0.1)
     log = run.log.read_text("utf-8")

@@ -1,4 +1,4 @@
-"""Airflow DAGs for Debezium topics on Kafka: one for every feed file with `dialect: debezium`."""
+"""Airflow DAGs of feeds: one for every feed file, named after it."""
 
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
@@ -6,5 +6,4 @@ from changeledger.orchestration import feed_dag
 
 feeds, _ = readable_feeds(Settings().feeds)
 for feed in feeds.values():
-    if feed.dialect == "debezium":
-        feed_dag(feed)
+    feed_dag(feed)
