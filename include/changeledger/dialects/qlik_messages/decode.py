@@ -97,12 +97,16 @@ def _read(found: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
         masks.read(pa.array([getattr(one, name) or None for one in found], pa.string()), ordinals, order)
         for name in ("change_mask", "column_mask")
     )
-    is_delete = np.array([one.operation == DELETE for one in found], np.bool_)
+    is_delete, is_update = (
+        np.array([one.operation == kind for one in found], np.bool_) for kind in (DELETE, UPDATE)
+    )
     before = side([one.before for one in found], writer_schema, is_delete)
     after = side([one.after for one in found], writer_schema)
     absent = absent_columns(of_columns)
-    before = with_gaps(before, absent, writer_schema, is_before=True, is_delete=is_delete)
-    after = with_gaps(after, absent, writer_schema, is_before=False, is_delete=is_delete)
+    # A null behind a value is a NULL.
+    is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
+    before = with_gaps(before, absent, writer_schema, is_delete=is_delete, is_silent=True)
+    after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
     old, new = (images.key(one.image, writer_schema) for one in (before, after))
     of_delete = pa.array(is_delete)
     key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]

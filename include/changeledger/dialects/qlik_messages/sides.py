@@ -2,7 +2,7 @@
 
 A gap is a member that is not there, one that the mask of columns says is not in the message, and the filler
 of a delete outside its key. SQL Server's log has no old value of a large object, so its null in `beforeData`
-is taken for none.
+is taken for none; so is its null in `data` of an update, unless a mask says that the column is there.
 """
 
 from __future__ import annotations
@@ -72,19 +72,19 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
 
 
 def with_gaps(
-    found: Side, absent: Bools, writer_schema: Contract, *, is_before: bool, is_delete: Bools
+    found: Side, absent: Bools, writer_schema: Contract, *, is_delete: Bools, is_silent: Bools | bool
 ) -> Side:
-    """`absent`: which columns the masks say are not in the messages."""
+    """`absent`: which columns the masks say are not in the messages. `is_silent`: in which cells does a large
+    object's null not say that the value is NULL?"""
     rows = layout_of(writer_schema)
     states = np.where(absent & found.is_null, NOT_CAPTURED, found.states)
-    if is_before:
-        large = np.array(rows.large, np.bool_)
-        states = np.where((states == 0) & large & found.is_null, UNAVAILABLE, states)
-        is_key = np.zeros(len(rows.cells), np.bool_)
-        is_key[list(rows.keys)] = True
-        # Where no key is known, the filler is what is NULL.
-        filler = ~is_key if rows.keys else found.is_null
-        states = np.where(is_delete[:, None], np.where(filler, NOT_CAPTURED, 0), states)
+    large = np.array(rows.large, np.bool_)
+    states = np.where((states == 0) & large & found.is_null & is_silent, UNAVAILABLE, states)
+    is_key = np.zeros(len(rows.cells), np.bool_)
+    is_key[list(rows.keys)] = True
+    # Where no key is known, the filler is what is NULL.
+    filler = ~is_key if rows.keys else found.is_null
+    states = np.where(is_delete[:, None], np.where(filler, NOT_CAPTURED, 0), states)
     states = np.where(found.image.present[:, None], states, 0).astype(np.uint8)
     image = Image(found.image.present, found.image.cells, states if states.any() else None)
     return found._replace(image=image, states=states)
