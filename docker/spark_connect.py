@@ -18,6 +18,9 @@ SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 def main() -> None:
     settings = Settings()
     conf = {**spark_conf(settings), "spark.jars": ",".join(jars(settings)), "spark.app.name": "changeledger"}
+    if secret := os.environ.get("SPARK_AUTHENTICATE_SECRET"):
+        # A file of properties takes the place of spark-defaults.conf.
+        conf |= {"spark.authenticate": "true", "spark.authenticate.secret": secret}
     # Readable by its owner only, as mkstemp makes it.
     handle, name = tempfile.mkstemp(suffix=".properties")
     os.close(handle)

@@ -56,6 +56,7 @@ def make(folder: Path) -> list[str]:
     reader = secret("SHOP_READER_PASSWORD", password())
     secret("AIRFLOW_CONN_SHOP_SQLSERVER", _sqlserver(reader))
     secret("CES_MASTER_KEY_PASSWORD", password())
+    secret("SPARK_AUTHENTICATE_SECRET", password())
     return made
 
 

@@ -42,17 +42,26 @@ def python_of_workers(folder: Path) -> Path:
     return folder / "bin" / "python3"
 
 
+def authenticated(secret: str) -> str:
+    """The lines of spark-defaults.conf that a driver has, too."""
+    return f"spark.authenticate true\nspark.authenticate.secret {secret}\n" if secret else ""
+
+
 class _Part(Service):
     """A Spark daemon with the workers' Python, and nothing of this process that finds the project."""
 
-    def __init__(self, home: Path, name: str, python: Path) -> None:
+    def __init__(self, home: Path, name: str, python: Path, secret: str = "") -> None:
+        """`secret`: by which Spark's programs know each other; empty: they do not ask."""
         self.name = name
         super().__init__(home)
-        self.python = python
+        self.python, self.secret = python, secret
         self.port, self.web = 0, 0
 
     def prepare(self) -> None:
         self.port, self.web = free_ports(2)
+        conf = self.home / f"{self.name}-conf"
+        conf.mkdir(exist_ok=True)
+        (conf / "spark-defaults.conf").write_text(authenticated(self.secret), "utf-8")
 
     def begin(self, of: str, *arguments: str, ready: str) -> None:
         spec = find_spec("pyspark")
@@ -65,6 +74,7 @@ class _Part(Service):
         command = [
             "env", "-i", *(f"{name}={value}" for name, value in variables.items()),
             "SPARK_DAEMON_MEMORY=256m", f"SPARK_WORKER_DIR={self.home}",
+            f"SPARK_CONF_DIR={self.home}/{self.name}-conf",
             str(spark / "bin" / "spark-class"), f"org.apache.spark.deploy.{of}", *arguments,
         ]  # fmt: skip
         with self.log.open("ab") as log:
@@ -92,7 +102,7 @@ class Master(_Part):
 
 class Worker(_Part):
     def __init__(self, home: Path, name: str, python: Path, master: Master) -> None:
-        super().__init__(home, name, python)
+        super().__init__(home, name, python, master.secret)
         self.master = master
 
     def run(self) -> None:

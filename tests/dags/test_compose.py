@@ -189,6 +189,12 @@ def test_a_driver_is_found_in_the_workers_network() -> None:
     assert (PROJECT / Path(folder).relative_to("/opt/changeledger") / "spark-defaults.conf").is_file()
 
 
+def test_sparks_programs_know_each_other_by_a_secret() -> None:
+    """Without it whoever reaches the master's port could run programs."""
+    have = {name for name in services() if "SPARK_AUTHENTICATE_SECRET" in secrets_of(services()[name])}
+    assert have == {"spark-master", "spark-worker", "spark-connect", "airflow-scheduler"}
+
+
 def test_what_stays_up_says_whether_it_is_well() -> None:
     assert {name for name, service in services().items() if "healthcheck" not in service} == ONE_SHOT
     assert {name for name, service in services().items() if service["restart"] == "no"} == ONE_SHOT
@@ -278,6 +284,7 @@ def test_settings_are_those_that_the_programs_know() -> None:
     feeds = load_feeds(PROJECT / "include" / "feeds").values()
     known |= {connection_variable(c) for feed in feeds for c in (feed.connection, feed.spark_connection)}
     known |= {connection_variable("changeledger_connect"), "SPARK_CONF_DIR", "SPARK_LOCAL_DIRS"}
+    known |= {"SPARK_AUTHENTICATE_SECRET"}  # docker/with-secrets
     for name in [*AIRFLOW, "spark-connect"]:
         given = {*services()[name].get("environment", {}), *secrets_of(services()[name])}
         assert given - known == set(), name

@@ -22,7 +22,7 @@ from sourcelab.airflow_home import AirflowHome, DagTest
 from sourcelab.log import Log, simulate
 from sourcelab.process import free_port
 from sourcelab.services import Postgres
-from sourcelab.standalone import Master, Worker, asked, python_of_workers
+from sourcelab.standalone import Master, Worker, asked, authenticated, python_of_workers
 from sourcelab.tables import ORDERS
 from tests.integration.line import cdc_feed, run
 from tests.lake_states import session_of
@@ -33,6 +33,7 @@ FEED, TABLE = "shop_cdc", ORDERS.full_name
 SECONDS = 600
 OVER = Window(start=datetime(2024, 1, 1, tzinfo=UTC), end=datetime(2025, 1, 1, tzinfo=UTC))
 ROWS_HERE = 2_000
+SECRET = "for-programs-of-one-cluster"
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -85,7 +86,7 @@ class Installation:
         # As an installation does it: not the test's own settings, but those of Airflow's machine.
         (conf / "spark-defaults.conf").write_text(
             "spark.driver.host 127.0.0.1\nspark.driver.bindAddress 127.0.0.1\nspark.executor.memory 768m\n"
-            f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n"
+            f"spark.sql.shuffle.partitions 4\nspark.ui.port {self.ui}\n{authenticated(SECRET)}"
             # Each stage has a driver and two executors of its own, which end before a thorough compiler pays.
             f"spark.driver.extraJavaOptions {_QUICK}\nspark.executor.extraJavaOptions {_QUICK}\n"
         )
@@ -156,7 +157,7 @@ def test_a_worker_that_is_lost_changes_nothing(
     run(here, cdc_feed(FEED, source, monkeypatch, tables=tables), OVER)
     expected = published(here)
     with ExitStack() as stack:
-        master = stack.enter_context(Master(tmp_path, "master", python))
+        master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
         lost, _ = (stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other"))
         there = Installation(tmp_path / "there", master.url, source, monkeypatch)
         with there.begin() as on_cluster:

@@ -30,11 +30,11 @@ def secrets(tmp_path: Path) -> Path:
     return tmp_path / "secrets"
 
 
-def with_secrets(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def with_secrets(folder: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
     script = (PROJECT / "docker" / "with-secrets").read_text("utf-8")
     assert script.count(" /run/secrets/*") == 1
     here = script.replace(" /run/secrets/*", f" {folder}/*")
-    kept = {"PATH": os.environ["PATH"]}
+    kept = {"PATH": os.environ["PATH"], **more}
     return subprocess.run(
         ["/bin/sh", "-c", here, "with-secrets", *command],
         env=kept,
@@ -104,6 +104,22 @@ def test_the_command_is_run_without_secrets_and_its_end_is_reported(tmp_path: Pa
     assert with_secrets(tmp_path / "nothing", "sh", "-c", "exit 7").returncode == 7
 
 
+def test_sparks_programs_get_their_secret_in_a_file_of_their_own(tmp_path: Path) -> None:
+    given, conf = tmp_path / "given", tmp_path / "conf"
+    for folder in (given, conf):
+        folder.mkdir()
+    (given / "SPARK_AUTHENTICATE_SECRET").write_text("Aa1secret")
+    (conf / "spark-defaults.conf").write_text("spark.driver.host me\n")
+    more = {"HOME": str(tmp_path), "SPARK_CONF_DIR": str(conf)}
+    ran = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **more)
+    assert ran.stdout.splitlines() == [
+        "spark.driver.host me", "spark.authenticate true", "spark.authenticate.secret Aa1secret",
+    ]  # fmt: skip
+    assert stat.S_IMODE((tmp_path / "spark-conf").stat().st_mode) == 0o700
+    again = with_secrets(given, "sh", "-c", 'cat "$SPARK_CONF_DIR/spark-defaults.conf"', **more)
+    assert again.stdout == ran.stdout
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
 def test_a_secret_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "LOCKED").touch(0o000)
@@ -125,6 +141,7 @@ def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path)
         "CHANGELEDGER_HOME": str(tmp_path),
         "CHANGELEDGER_JARS": str(tmp_path / "jars"),
         "CHANGELEDGER_CATALOG": '{"uri": "postgresql+psycopg://catalog:Aa1word@postgres:5432/catalog"}',
+        "SPARK_AUTHENTICATE_SECRET": "Aa1secret",
     }
     command = [sys.executable, str(PROJECT / "docker" / "spark_connect.py"), "--master", "spark://m:7077"]
     subprocess.run(command, env=environment, check=True)
@@ -139,6 +156,7 @@ def test_the_connect_server_starts_without_its_password_in_sight(tmp_path: Path)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     settings = dict(line.split(" ", 1) for line in file.read_text().splitlines())
     assert settings["spark.sql.catalog.lake.jdbc.password"] == "Aa1word"
+    assert (settings["spark.authenticate"], settings["spark.authenticate.secret"]) == ("true", "Aa1secret")
     assert settings["spark.sql.catalog.lake.uri"] == "jdbc:postgresql://postgres:5432/catalog"
     assert settings["spark.jars"] == str(tmp_path / "jars" / "one.jar")
 
