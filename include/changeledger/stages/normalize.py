@@ -126,7 +126,7 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
     known = reading.TableKnowledge(
         ctx.control.contracts(ctx.feed.feed),
-        partial(mask_orders.resolved, ctx),
+        mask_orders.MaskOrders(ctx).resolved,
         partial(other_feeds.borrowed, ctx),
         partial(other_feeds.computed, ctx),
     )

@@ -70,9 +70,10 @@ def run(
     source, everyone = database.verified(feeds)
     chosen = [feed for feed in everyone if only in {"", feed.feed}]
     if not chosen:
+        names, name = ", ".join(feed.feed for feed in everyone), database.database
         raise ConfigError(
-            f"the database {database.database!r} has no feed {only!r}",
-            f"name one of {', '.join(feed.feed for feed in everyone) or 'none'}",
+            f"the database {name!r} has no feed {only!r}" if names else f"the database {name!r} has no feed",
+            f"name one of {names}" if names else f"write `database: {name}` in the file of a feed",
         )
     for_small_data(spark)
     with ProofWriter.opened(spark, control) as writer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import cast
 
 from changeledger.dialects.kernel import ResolvedSchema
-from changeledger.mask_order import decision
+from changeledger.mask_order.decision import Evidence
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext, log
@@ -13,20 +14,29 @@ from changeledger.stages.normalization.mask_reading import as_stated, in_order, 
 from changeledger.stages.normalization.reading import Records
 
 
-def resolved(ctx: StageContext, records: Records, writer_schema: Contract) -> ResolvedSchema:
-    """How the records are written, with the order of their masks, or why these must not be read.
+@dataclass(frozen=True)
+class MaskOrders:
+    """Of one run: what the records of a table's other writer schemas have said in it counts, too."""
 
-    Once records have proved an order it is used; a mask that then disagrees with its images is a finding of
-    the audit.
-    """
-    feed, table = ctx.feed, records.table
-    if is_plain(records, writer_schema):
-        return as_stated(feed, writer_schema)
-    stored = ctx.control.mask_evidence(feed.feed).get(table)
-    if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
-        return in_order(writer_schema, cast(ByteOrder, stored.mask_order))
-    earlier = stored.without(ctx.window) if stored is not None else decision.Evidence()
-    found, reading = judged(records, writer_schema, earlier)
-    ctx.control.save_mask_evidence(feed.feed, table, ctx.window, found, reading)
-    log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
-    return read_as(writer_schema, reading)
+    ctx: StageContext
+    _of_run: dict[str, Evidence] = field(default_factory=dict)
+
+    def resolved(self, records: Records, writer_schema: Contract) -> ResolvedSchema:
+        """How the records are written, with the order of their masks, or why these must not be read.
+
+        Once records have proved an order it is used; a mask that then disagrees with its images is a finding
+        of the audit.
+        """
+        feed, table, window = self.ctx.feed, records.table, self.ctx.window
+        if is_plain(records, writer_schema):
+            return as_stated(feed, writer_schema)
+        stored = self.ctx.control.mask_evidence(feed.feed).get(table)
+        if feed.mask_order == "auto" and stored is not None and stored.mask_order is not None:
+            return in_order(writer_schema, cast(ByteOrder, stored.mask_order))
+        others = self._of_run.get(table, Evidence())
+        earlier = others if stored is None else stored.without(window) + others
+        found, reading = judged(records, writer_schema, earlier)
+        self._of_run[table] = found + others
+        self.ctx.control.save_mask_evidence(feed.feed, table, window, found + others, reading)
+        log.info("%s: %s: masks are %s: %s", feed.feed, table, reading.order, reading.why)
+        return read_as(writer_schema, reading)

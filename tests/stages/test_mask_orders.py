@@ -1,0 +1,41 @@
+"""What a run finds out of masks is kept for its table, whatever writer schemas its records have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from changeledger.control import ControlStore
+from changeledger.mask_order.decision import Evidence
+from changeledger.model.contract import Column, Contract
+from changeledger.stages.normalization.mask_orders import MaskOrders
+from tests.control.test_control import hour
+
+TABLE = "dbo.parts"
+WIDE = Contract(
+    table=TABLE, columns=tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, 10))
+)
+FEED = SimpleNamespace(feed="masked", mask_order="auto")
+
+
+def records(found: Evidence) -> Any:
+    """Of a writer schema, that say so."""
+    return SimpleNamespace(table=TABLE, feed=FEED, mask_rules=object(), evidence=lambda _: found)
+
+
+def test_writer_schemas_of_one_run_add_up(tmp_path: Path) -> None:
+    """Two versions of a table, or two capture instances; a second try counts none of them twice."""
+    control = ControlStore(f"sqlite:///{tmp_path}/control.db")
+    found = Evidence(either=3), Evidence(either=2, untested=1)
+    ctx: Any = SimpleNamespace(feed=FEED, window=hour(0), control=control)
+    for _ in range(2):
+        orders = MaskOrders(ctx)
+        for one in found:
+            assert orders.resolved(records(one), WIDE).writer_schema.mask_order == "big"
+        assert control.mask_evidence("masked")[TABLE].total == Evidence(either=5, untested=1)
+    # What the first one proves, the second one is read by.
+    ctx.window = hour(1)
+    orders = MaskOrders(ctx)
+    assert orders.resolved(records(Evidence(little=3)), WIDE).writer_schema.mask_order == "little"
+    assert orders.resolved(records(Evidence(undecided=4)), WIDE).writer_schema.mask_order == "little"
