@@ -22,8 +22,11 @@ from tests.integration.line import lake_name, message_feed, plain, rows, run, wi
 pytestmark = pytest.mark.integration
 
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
-# dialect, and whether the feed's YAML declares the columns
-FEEDS = [("debezium", False), ("debezium", True), ("ces", False), ("qlik_messages", False)]
+# Dialect, whether the feed's YAML declares the columns, and whether Spark's workers carry the rows.
+FEEDS = [
+    ("debezium", False, False), ("debezium", True, False), ("ces", False, False),
+    ("qlik_messages", False, False), ("debezium", False, True),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def log() -> Log:
     return simulate(11, 30)
 
 
-@pytest.mark.parametrize(("dialect", "declared"), FEEDS, ids=str)
+@pytest.mark.parametrize(("dialect", "declared", "spread"), FEEDS, ids=str)
 def test_quiet_tables(
     spark: SparkSession,
     kafka: KafkaBroker,
@@ -39,8 +42,11 @@ def test_quiet_tables(
     log: Log,
     dialect: str,
     declared: bool,
+    spread: bool,
 ) -> None:
-    name = f"quiet_{dialect}_{'declared' if declared else 'discovered'}"
+    if spread:
+        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
+    name = f"quiet_{dialect}_{'declared' if declared else 'discovered'}{'_spread' if spread else ''}"
     source = Source(log, dialect, name, schemas=not declared)
     feed = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS], declared)
     late = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS, PARTS], declared)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from changeledger.kernels.arrow import empty
 from changeledger.kernels.rows import BatchKernel, BucketKernel, Here, Part, Rows, unchanged
 from changeledger.storage.caching import Cache
 from changeledger.storage.file_writes import FILES, Writing
@@ -130,9 +131,10 @@ class Spread:
 def as_frame(spark: SparkSession, rows: Rows) -> DataFrame:
     if isinstance(rows, Spread):
         return rows.frame
-    # In one piece: a chunk without rows would end what Spark reads, and what follows it would be lost.
-    whole = rows.collected().combine_chunks()
-    return spark.createDataFrame(whole, spark_schema(rows.schema))
+    # In one piece: a chunk without rows would end what Spark reads, and what follows it would be lost. Of no
+    # piece at all pyspark cannot tell the types.
+    pieces = rows.collected().combine_chunks().to_batches() or [empty(rows.schema)]
+    return spark.createDataFrame(pa.Table.from_batches(pieces), spark_schema(rows.schema))
 
 
 def as_table(frame: DataFrame, schema: pa.Schema | None = None) -> pa.Table:
