@@ -125,8 +125,8 @@ def _prepare(spec: dict[str, Any]) -> None:
     lake._AT_ONCE = spec["at_once"]
     attached = session.spark_session
 
-    def with_catalog(app_name: str) -> Any:
-        spark = attached(app_name)
+    def with_catalog(app_name: str, *more: float) -> Any:
+        spark = attached(app_name, *more)
         for name, value in spec["catalog"].items():
             spark.conf.set(name, value)
         return spark

@@ -116,7 +116,5 @@ class Stores(NamedTuple):
                 target.execute(table.delete())
                 if rows:
                     target.execute(table.insert(), rows)
-            highest = "SELECT setval('releases_id_seq', GREATEST(1, (SELECT max(id) FROM releases)))"
-            target.execute(text(highest))
         for engine in (old, new):
             engine.dispose()
