@@ -52,7 +52,7 @@ def test_help_of_jobs_lists_the_exit_codes(stage: str) -> None:
 def test_an_answer_stands_alone(tmp_path: Path) -> None:
     """Spark's own lines, of its launcher and its JVM, are in a file."""
     (tmp_path / "catalog.db").touch()
-    answer = ended("-m", "changeledger.cli", "query", "--json", "SELECT 1 AS one", home=tmp_path)
+    answer = ended("-m", "changeledger.cli", "query", "--spark", "--json", "SELECT 1 AS one", home=tmp_path)
     assert [json.loads(line) for line in answer.stdout.splitlines()] == [{"one": 1}]
     assert answer.stderr == ""
     assert "WARN" in (tmp_path / "logs" / "changeledger-query.log").read_text("utf-8")

@@ -54,8 +54,9 @@ def test_a_command_says_it_in_seconds(file: Path, tmp_path: Path) -> None:
     file.unlink()
     began = time.monotonic()
     ended = subprocess.run(
-        [sys.executable, "-m", "changeledger.cli", "query", "SELECT 1"], capture_output=True, text=True,
+        [sys.executable, "-m", "changeledger.cli", "query", "--spark", "SELECT 1"],
         env={**environment, "SPARK_REMOTE": f"sc://127.0.0.1:{free_port()}"}, check=False,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert "no Spark Connect server has answered" in ended.stderr
     assert "`make up` of this shell's environment has ended" in ended.stderr

@@ -1,4 +1,4 @@
-"""`changeledger query` runs what reads the lake and computes; whatever else an engine could do is refused."""
+"""`changeledger query --spark` runs what reads the lake and computes; all else is refused by name."""
 
 from __future__ import annotations
 
@@ -248,7 +248,9 @@ def test_what_the_documentation_asks_is_answered() -> None:
 
 
 def test_the_command_refuses_before_anything_is_opened() -> None:
-    ended = ran(PROJECT / "nowhere", "query", "SELECT reflect('java.lang.System', 'getenv', 'HOME')")
+    ended = ran(
+        PROJECT / "nowhere", "query", "--spark", "SELECT reflect('java.lang.System', 'getenv', 'HOME')"
+    )
     assert (ended.stdout, ended.returncode) == ("", 1)
     assert "reflect is not among the functions" in ended.stderr
 

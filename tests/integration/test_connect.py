@@ -128,12 +128,15 @@ def test_a_dead_proxy_does_not_stand_before_this_machine(tmp_path: Path) -> None
     kept = {name: value for name, value in os.environ.items() if name.lower() != "no_proxy"}
     with SparkConnectServer(settings, tmp_path / "server") as server:
         ended = subprocess.run(
-            [sys.executable, "-m", "changeledger.cli", "query", "--json", "SELECT 1 AS a"], check=False,
+            [sys.executable, "-m", "changeledger.cli", "query", "--spark", "--json",
+             "SELECT TIMESTAMP '2026-10-25 01:30:00' AS a"],
             env={**kept, **dict.fromkeys(names, proxy), "SPARK_REMOTE": server.remote,
+                 # Where the hour is the second of two.
+                 "TZ": "Europe/Berlin",
                  "CHANGELEDGER_HOME": str(tmp_path), "PYTHONPATH": str(PROJECT / "include")},
-            capture_output=True, text=True,
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
-    assert (ended.stdout, ended.returncode) == ('{"a": 1}\n', 0), ended.stderr
+    assert (ended.stdout, ended.returncode) == ('{"a": "2026-10-25 01:30:00+00:00"}\n', 0), ended.stderr
 
 
 def maps_archived_classes(server: SparkConnectServer) -> bool:

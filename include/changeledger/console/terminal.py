@@ -1,4 +1,4 @@
-"""How the command line shows what Spark answers, and where it puts what Spark says beside."""
+"""How the command line shows answers, and where it puts what Spark says beside."""
 
 from __future__ import annotations
 
@@ -80,6 +80,8 @@ class Lines(logging.Formatter):
 def shown(value: Any) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, dict | list):
+        return json_line(value, default=shown)
     return f"0x{value.hex().upper()}" if isinstance(value, bytes | bytearray) else str(value)
 
 

@@ -1,4 +1,4 @@
-"""Which statements `changeledger query` gives to an engine: those that only read the lake and compute.
+"""Which statements `changeledger query --spark` gives to Spark: those that only read the lake and compute.
 
 Spark's SQL can start programs (`TRANSFORM ... USING`), call any Java method (`reflect`), and read any file of
 its server's machine as a table. So only what is listed runs: kinds of statements, tables of the lake,

@@ -1,4 +1,4 @@
-"""One statement, checked: every engine takes what comes from here, and nothing else."""
+"""One statement, checked: Spark takes what comes from here, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The functions that `changeledger query` runs: Spark's that compute something of their arguments alone.
+"""The functions that `changeledger query --spark` runs: Spark's that compute something of their arguments.
 
 Not among them: those that call Java (`reflect`, `java_method`, `try_reflect`), that read a file by a path
 (`from_protobuf`, `from_xml` with rowValidationXSDPath), that need other jars (`from_avro`), that tell of the

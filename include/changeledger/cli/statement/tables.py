@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NoReturn
+
 from changeledger.cli.statement.check import Statement
 from changeledger.cli.statement.tokens import cut
 from changeledger.model.errors import ConfigError
@@ -9,31 +12,38 @@ from changeledger.model.misspelt import meant
 from changeledger.storage import catalog
 
 
-def require(statement: Statement) -> None:
+def require(tables: Iterable[tuple[str, str]]) -> None:
     """Raises ConfigError for a table that the lake does not have: an engine would say it with its stack."""
-    for feed, table in _named(statement):
-        name = f"{catalog.NAME}.{feed}.{table}"
-        if catalog.exists(name):
-            continue
-        tables = [known.rpartition(".")[2] for known in catalog.tables(feed)]
-        if not tables:
-            near = meant(feed, catalog.namespaces())
-            remedy = (
-                f"`changeledger status {feed}` says how the feed stands: tables come with its first release"
-            )
-            if near is not None and near != feed:
-                remedy = f"did you mean `{catalog.NAME}.{near}.{table}`? If not: {remedy}"
-            raise ConfigError(f"nothing is published yet of {catalog.NAME}.{feed}", remedy)
-        near = meant(table, tables)
-        raise ConfigError(
-            f"the lake has no table {name}",
-            f"did you mean `{catalog.NAME}.{feed}.{near}`?"
-            if near
-            else f"see them: changeledger query 'SHOW TABLES IN {catalog.NAME}.{feed}'",
-        )
+    for feed, table in tables:
+        if not catalog.exists(f"{catalog.NAME}.{feed}.{table}"):
+            refuse(feed, table)
 
 
-def _named(statement: Statement) -> list[tuple[str, str]]:
+def refuse(feed: str, table: str) -> NoReturn:
+    """Raises ConfigError: says what is missing, and what was perhaps meant."""
+    require_feed(feed, table)
+    near = meant(table, _tables(feed))
+    raise ConfigError(
+        f"the lake has no table {catalog.NAME}.{feed}.{table}",
+        f"did you mean `{catalog.NAME}.{feed}.{near}`?"
+        if near
+        else f"see them: changeledger query 'SHOW TABLES IN {catalog.NAME}.{feed}'",
+    )
+
+
+def require_feed(feed: str, table: str = "") -> None:
+    """Raises ConfigError for a feed that has no table yet; `table`: the one that is asked for."""
+    if _tables(feed):
+        return
+    near = meant(feed, catalog.namespaces())
+    remedy = f"`changeledger status {feed}` says how the feed stands: tables come with its first release"
+    if near is not None and near != feed:
+        name = ".".join(filter(None, (catalog.NAME, near, table)))
+        remedy = f"did you mean `{name}`? If not: {remedy}"
+    raise ConfigError(f"nothing is published yet of {catalog.NAME}.{feed}", remedy)
+
+
+def named(statement: Statement) -> list[tuple[str, str]]:
     """Feed and table of each `lake.<feed>.<table>`, with whatever follows: a branch, or a metadata table."""
     tokens = cut(statement.text).tokens
     tables = []
@@ -46,3 +56,7 @@ def _named(statement: Statement) -> list[tuple[str, str]]:
             if feed is not None and table is not None:
                 tables.append((feed.lower(), table.lower()))
     return tables
+
+
+def _tables(feed: str) -> list[str]:
+    return [name.rpartition(".")[2] for name in catalog.tables(feed)]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.cli.querying import asked
+from changeledger.cli.spark_sql import answer
 from changeledger.cli.statement import tables
 from changeledger.cli.statement.check import Statement, checked
 from changeledger.model.errors import ConfigError
@@ -40,7 +40,7 @@ def table(spark: SparkSession) -> Iterator[SparkSession]:
     ],
 )
 def test_a_query_is_answered(table: SparkSession, sql: str) -> None:
-    assert [row[0] for row in asked(table, checked(sql)).collect()] == [1, 2]
+    assert [row[0] for row in answer(table, checked(sql)).rows] == [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -56,12 +56,12 @@ def test_a_query_is_answered(table: SparkSession, sql: str) -> None:
     ],
 )
 def test_what_is_there_is_shown(table: SparkSession, sql: str, shown: str) -> None:
-    assert shown in str(asked(table, checked(sql)).collect())
+    assert shown in str([*answer(table, checked(sql)).rows])
 
 
 def test_what_spark_cannot_read_is_reported_as_spark_does(table: SparkSession) -> None:
     with pytest.raises(ConfigError, match=r"Syntax error at or near 'FROM'"):
-        asked(table, Statement(f"(SELECT (id FROM {TABLE})"))
+        answer(table, Statement(f"(SELECT (id FROM {TABLE})"))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_spark_cannot_read_is_reported_as_spark_does(table: SparkSession) -
 )
 def test_a_table_that_is_not_there(table: SparkSession, sql: str, error: str, remedy: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        tables.require(checked(sql))
+        tables.require(tables.named(checked(sql)))
     assert error in raised.value.message
     assert remedy in raised.value.remedy
-    tables.require(checked(f"SELECT id FROM {TABLE}.branch_x WHERE lake.querying.rows.id = 1"))
+    tables.require(tables.named(checked(f"SELECT id FROM {TABLE}.branch_x WHERE lake.querying.rows.id = 1")))

@@ -1,0 +1,157 @@
+"""One statement, checked by the tree that DuckDB's own parser makes of it: it reads tables of the lake and
+computes, and can do nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple, NoReturn
+
+from duckdb import DuckDBPyConnection, ParserException
+
+from changeledger.cli.duckdb_sql import addresses
+from changeledger.cli.duckdb_sql.addresses import Address
+from changeledger.cli.duckdb_sql.functions import COMPUTING, TABLES
+from changeledger.model.errors import ConfigError
+from changeledger.storage import catalog
+
+USE_SPARK = "run it with --spark if it is Spark's SQL"
+_REMEDY = (
+    "`query` changes nothing: it answers one SELECT, WITH, FROM, VALUES, TABLE, DESCRIBE or SUMMARIZE of "
+    f"tables of the lake ({catalog.NAME}.<feed>.<table>) in DuckDB's SQL, with functions that compute "
+    f"something of their arguments, and SHOW TABLES IN and SHOW NAMESPACES IN {catalog.NAME}"
+)
+_EXPRESSIONS = {
+    "BETWEEN", "CASE", "CAST", "COLLATE", "COLUMN_REF", "COMPARISON", "CONJUNCTION", "CONSTANT",
+    "DEFAULT", "FUNCTION", "LAMBDA", "LAMBDA_REF", "OPERATOR", "POSITIONAL_REFERENCE", "STAR",
+    "SUBQUERY", "TYPE", "WINDOW",
+}  # fmt: skip
+# Queries, what follows FROM, and what orders and limits them.
+_PARTS = {
+    "SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE",
+    "BASE_TABLE", "EMPTY", "EXPRESSION_LIST", "JOIN", "PIVOT", "SHOW_REF", "SUBQUERY", "TABLE_FUNCTION",
+    "DISTINCT_MODIFIER", "LIMIT_MODIFIER", "LIMIT_PERCENT_MODIFIER", "ORDER_MODIFIER",
+    "ASCENDING", "DESCENDING", "ORDER_DEFAULT",
+}  # fmt: skip
+_SHOWN = {"DESCRIBE", "SUMMARY"}
+_MOST = 100
+
+
+class Query(NamedTuple):
+    """A statement that reads the lake and computes; what it reads, by schema and table in DuckDB."""
+
+    text: str
+    tables: dict[tuple[str, str], Address]
+
+
+def checked(connection: DuckDBPyConnection, sql: str) -> Query:
+    """Raises ConfigError for a statement that does something else, or may do so."""
+    try:
+        reading = addresses.read(sql)
+        tree = _tree(connection, reading.text)
+        tables = _tables(tree, reading.states)
+    except _Refused as refused:
+        raise ConfigError(str(refused), _remedy(sql)) from None
+    except (UnicodeEncodeError, RecursionError):
+        raise ConfigError(
+            "the statement cannot be checked: it is no UTF-8, or is nested too deeply", _REMEDY
+        ) from None
+    return Query(reading.text, tables)
+
+
+class _Refused(Exception):
+    """The statement is not run. Says why."""
+
+
+def _refuse(message: str) -> NoReturn:
+    raise _Refused(message)
+
+
+def _remedy(sql: str) -> str:
+    # A tenth of a second to import: for a refusal only.
+    from changeledger.cli.statement.check import checked as checked_for_spark  # noqa: PLC0415
+
+    try:
+        checked_for_spark(sql)
+    except ConfigError:
+        return _REMEDY
+    return "run it with --spark: without, `query` answers DuckDB's SQL"
+
+
+def _tree(connection: DuckDBPyConnection, text: str) -> dict[str, Any]:
+    """Of the one query in the text."""
+    rows = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
+    answer = json.loads(rows[0][0])
+    if answer["error"] and answer["error_type"] == "parser":
+        _refuse(f"the statement cannot be read: {_shown_error(connection, text) or answer['error_message']}")
+    if answer["error"] or len(answer["statements"]) != 1:
+        _refuse(f"`query` does not run {text[:_MOST] or 'nothing'}")
+    return dict(answer["statements"][0]["node"])
+
+
+def _shown_error(connection: DuckDBPyConnection, text: str) -> str:
+    """With the line and the place in it."""
+    try:
+        connection.extract_statements(text)
+    except ParserException as error:
+        return str(error)
+    return ""
+
+
+def _tables(tree: dict[str, Any], states: dict[tuple[str, str], Address]) -> dict[tuple[str, str], Address]:
+    """The lake's tables in the tree. Raises _Refused for a part that is not listed."""
+    nodes = list(_nodes(tree))
+    for node in nodes:
+        _require_listed(node)
+    queries = {
+        entry["key"].lower() for node in nodes for entry in (node.get("cte_map") or {}).get("map") or ()
+    } | {node["cte_name"].lower() for node in nodes if node.get("cte_name")}
+    tables = {}
+    for node in nodes:
+        if node.get("type") == "BASE_TABLE":
+            path = [str(name).lower() for name in node["qualified_name"]["path"]]
+            if len(path) == 1 and path[0] in queries:
+                continue
+            if node.get("at_clause"):
+                _refuse(f"AT of {'.'.join(path)[:_MOST]} has neither a plain text nor a number")
+            if len(path) != 3 or path[0] != catalog.NAME:
+                _refuse(f"{'.'.join(node['qualified_name']['path'])[:_MOST]} is not a table of the lake")
+            schema, table = path[1:]
+            tables[schema, table] = states.get((schema, table)) or Address(schema, table)
+    return tables
+
+
+def _nodes(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All objects of the tree; a function that stands for a table comes without its name."""
+    waiting: list[Any] = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            yield part
+            if part.get("type") == "TABLE_FUNCTION":
+                function = {key: value for key, value in part["function"].items() if key != "function_name"}
+                part = {**part, "function": function}
+            waiting += part.values()
+
+
+def _require_listed(node: dict[str, Any]) -> None:
+    kind, group = node.get("type"), node.get("class")
+    if group is not None and group not in _EXPRESSIONS:
+        _refuse(f"it has a part that `query` does not run: {group.lower()}")
+    if group is None and isinstance(kind, str) and kind not in _PARTS:
+        _refuse(f"it has a part that `query` does not run: {kind.lower()}")
+    if kind == "SHOW_REF" and (node.get("show_type") not in _SHOWN or not node.get("query")):
+        _refuse(f"`query` does not run SHOW {str(node.get('table_name') or '')[:_MOST]}".rstrip())
+    if kind == "TABLE_FUNCTION":
+        _require_function(node["function"]["function_name"], TABLES)
+    elif "function_name" in node:
+        _require_function(node["function_name"], COMPUTING)
+
+
+def _require_function(name: str, known: frozenset[str]) -> None:
+    # Operators are functions whose names have no letter.
+    if any(letter.isalpha() or letter == "_" for letter in name) and name.lower() not in known:
+        _refuse(f"{name[:_MOST]} is not among the functions that `query` runs")

@@ -1,0 +1,125 @@
+"""Tables of the lake as datasets that DuckDB scans: it asks for columns and rows, and only those are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.schema import Schema
+from pyiceberg.table import DataScan, Table
+from pyiceberg.table.refs import SnapshotRefType
+
+from changeledger.cli.duckdb_sql.addresses import Address
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+
+# pyiceberg reads the files that it is given side by side, each into memory.
+_FILES_AT_ONCE = os.cpu_count() or 2
+
+
+class LakeDataset(ds.Dataset):  # type: ignore[misc]
+    """One state of a table, by the part of Arrow's protocol of datasets that DuckDB uses:
+    https://arrow.apache.org/docs/python/integration/dataset.html
+    """
+
+    def __init__(self, scan: DataScan, columns: Schema, errors: list[Exception]) -> None:
+        # Arrow's own constructor refuses; nothing of it is used.
+        self._scan = scan
+        self._columns = columns
+        self._errors = errors
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._columns.as_arrow()
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: ds.Expression | None = None,
+        **_: Any,
+    ) -> ds.Scanner:
+        names = self.schema.names if columns is None else list(columns)
+        read = {*names, *([] if filter is None else _columns(filter, self.schema))}
+        projected = self._columns.select(*read)
+        schema = projected.as_arrow()
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(projected)).cast(schema)
+        return ds.Scanner.from_batches(reader, columns=names, filter=filter)
+
+    def _batches(self, projected: Schema) -> Iterator[pa.RecordBatch]:
+        scan = self._scan
+        arrow = ArrowScan(scan.table_metadata, scan.io, projected, scan.row_filter)
+        try:
+            tasks = iter(scan.plan_files())
+            while some := list(islice(tasks, _FILES_AT_ONCE)):
+                yield from arrow.to_record_batches(some)
+        except Exception as error:
+            self._errors.append(error)
+            raise
+
+
+def dataset(table: Table, address: Address, errors: list[Exception]) -> LakeDataset | pa.Table:
+    """`errors` gets what happens while it is read: DuckDB would give only its text.
+
+    Raises ConfigError if the table has no such state.
+    """
+    if address.kind == "metadata":
+        return getattr(table.inspect, address.of)()
+    scan = table.scan(snapshot_id=_snapshot(table, address))
+    # A branch has the table's newest columns, a tag and a snapshot those of their time.
+    ref = table.metadata.refs.get(address.of)
+    is_branch = ref is not None and ref.snapshot_ref_type == SnapshotRefType.BRANCH
+    return LakeDataset(scan, table.schema() if is_branch else scan.projection(), errors)
+
+
+def _columns(condition: ds.Expression, schema: pa.Schema) -> Iterator[str]:
+    """The columns that it names: those without which Arrow cannot resolve it."""
+    for position, name in enumerate(schema.names):
+        try:
+            ds.Scanner.from_batches([], schema=schema.remove(position), filter=condition)
+        except pa.ArrowInvalid:
+            yield name
+
+
+def _snapshot(table: Table, address: Address) -> int | None:
+    """Of the state; None: main."""
+    if not address.kind:
+        return None
+    if address.kind == "timestamp":
+        snapshot = table.snapshot_as_of_timestamp(_milliseconds(address.of))
+        if snapshot is None:
+            raise ConfigError(f"{address.full_name} had no rows yet at {address.of}", "ask for a later time")
+        return snapshot.snapshot_id
+    refs = {
+        name: ref.snapshot_id
+        for name, ref in table.metadata.refs.items()
+        if address.kind in {"version", ref.snapshot_ref_type}
+    }
+    if address.of in refs:
+        return refs[address.of]
+    if address.kind == "version" and address.of.isdecimal():
+        snapshot = table.snapshot_by_id(int(address.of))
+        if snapshot is not None:
+            return snapshot.snapshot_id
+    near = meant(address.of, refs)
+    raise ConfigError(
+        f"{address.full_name} has no {address.kind} {address.of}",
+        f"did you mean `{near}`?"
+        if near
+        else f"see its branches and tags: changeledger query 'FROM {address.full_name}.refs'",
+    )
+
+
+def _milliseconds(written: str) -> int:
+    try:
+        moment = datetime.fromisoformat(written)
+    except ValueError:
+        raise ConfigError(
+            f"{written!r} is no time", "write it as '2026-01-31 12:00:00', in UTC, or with its offset"
+        ) from None
+    return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

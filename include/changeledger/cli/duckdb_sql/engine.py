@@ -1,0 +1,104 @@
+"""DuckDB answers a checked query of the lake's tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import duckdb
+import psutil  # type: ignore[import-untyped]
+from duckdb import DuckDBPyConnection
+
+from changeledger.cli.answers import Answer, plain
+from changeledger.cli.duckdb_sql.addresses import quoted
+from changeledger.cli.duckdb_sql.check import USE_SPARK, Query, checked
+from changeledger.cli.duckdb_sql.datasets import dataset
+from changeledger.cli.lake import require_lake
+from changeledger.cli.statement import tables
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
+from changeledger.storage import catalog
+
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    # No file, no network, no other database.
+    "enable_external_access": "false",
+    "temp_directory": "",
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    # Names of the statement are no variables of ours.
+    "python_enable_replacements": "false",
+    "memory_limit": "50%",
+    # Spark's.
+    "default_null_order": "nulls_first_on_asc_last_on_desc",
+}
+# Python has no such value, or not all of it.
+_AS_TEXT = re.compile(r"INTERVAL|TIMESTAMP_NS")
+_ROWS_AT_ONCE = 1000
+
+
+def answer(sql: str) -> Answer:
+    """Raises ConfigError for a statement that is not run, and for one that DuckDB cannot run."""
+    connection = connected()
+    query = checked(connection, sql)
+    require_lake(Settings())
+    rows = _rows(connection, query)
+    # Its first value is the names: what is wrong is found before anything is printed.
+    return Answer([str(name) for name in next(rows)], rows)
+
+
+def connected() -> DuckDBPyConnection:
+    connection = duckdb.connect(":memory:", config=_CONFIG)
+    # Of the machine or of the container.
+    ((half,),) = connection.execute(
+        "SELECT parse_formatted_bytes(current_setting('memory_limit'))"
+    ).fetchall()
+    # The other half is for what pyiceberg reads.
+    limit = min(half, psutil.virtual_memory().available // 2)
+    connection.execute(
+        f"SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET memory_limit = '{limit} B'; "
+        f"ATTACH ':memory:' AS {catalog.NAME}; SET lock_configuration = true"
+    )
+    return connection
+
+
+def _show(connection: DuckDBPyConnection, query: Query, errors: list[Exception]) -> None:
+    """Makes its tables visible, each as it is now. Raises ConfigError for one that is missing."""
+    for number, ((schema, name), address) in enumerate(query.tables.items()):
+        table = catalog.found(address.full_name)
+        if table is None:
+            tables.refuse(address.feed, address.table)
+        connection.register(f"lake_{number}", dataset(table, address, errors))
+        full = f"{catalog.NAME}.{quoted(schema)}"
+        connection.execute(f"CREATE SCHEMA IF NOT EXISTS {full}")
+        connection.execute(f"CREATE VIEW {full}.{quoted(name)} AS FROM temp.main.lake_{number}")
+
+
+def _rows(connection: DuckDBPyConnection, query: Query) -> Iterator[tuple[object, ...]]:
+    """The names of the columns, then each row."""
+    errors = list[Exception]()
+    try:
+        _show(connection, query, errors)
+        result = connection.execute(query.text)
+        names, kinds = zip(*((column[0], str(column[1])) for column in result.description), strict=True)
+        if any(map(_AS_TEXT.search, kinds)):
+            connection.abort()
+            cells = (
+                f"#{n}::VARCHAR" if _AS_TEXT.search(kind) else f"#{n}" for n, kind in enumerate(kinds, 1)
+            )
+            text = f"SELECT {', '.join(cells)} FROM ({query.text}\n)"  # noqa: S608 - of the checked statement
+            result = connection.execute(text)
+        yield names
+        while rows := result.fetchmany(_ROWS_AT_ONCE):
+            yield from (tuple(map(plain, row)) for row in rows)
+    except duckdb.Error as error:
+        cause = errors[0] if errors else error
+        if isinstance(cause, duckdb.OutOfMemoryException | MemoryError):
+            reason = str(cause).partition("\n")[0]
+            raise ConfigError(
+                f"the query needs more memory than there is: {reason}",
+                "ask for fewer columns or rows, or run it with --spark, which uses the disk",
+            ) from None
+        if cause is not error:
+            raise cause from None
+        raise ConfigError(str(error), f"correct the statement, or {USE_SPARK}") from None

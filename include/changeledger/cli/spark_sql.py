@@ -1,0 +1,57 @@
+"""What Spark answers to a checked statement."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
+
+from changeledger.cli.answers import Answer, plain
+from changeledger.cli.statement.check import Statement
+from changeledger.model.errors import ConfigError
+
+
+def answer(spark: SparkSession, statement: Statement, most: int | None = None) -> Answer:
+    """Its first `most` rows; None: all. Raises ConfigError if Spark cannot read the statement."""
+    try:
+        frame = spark.sql(statement.text)
+        # Over Spark Connect nothing is analysed before it is asked for.
+        kinds = [field.dataType for field in frame.schema.fields]
+    except AnalysisException as error:
+        raise ConfigError(error.getMessage() or str(error), "correct the statement") from None
+    return Answer(frame.columns, _rows(frame if most is None else frame.limit(most), kinds))
+
+
+def use_utc() -> None:
+    """PySpark gives instants in this process' zone, without it: where clocks go back, two are one there."""
+    os.environ["TZ"] = "UTC"
+    time.tzset()
+
+
+def _rows(frame: DataFrame, kinds: list[DataType]) -> Iterator[tuple[object, ...]]:
+    for row in frame.toLocalIterator():
+        yield tuple(plain(_zoned(cell, kind)) for cell, kind in zip(row, kinds, strict=True))
+
+
+def _zoned(cell: Any, kind: DataType) -> Any:
+    """The cell with UTC at its instants."""
+    if cell is None:
+        return None
+    if isinstance(kind, TimestampType) and isinstance(cell, datetime):
+        return cell.astimezone(UTC)
+    if isinstance(kind, StructType):
+        return {
+            field.name: _zoned(member, field.dataType)
+            for field, member in zip(kind.fields, cell, strict=True)
+        }
+    if isinstance(kind, ArrayType):
+        return [_zoned(member, kind.elementType) for member in cell]
+    if isinstance(kind, MapType):
+        return {_zoned(key, kind.keyType): _zoned(member, kind.valueType) for key, member in cell.items()}
+    return cell
