@@ -38,7 +38,7 @@ class _Of(NamedTuple):
 
 
 # In the order of the page. A column that is empty here is the table's key.
-_TABLE: Final[Mapping[str, _Of]] = {
+TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
         "changed",
         "The update mask names exactly the columns that differ between the images where both are known.",
@@ -93,7 +93,7 @@ def table_rules(contract: Contract, found: Mapping[str, Finding], image_chain: S
     severities = {"image_chain": image_chain}
     return [
         Rule(name, of.column or key, of.says, found[name], severities.get(name, of.severity))
-        for name, of in _TABLE.items()
+        for name, of in TABLE_RULES.items()
         if name in found
     ]
 

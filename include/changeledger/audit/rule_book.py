@@ -1,0 +1,184 @@
+"""What each rule of the audit is for: `python -m changeledger.audit.rule_book` writes docs/rules.md."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from changeledger.audit.rules import TABLE_RULES
+from changeledger.config.settings import PROJECT
+
+PAGE = PROJECT / "docs" / "rules.md"
+
+_CDC = (
+    "https://learn.microsoft.com/sql/relational-databases/system-tables/cdc-capture-instance-ct-transact-sql"
+)
+_CDC_ABOUT = (
+    "https://learn.microsoft.com/sql/relational-databases/track-changes/about-change-data-capture-sql-server"
+)
+_CDC_JOBS = "https://learn.microsoft.com/sql/relational-databases/system-stored-procedures/sys-sp-cdc-help-jobs-transact-sql"
+_DEBEZIUM = "https://debezium.io/documentation/reference/stable/connectors/sqlserver.html"
+_QLIK = "https://help.qlik.com/en-US/replicate/Content/Replicate/Main/Kafka/Data_Message_Structure.htm"
+_KEYS = "https://learn.microsoft.com/sql/relational-databases/tables/create-primary-keys"
+_KAFKA = "https://kafka.apache.org/documentation/"
+
+
+class Entry(NamedTuple):
+    """`source`: where others say so; empty where the rule is about this program's own tables."""
+
+    why: str
+    remedy: str
+    source: str = ""
+
+
+_REPLAY = "[replay](when-a-run-stops.md#quarantine)"
+_OWN_TABLES = (
+    "the tables are not as this program writes them: run the window again; if it fails again, report it"
+)
+
+BOOK: Final[Mapping[str, Entry]] = {
+    "mask_agrees_with_images": Entry(
+        "mask and images say the same twice; where they differ, only the source knows which is wrong",
+        "[a mask that contradicts its images](when-a-run-stops.md#a-mask-that-contradicts-its-images)",
+        f"[`__$update_mask`]({_CDC}), [`changeMask`]({_QLIK})",
+    ),
+    "operation_has_its_images": Entry(
+        "an operation without its images was cut short on its way, or read wrongly",
+        "look at the record in the topic or change table; correct the connector",
+        f"[`__$operation`]({_CDC}), [`before` and `after`]({_DEBEZIUM})",
+    ),
+    "key_not_null": Entry(
+        "a change without key, position or time belongs to no row and to no place in the history",
+        "let the connector send the key (`key:` in the feed's YAML states it), or leave the table out",
+        f"[a primary key has no NULL]({_KEYS})",
+    ),
+    "lsn_width": Entry("shorter or longer positions sort wrongly", _OWN_TABLES, f"[`binary(10)`]({_CDC})"),
+    "change_id_unique": Entry(
+        "the same change twice in the ledger would be counted twice by every reader",
+        _OWN_TABLES,
+        f"[events come at least once]({_DEBEZIUM})",
+    ),
+    "order_strict": Entry(
+        "with two changes in one place, chance would decide which row is published",
+        "look whether the source sends one position twice; if another feed has the order, compare",
+        f"[`__$start_lsn`, `__$seqval`]({_CDC})",
+    ),
+    "ledger_keeps_everything": Entry("the ledger is the proof of all that is published", _OWN_TABLES),
+    "duplicates_leave_one": Entry(
+        "of records that repeat each other none may be lost and none counted twice",
+        _OWN_TABLES,
+        f"[events come at least once]({_DEBEZIUM})",
+    ),
+    "interval_forward": Entry(
+        "an interval that ends before it begins hides rows from queries by time", _OWN_TABLES
+    ),
+    "one_open_interval": Entry("a row has one present state", _OWN_TABLES),
+    "current_equals_open_history": Entry("current rows and history are two views of one state", _OWN_TABLES),
+    "current_key_unique": Entry("a join on the key would double rows", _OWN_TABLES),
+    "current_key_not_null": Entry("a row without a key can never be found or replaced again", _OWN_TABLES),
+    "image_chain": Entry(
+        "an old value that nothing has left shows that a change is missing, was altered, or came twice",
+        "[the image chain](when-a-run-stops.md#the-image-chain)",
+        f"[the old values of `__$operation` 3]({_CDC})",
+    ),
+    "conservation": Entry(
+        "a record without an outcome is lost, one with two is counted twice",
+        "clear extract and what follows; if it fails again, report it",
+    ),
+    "quarantine_limit": Entry(
+        "where many records cannot be read, a setting is wrong rather than a record",
+        f"look at the reasons in `quarantine`; correct the setting and {_REPLAY}",
+    ),
+    "no_quarantined_records": Entry(
+        "published rows lack what quarantined records say",
+        f"look at the reasons in `quarantine`; correct the cause and {_REPLAY}",
+    ),
+    "shapes_fit_contracts": Entry(
+        "columns that changed their type do not fit what was published",
+        "follow the remedy of the reason; a new key or type needs a new feed",
+        f"[changes of a captured table]({_CDC_ABOUT})",
+    ),
+    "no_unpaired_images": Entry(
+        "an update has two rows; one alone was cut off or removed by a clean-up",
+        f"look at the change table around its LSN; {_REPLAY} when both are there",
+        f"[`__$operation` 3 and 4]({_CDC})",
+    ),
+    "source_complete": Entry(
+        "a record that the source had and raw has not is lost for good once the position has moved",
+        "clear extract and what follows; set `cleanup.policy=delete` on topics of changes",
+        f"[offsets of transaction markers, compaction]({_KAFKA})",
+    ),
+    "source_from_its_beginning": Entry(
+        "what retention removed before the first read is not in the lake",
+        "[start with a snapshot](when-a-run-stops.md#a-gap)",
+        f"[retention]({_KAFKA})",
+    ),
+    "source_is_read_on": Entry(
+        "a capture that stands still looks like a quiet source",
+        "[a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still)",
+        f"[capture jobs]({_CDC_JOBS}), [read_committed]({_KAFKA})",
+    ),
+    "tables_are_whole": Entry(
+        "a table that joins a feed of messages lacks the changes that came before",
+        "[add a table](tables.md)",
+    ),
+}
+
+
+class Weight(NamedTuple):
+    """What a rule of the feed's records checks, and its severity."""
+
+    checks: str
+    severity: str
+
+
+# On the audit page their sentences have the run's own numbers.
+_OF_RECORDS: Final[Mapping[str, Weight]] = {
+    "conservation": Weight("Every record that was read has exactly one disposition.", "critical"),
+    "quarantine_limit": Weight("At most `quarantine_limit` of the records are quarantined.", "error"),
+    "no_quarantined_records": Weight("Every record of the run can be read.", "warning"),
+    "shapes_fit_contracts": Weight(
+        "What the feed reports of its tables' columns fits the contracts that were published.", "error"
+    ),
+    "no_unpaired_images": Weight("No before row is left without its after row.", "warning"),
+    "source_complete": Weight("Raw has what the source had.", "critical"),
+    "source_from_its_beginning": Weight(
+        "A partition that the feed reads for the first time still has its first record.", "warning"
+    ),
+    "source_is_read_on": Weight("Nothing waits at the source for longer than `deadline`.", "warning"),
+    "tables_are_whole": Weight(
+        "No table lacks changes that the feed has passed over before it listed the table.", "warning"
+    ),
+}
+_HEAD = """\
+# The rules of the audit
+
+Generated by `python -m changeledger.audit.rule_book`: do not edit this page.
+
+Before a run is published, Great Expectations judges these rules. A `critical` one always stops the run:
+records or changes would be lost. An `error` stops it unless a person tolerates it (`tolerate`, with a
+reason). A `warning` is reported. The page behind the task's link Data Docs shows the offending rows."""
+_COLUMNS = "| rule | checks | why | severity | remedy | outside source |\n|---|---|---|---|---|---|"
+
+
+def page() -> str:
+    """The whole page."""
+    tables = {name: Weight(rule.says, rule.severity) for name, rule in TABLE_RULES.items()}
+    # The feed says which of both.
+    tables["image_chain"] = Weight(
+        tables["image_chain"].checks, "`warning`, or `error` with `image_chain: stop`"
+    )
+    parts = [_HEAD]
+    for title, weights in (("Of each table", tables), ("Of the run's records", _OF_RECORDS)):
+        rows = "\n".join(_row(name, weight, BOOK[name]) for name, weight in weights.items())
+        parts.append(f"## {title}\n{_COLUMNS}\n{rows}")
+    return "\n\n".join(parts) + "\n"
+
+
+def _row(name: str, weight: Weight, entry: Entry) -> str:
+    cells = (f"`{name}`", weight.checks, entry.why, weight.severity, entry.remedy, entry.source or "-")
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

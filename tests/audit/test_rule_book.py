@@ -1,0 +1,54 @@
+"""docs/rules.md has every built-in rule, as the audit weighs it."""
+
+from __future__ import annotations
+
+import re
+
+from changeledger.audit import rule_book
+from changeledger.audit.conservation import WindowReads, feed_rules, source_rules, whole_tables
+from changeledger.audit.findings import Finding
+from changeledger.audit.rules import TABLE_RULES, Rule
+from changeledger.config.feed import Feed
+from changeledger.config.settings import PROJECT
+from changeledger.model import change
+
+
+def of_records() -> list[Rule]:
+    feed = Feed.model_validate(
+        {
+            "feed": "shop", "dialect": "ces", "database": "shop", "connection": "shop",
+            "source": {"topics": ["shop"]}, "tables": [{"table": "dbo.t"}],
+        }
+    )  # fmt: skip
+    reasons = (change.QUARANTINED, change.INCOMPATIBLE_SHAPE, change.BEFORE_WITHOUT_AFTER)
+    return [
+        *source_rules(WindowReads({}, [], {}, {}), []),
+        whole_tables({}),
+        *feed_rules(feed, [], {}, {reason: Finding(0) for reason in reasons}),
+    ]
+
+
+def rows() -> dict[str, list[str]]:
+    """By rule, the other cells of its line."""
+    found = re.findall(r"^\| `(\w+)` \| (.*) \|$", rule_book.page(), re.MULTILINE)
+    return {name: rest.split(" | ") for name, rest in found}
+
+
+def test_the_page_is_up_to_date() -> None:
+    written = rule_book.PAGE.read_text("utf-8") if rule_book.PAGE.exists() else ""
+    assert written == rule_book.page(), "write it again: .venv/bin/python -m changeledger.audit.rule_book"
+
+
+def test_every_rule_is_there_with_its_severity() -> None:
+    severities = {name: rule.severity for name, rule in TABLE_RULES.items() if name != "image_chain"}
+    severities |= {rule.name: rule.severity for rule in of_records()}
+    there = {name: severity for name, (_, _, severity, *_) in rows().items()}
+    assert there.pop("image_chain") == "`warning`, or `error` with `image_chain: stop`"
+    assert there == severities
+
+
+def test_what_the_page_links_to_is_there() -> None:
+    for file, section in re.findall(r"\]\((\w[\w-]*\.md)(?:#([\w-]+))?\)", rule_book.page()):
+        text = (PROJECT / "docs" / file).read_text("utf-8")
+        titles = {line[3:].lower().replace(" ", "-") for line in text.splitlines() if line.startswith("## ")}
+        assert not section or section in titles, (file, section)
