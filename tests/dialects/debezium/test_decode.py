@@ -52,15 +52,16 @@ def test_a_batch_cut_anywhere_gives_the_same_rows(case: Case) -> None:
 def test_facts_of_parts_are_the_facts_of_the_whole(case: Case) -> None:
     size = case.messages.num_rows
     cut = Random(case.folder.name).randrange(size + 1)
-    parts = [facts(case.messages.slice(0, cut)), facts(case.messages.slice(cut))]
-    assert samples.merged(parts).equals(facts(case.messages))
+    parts = [facts(part, case.schemas) for part in (case.messages.slice(0, cut), case.messages.slice(cut))]
+    assert samples.merged(parts).equals(facts(case.messages, case.schemas))
 
 
 def only_table(name: str) -> tuple[pa.RecordBatch, TablePlan]:
     """The messages of the only table of a case, and its plan."""
     case = next(case for case in ALL if case.folder.name == name)
     assert case.stated is not None
-    found = discover(facts(case.messages), case.feed, {case.stated.table: case.stated}, case.schemas)
+    known = {case.stated.table: case.stated}
+    found = discover(facts(case.messages, case.schemas), case.feed, known, case.schemas)
     plan = table_plan(
         found,
         0,

@@ -52,7 +52,7 @@ def topic(middle: list[Any], around: dict[str, Any], space: str = "") -> pa.Reco
 
 def discovered(messages: pa.RecordBatch) -> Discovery:
     """In parts, as partitions of Spark have them."""
-    parts = [facts(messages.slice(at, 7)) for at in range(0, messages.num_rows, 7)]
+    parts = [facts(messages.slice(at, 7), {}) for at in range(0, messages.num_rows, 7)]
     return discover(samples.merged(parts), FEED, {}, {})
 
 
@@ -96,7 +96,7 @@ def test_what_is_as_the_ends_adds_nothing(form: Any, space: str) -> None:
     messages = topic([None, {"ts_ms": 1}, like], like, space)
     assert [one.table for one in discovered(messages).tables] == ["dbo.t"]
     # 20 at either end of the partition; the first and the last of the only group are among them.
-    assert facts(messages).num_rows == 40
+    assert facts(messages, {}).num_rows == 40
 
 
 def test_facts_stay_few_whatever_is_written() -> None:
@@ -104,7 +104,7 @@ def test_facts_stay_few_whatever_is_written() -> None:
     middle = [wrapped("t", {"id": 1, f"c{number}": "x"}) for number in range(200)]
     messages = topic(middle, wrapped("t", {"id": 1}))
     assert columns(messages) == [("id", "int"), *((f"c{number}", "nvarchar(max)") for number in range(20))]
-    assert facts(messages).num_rows < 200
+    assert facts(messages, {}).num_rows < 200
 
 
 def test_a_message_that_is_broken_is_no_fact_of_its_table() -> None:

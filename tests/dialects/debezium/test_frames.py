@@ -8,8 +8,11 @@ import pyarrow as pa
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.debezium.kernel import DEBEZIUM
+from changeledger.dialects.kernel import EarlierWindows
 from changeledger.dialects.messages import frames
+from changeledger.kernels import avro
 from changeledger.kernels.arrow import MESSAGE
+from tests.dialects.debezium.test_cases import ALL
 from tests.dialects.reading import read
 
 FEED = Feed.model_validate(
@@ -42,6 +45,23 @@ def bodies(count: int) -> list[bytes]:
 
 def test_more_unknown_ids_than_a_connector_has_schemas() -> None:
     assert reasons(bodies(200), []) == {"unknown_schema"}
+    assert DEBEZIUM.facts(messages(bodies(200), []), {}).num_rows == 0
+
+
+def test_a_topic_with_many_schemas_of_a_registry() -> None:
+    """Such as one that a router writes a hundred tables to."""
+    case = next(case for case in ALL if case.folder.name == "avro_two_schemas")
+    assert case.stated is not None
+    first = case.messages.column("value")[0].as_py()
+    ids = range(1, 101)
+    schemas = {str(one): case.schemas[avro.schema_id(first)] for one in ids}
+    values = [b"\0" + one.to_bytes(4, "big") + first[avro.FRAME_BYTES :] for one in ids]
+    raw = messages(values, [])
+    parts = [DEBEZIUM.facts(raw.slice(at, 7), schemas) for at in range(0, len(ids), 7)]
+    found = DEBEZIUM.discover(DEBEZIUM.merged(parts), case.feed, EarlierWindows({}, {}, schemas))
+    assert {one.schema_id for one in found.tables} == schemas.keys()
+    _, *rows = read(DEBEZIUM, raw, case.feed, {case.stated.table: case.stated}, schemas)
+    assert [batch.column("disposition").to_pylist() for batch in rows] == [["change"]] * len(ids)
 
 
 def test_ids_in_headers_are_no_ids_of_frames() -> None:

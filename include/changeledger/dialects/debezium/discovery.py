@@ -99,8 +99,11 @@ class Discovery:
     warnings: Sequence[str] = ()
 
 
-def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
-    """The messages of a batch that a discovery may need (`samples.FACTS`)."""
+def facts(raw: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
+    """The messages of a batch that a discovery may need (`samples.FACTS`).
+
+    `schemas`: those of a schema registry, by id. Messages that name another one need no discovery.
+    """
     topics, values = (raw.column(name).to_pylist() for name in ("topic", "value"))
     alike: dict[Any, list[int]] = {}
     known: dict[str, list[tuple[bytes, str]]] = {}
@@ -119,8 +122,9 @@ def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
     for (_, _, block), rows in alike.items():
         rows.sort(key=places.__getitem__)
         if avro.is_framed(values[rows[0]]):
-            for at in {rows[0], rows[-1]} if avro.names_schema(values[rows[0]]) else ():
-                groups[at] = avro.schema_id(values[at])
+            schema_id = avro.schema_id(values[rows[0]])
+            for at in {rows[0], rows[-1]} if schema_id in schemas else ():
+                groups[at] = schema_id
             continue
         for some in (rows, rows[::-1]):
             # The first one, and the last, that can be read.

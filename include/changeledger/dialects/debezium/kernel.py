@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 
@@ -16,10 +16,6 @@ from changeledger.dialects.kernel import EarlierWindows, MessageKernel
 from changeledger.dialects.messages import samples
 
 
-def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBatch:
-    return discovery.facts(raw)
-
-
 def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
     return discovery.discover(found, feed, known.contracts, known.avro_schemas)
 
@@ -31,7 +27,7 @@ def _warnings(found: discovery.Discovery) -> Sequence[str]:
 DEBEZIUM = MessageKernel(
     "debezium",
     samples.FACTS,
-    _facts,
+    discovery.facts,
     samples.merged,
     _discover,
     routes,

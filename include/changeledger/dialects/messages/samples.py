@@ -21,9 +21,10 @@ from changeledger.kernels.rows import as_batch
 # Of how many offsets at either end of a partition.
 EACH_END = 20
 # Of how many groups of one table: a connector has one schema at a time. Of a table with more groups the last
-# messages can depend on how the window was cut.
+# messages can depend on how the window was cut. A registry's schemas all count, whatever their number.
 _MOST_GROUPS = 64
-# `table` and `group`: of the first and the last message of each group. `framed`: begins with a schema id.
+# `table` and `group`: of the first and the last message of each group; those of a registry's schema have no
+# table. `framed`: begins with a schema id.
 FACTS = pa.schema(
     [
         ("topic", pa.string()),
@@ -99,15 +100,15 @@ def _first_or_last(facts: pa.Table) -> Bools:
 
 
 def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
-    """The groups that count, as text: the first `_MOST_GROUPS` of each table in each topic."""
+    """The groups that count, as text: of each table in each topic the first `_MOST_GROUPS`, of none all."""
     names = _names(facts.take(pa.array(firsts)))
     tables = facts.select(["topic", "table"]).take(pa.array(firsts)).to_pylist()
-    counts: Counter[tuple[str, str]] = Counter()
+    counts: Counter[tuple[str, str | None]] = Counter()
     kept = []
     for name, one in zip(names.to_pylist(), tables, strict=True):
         place = one["topic"], one["table"]
         counts[place] += 1
-        if counts[place] <= _MOST_GROUPS:
+        if one["table"] is None or counts[place] <= _MOST_GROUPS:
             kept.append(name)
     return pa.array(kept, pa.string())
 
