@@ -41,8 +41,8 @@ def main() -> None:
 
     from changeledger.config.database import Database  # noqa: PLC0415
     from changeledger.model.table_names import TableNames  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
     from changeledger.stages import compare  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     spark = spark_session("changeledger-bench-compare")
     spark.sparkContext.setLogLevel("ERROR")
@@ -84,11 +84,11 @@ def _feed(name: str):  # type: ignore[no-untyped-def]
 def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     from changeledger.config.settings import Settings  # noqa: PLC0415
     from changeledger.control import BuiltSnapshots, ControlStore  # noqa: PLC0415
+    from changeledger.lake import catalog, iceberg  # noqa: PLC0415
     from changeledger.model import change  # noqa: PLC0415
     from changeledger.model.contract import Column, Contract  # noqa: PLC0415
     from changeledger.model.table_names import TableNames  # noqa: PLC0415
     from changeledger.model.window import Window  # noqa: PLC0415
-    from changeledger.storage import catalog, lake  # noqa: PLC0415
 
     columns = [
         Column(name=name, type=kind, ordinal=at, key_position=int(name == "id"))
@@ -107,8 +107,8 @@ def _publish(spark, feed, changes: int) -> None:  # type: ignore[no-untyped-def]
     rows = spark.range(changes).withColumnRenamed("id", "i")
     rows = rows.selectExpr(*(f"cast({cells.get(name, 'null')} as {kind}) as {name}" for name, kind in kinds))
     name = TableNames.of(feed.namespace, TABLE).changes
-    lake.create(spark, name, kinds)
-    lake.append(rows, name)
+    iceberg.create(spark, name, kinds)
+    iceberg.append(rows, name)
 
 
 def _cells(feed, keys: int) -> dict[str, str]:  # type: ignore[no-untyped-def]

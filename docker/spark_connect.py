@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from changeledger.config.settings import Settings
-from changeledger.storage.session import as_properties, jars, spark_conf
+from changeledger.spark.session import as_properties, jars, spark_conf
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 

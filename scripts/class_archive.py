@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from changeledger.config.settings import Settings
 from changeledger.kernels.rows import unchanged
-from changeledger.storage.session import spark_session
+from changeledger.spark.session import spark_session
 from sourcelab.connect import SparkConnectServer
 
 TABLE = "lake.trained.rows"

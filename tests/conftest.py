@@ -47,7 +47,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def spark(home: Path) -> Iterator[SparkSession]:
     """The product's own session (ANSI, UTC, the catalog `lake`), on two cores, and for small data."""
     # Seconds to import: not for the tests that need no Spark.
-    from changeledger.storage import session  # noqa: PLC0415
+    from changeledger.spark import session  # noqa: PLC0415
 
     def small(settings: Settings) -> dict[str, str]:
         options = [session.SMALL_DATA_JVM, session.FOR_MINUTES_JVM, *session.class_archive(settings)]

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
-from changeledger.storage.session import spark_conf
+from changeledger.spark.session import spark_conf
 from tests.faults.matrix.lab import State
 
 

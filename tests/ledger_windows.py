@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.dialects.messages.message_rows import OUTCOME, decoded_schema
 from changeledger.kernels.rows import Here
+from changeledger.lake.publishing import complete
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
 from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext, take_lease
 from changeledger.stages.normalization.reading import Input
-from changeledger.storage.publishing import complete
 from tests.reconcile.tables import ledger
 
 # What says in which run a row was written, and by which of several deliveries.

@@ -71,8 +71,8 @@ def _publish(end: datetime) -> None:
     from changeledger.config.files import load_feeds  # noqa: PLC0415 - it reads the settings
     from changeledger.config.settings import Settings  # noqa: PLC0415
     from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
     from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     spark = spark_session("changeledger-bench")
     for feed in load_feeds(Settings().feeds).values():

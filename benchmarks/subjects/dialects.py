@@ -54,8 +54,8 @@ def _measure(start: datetime, *, prove: bool) -> None:
     from changeledger.config.files import load_feeds  # noqa: PLC0415
     from changeledger.config.settings import Settings  # noqa: PLC0415
     from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
     from changeledger.stages import compare, verify  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     settings = Settings()
     feeds = load_feeds(settings.feeds)

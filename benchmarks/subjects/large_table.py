@@ -44,8 +44,8 @@ def main() -> None:
     feed = feed_of(bootstrap, [topic])
     from changeledger.model.table_names import TableNames  # noqa: PLC0415 - they read the settings
     from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
     from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     spark = spark_session("changeledger-bench")
     names = TableNames.of(feed.namespace, feed.tables[0].table)

@@ -22,8 +22,8 @@ def main() -> None:
     bootstrap, topics, number, out = sys.argv[1:]
     from changeledger.model.table_names import TableNames  # noqa: PLC0415 - they read the settings
     from changeledger.model.window import Window  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
     from changeledger.stages import audit, extract, normalize, publish, reconcile  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
 
     feed = feed_of(bootstrap, topics.split(","))
     spark = spark_session("changeledger-bench")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
-from changeledger.storage.session import jars, local_conf, spark_conf
+from changeledger.spark.session import jars, local_conf, spark_conf
 
 
 def plain_session(name: str) -> SparkSession:

@@ -28,7 +28,7 @@ from changeledger.console.terminal import Lines
 from changeledger.model.errors import ChangeledgerError, ConfigError, LeaseLost, SparkNeeded, SparkUnavailable
 from changeledger.model.window import Request, Window
 from changeledger.pages.html import failure_noted
-from changeledger.storage import failures
+from changeledger.spark import failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,7 +129,7 @@ class _Session:
 
     def __call__(self) -> SparkSession:
         # Not at the top: `--help` and a wrong argument answer at once.
-        from changeledger.storage.session import spark_session  # noqa: PLC0415
+        from changeledger.spark.session import spark_session  # noqa: PLC0415
 
         if not self._allowed:
             raise SparkNeeded("there is something to do with Spark", "run it again without --no-spark")

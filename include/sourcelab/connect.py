@@ -9,7 +9,7 @@ from pathlib import Path
 
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
-from changeledger.storage.session import (
+from changeledger.spark.session import (
     FOR_MINUTES_JVM,
     SMALL_DATA,
     SMALL_DATA_JVM,

@@ -105,7 +105,7 @@ def _prove(progress: Progress, settings: Settings, feeds: Mapping[str, Feed], so
     """Compare what the feeds have published with the source's tables; the report has the outcome."""
     # Seconds to import.
     from changeledger.reports.proof import verify_and_report  # noqa: PLC0415
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
 
     for name, connection in sources.connections.items():
         os.environ[connection_variable(name)] = json.dumps(connection)

@@ -76,7 +76,7 @@ def open_lake(remote: str) -> None:
 
     Two feeds that used a new catalog first, at the same moment, would both make them.
     """
-    from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
+    from changeledger.spark.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
     os.environ["SPARK_REMOTE"] = remote
     spark_session("changeledger demo").sql("SHOW NAMESPACES IN lake").collect()

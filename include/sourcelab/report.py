@@ -89,7 +89,7 @@ class Report:
 
 def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) -> Report:
     """Read what the window has published. A feed without a release is missing."""
-    from changeledger.storage.session import spark_session  # noqa: PLC0415 - takes seconds to import
+    from changeledger.spark.session import spark_session  # noqa: PLC0415 - takes seconds to import
 
     control = ControlStore(settings.control_url)
     released = [feed for feed in feeds if control.release(feed.feed, window) is not None]

@@ -12,10 +12,10 @@ from changeledger.compare.positions import COMMIT, Positions
 from changeledger.compare.reach import Reach
 from changeledger.kernels.rows import Here
 from changeledger.model.contract import Contract
+from changeledger.spark.caching import uncached
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.ledgers import NEEDED
 from changeledger.stages.comparison.matching import Matching, Method, Side
-from changeledger.storage.caching import uncached
 
 # With the positions of the log, or by keys and their order alone.
 BY_POSITION = Method(Reach(), Positions(COMMIT, True, 1, 1))

@@ -15,8 +15,8 @@ from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from changeledger.config.connection import Connection
 from changeledger.config.settings import PROJECT
-from changeledger.storage.jdbc import JdbcDatabase
-from changeledger.storage.kafka import Kafka
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.kafka.topics import Kafka
 
 KEYTAB = base64.b64encode(b"not a real one").decode()
 ARGUMENTS = {

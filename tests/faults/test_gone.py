@@ -13,9 +13,11 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.kafka import topics
+from changeledger.lake import iceberg
 from changeledger.model.errors import SourceUnavailable
+from changeledger.spark import failures
 from changeledger.stages import extract
-from changeledger.storage import failures, kafka, lake
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres, free_port
@@ -28,20 +30,20 @@ pytestmark = pytest.mark.integration
 
 def gone_before(patch: pytest.MonkeyPatch, name: str, services: ExitStack) -> None:
     """The services end when the stage calls this function of the lake."""
-    usual: Callable[..., Any] = getattr(lake, name)
+    usual: Callable[..., Any] = getattr(iceberg, name)
 
     def ended(*reported: Any) -> Any:
         services.close()
         return usual(*reported)
 
-    patch.setattr(lake, name, ended)
+    patch.setattr(iceberg, name, ended)
 
 
 @pytest.mark.parametrize("rows_here", ["1000", "0"])
 def test_a_broker_that_goes_while_it_is_read(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_here: str
 ) -> None:
-    monkeypatch.setattr(kafka, "_STUCK_SECONDS", 5.0)
+    monkeypatch.setattr(topics, "_STUCK_SECONDS", 5.0)
     monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", rows_here)
     with ExitStack() as services:
         broker = services.enter_context(KafkaBroker(JARS.with_name("kafka"), tmp_path))

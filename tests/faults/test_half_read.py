@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import BuiltSnapshots, ControlStore
+from changeledger.lake import iceberg, writes
 from changeledger.model.errors import AuditFailed, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage import lake, writes
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres
@@ -94,7 +94,7 @@ def test_change_tables_of_which_one_is_in_raw(
     run(spark, feed, first)
     sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
     over = window(start=first.end)
-    half_done(spark, feed, over, (lake, "replace_window"), lambda table: "customers" in table)
+    half_done(spark, feed, over, (iceberg, "replace_window"), lambda table: "customers" in table)
     is_stopped(spark, feed, over, "dbo_customers, asked=")
     run(spark, feed, over)
     found = {row["id"] for row in rows(spark, lake_name(feed, CUSTOMERS.full_name))}

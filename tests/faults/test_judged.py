@@ -14,12 +14,12 @@ from changeledger.cli.quarantine import Chosen
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, base
+from changeledger.lake import iceberg, publishing, refs
+from changeledger.lake.publishing import release_tag
 from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.releasing import complete_by_hand
-from changeledger.storage import lake, publishing, refs
-from changeledger.storage.publishing import release_tag
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
@@ -145,7 +145,7 @@ def test_what_is_written_on_the_branch_after_the_verdict(
     verdict = control().stage(feed.feed, over, "audit")
     assert verdict is not None
     name = lake_name(feed, "dbo.customers", "_changes")
-    judged.sql(FOREIGN.format(lake.on_branch(name, verdict.branch), name))
+    judged.sql(FOREIGN.format(iceberg.on_branch(name, verdict.branch), name))
     publish.run(judged, feed, over)
     published_whole(judged, feed, log)
 

@@ -15,10 +15,10 @@ from changeledger.cli import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, furthest
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage import refs
-from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

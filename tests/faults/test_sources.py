@@ -15,11 +15,11 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.kafka.messages import MessageScan
+from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.model.errors import AuditFailed, SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import audit, extract, normalize, reconcile
-from changeledger.storage.kafka import Kafka, Offsets
-from changeledger.storage.kafka_messages import MessageScan
 from sourcelab import debezium
 from sourcelab.log import simulate
 from sourcelab.messages import Message

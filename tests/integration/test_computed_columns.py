@@ -10,8 +10,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from changeledger.config.database import FRESH, Database
+from changeledger.lake import catalog
 from changeledger.stages import compare, verify
-from changeledger.storage import catalog
 from sourcelab import base_tables, debezium, qlik_tables, sqlserver_cdc
 from sourcelab.computed import NAME, with_computed
 from sourcelab.log import simulate

@@ -19,7 +19,7 @@ from changeledger.config.files import named_feed
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.model.table_names import distinct_names
 from changeledger.model.window import Window
-from changeledger.storage.session import jars, local_conf
+from changeledger.spark.session import jars, local_conf
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate
@@ -172,7 +172,7 @@ def test_the_servers_start_shows_no_password(tmp_path: Path) -> None:
 
 _IN_PROCESS = """
 from pathlib import Path
-from changeledger.storage.session import spark_session
+from changeledger.spark.session import spark_session
 spark = spark_session("test")
 print("password:", spark.conf.get("spark.sql.catalog.lake.jdbc.password"))
 for line in Path("/proc").glob("[0-9]*/cmdline"):

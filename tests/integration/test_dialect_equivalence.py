@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 
 from changeledger.config.database import FRESH, Database
 from changeledger.config.feed import Feed
+from changeledger.lake import catalog
 from changeledger.stages import compare, extract, verify
-from changeledger.storage import catalog
 from sourcelab import base_tables, ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import Change, Interval, Log, Transaction, simulate
 from sourcelab.messages import Message, produce

@@ -14,12 +14,12 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.lake import refs
+from changeledger.lake.publishing import release_tag
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError, LeaseHeld, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.erasing import Erasing
-from changeledger.storage import refs
-from changeledger.storage.publishing import release_tag
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

@@ -13,8 +13,8 @@ import pytest
 from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
+from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model.errors import SourceUnavailable
-from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab.postgres import plain_url
 from sourcelab.services import Postgres
 

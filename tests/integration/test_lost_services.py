@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from changeledger.config.connection import Connection
-from changeledger.storage.kafka import Kafka
+from changeledger.kafka.topics import Kafka
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.children import Child
 from sourcelab.lab import SEGMENT, SourceLost, Sources

@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.lake import catalog, iceberg, refs, rewrites
+from changeledger.lake.publishing import release_tag
 from changeledger.model import change
 from changeledger.model.errors import LeaseHeld, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, maintain, normalize, publish, reconcile
-from changeledger.storage import catalog, lake, refs, rewrites
-from changeledger.storage.publishing import release_tag
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
@@ -137,7 +137,7 @@ def test_what_nobody_needs_goes(
         F.lit("null_key").alias("reason"),
         *(F.lit(None).cast(kind).alias(name) for name, kind in change.QUARANTINE_COLUMNS[4:]),
     )  # fmt: skip
-    lake.append(in_doubt, quarantine)
+    iceberg.append(in_doubt, quarantine)
     sqlserver_cdc.append(source.url, log, CUTS[1], CUTS[2])
     dry = Window(start=BEGIN, end=datetime.now(UTC), request=Request(dry_run=True, run="manual__1"))
     run(spark, feed, dry, (extract, normalize, reconcile, audit))
@@ -145,7 +145,7 @@ def test_what_nobody_needs_goes(
     run(spark, feed, last)
     before = content(spark, feed)
     history = lake_name(feed, "dbo.customers", "_history")
-    lake.fresh_branch(spark, history, f"{last.branch}_99")
+    iceberg.fresh_branch(spark, history, f"{last.branch}_99")
     refs.set_branch(history, "of_a_person", refs.snapshot_of(history) or 0)
     assert not list(docs.rglob("*.gif")), "two moving pictures were most of its size"
 

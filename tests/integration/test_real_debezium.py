@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
 from changeledger.config.settings import PROJECT
-from changeledger.storage.kafka import Kafka
+from changeledger.kafka.topics import Kafka
 from sourcelab.services import KafkaBroker, Postgres, java
 from tests.integration.line import plain, rows, run, window
 

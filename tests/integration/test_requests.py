@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.lake import refs
+from changeledger.lake.publishing import release_tag
 from changeledger.model.errors import AuditFailed, ConfigError, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage import refs
-from changeledger.storage.publishing import release_tag
 from sourcelab import ces, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import produce

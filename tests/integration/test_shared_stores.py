@@ -16,7 +16,7 @@ import yaml
 from changeledger.control import ControlStore
 from changeledger.control.database import engine_for
 from changeledger.model.errors import SourceUnavailable
-from changeledger.storage.session import SMALL_DATA, SMALL_DATA_JVM, as_properties
+from changeledger.spark.session import SMALL_DATA, SMALL_DATA_JVM, as_properties
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.postgres import plain_url
@@ -33,7 +33,7 @@ from changeledger.config.files import load_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
-from changeledger.storage.session import spark_session
+from changeledger.spark.session import spark_session
 
 start, end = map(datetime.fromisoformat, sys.argv[1:])
 window = Window(start=start, end=end)

@@ -14,8 +14,8 @@ from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.dialects.tables.sql import as_read
+from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model.sql_type import SqlType
-from changeledger.storage.jdbc import JdbcDatabase
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.postgres import plain_url

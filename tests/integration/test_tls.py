@@ -33,14 +33,14 @@ from sqlalchemy import column, select, table
 
 from changeledger.config.connection import Connection
 from changeledger.config.feed import Feed
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.kafka import topics as kafka_storage
+from changeledger.kafka.topics import Kafka
+from changeledger.lake.spread import Spread
 from changeledger.model.errors import ConfigError
+from changeledger.spark import failures
+from changeledger.spark.caching import uncached
 from changeledger.stages import extract
-from changeledger.storage import failures
-from changeledger.storage import kafka as kafka_storage
-from changeledger.storage.caching import uncached
-from changeledger.storage.jdbc import JdbcDatabase
-from changeledger.storage.kafka import Kafka
-from changeledger.storage.spread import Spread
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
 from tests.conftest import JARS

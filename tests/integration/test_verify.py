@@ -18,6 +18,7 @@ from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.lake import catalog, iceberg
 from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import NAMESPACE, TableNames
@@ -25,7 +26,6 @@ from changeledger.model.window import Request, Window
 from changeledger.reports.proof import verify_and_report
 from changeledger.stages import extract, verify
 from changeledger.stages.verification import snapshot
-from changeledger.storage import catalog, lake
 from sourcelab import base_tables, sqlserver_cdc
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.postgres import plain_url
@@ -259,7 +259,7 @@ def test_a_large_table_is_read_in_parts(
     assert abs(datetime.now(UTC) - taken.until) < timedelta(minutes=5)
     for table in tables:
         kept = taken.tables[table.full_name]
-        rows = lake.read(spark, kept["name"], snapshot=kept["snapshot"]).collect()
+        rows = iceberg.read(spark, kept["name"], snapshot=kept["snapshot"]).collect()
         reported = [{name: plain(row[name]) for name in table.names} for row in rows]
         assert len(reported) == len(log.final_rows(table)) > 10
         assert {table.key_of(row): row for row in reported} == log.final_rows(table)

@@ -15,8 +15,8 @@ from changeledger.kernels import touched
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
-from changeledger.storage.partitions import numbers_of_partitions
-from changeledger.storage.spread import spark_schema
+from changeledger.lake.partitions import numbers_of_partitions
+from changeledger.lake.spread import spark_schema
 
 KEY = pa.struct([("a", pa.int32()), ("b", pa.string())])
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)

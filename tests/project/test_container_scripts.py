@@ -16,7 +16,7 @@ from sqlalchemy import make_url
 
 from changeledger.config.connection import Connection
 from changeledger.config.settings import PROJECT
-from changeledger.storage.session import as_properties
+from changeledger.spark.session import as_properties
 
 sys.path.insert(0, str(PROJECT / "scripts"))
 import compose_secrets

@@ -20,7 +20,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, lease, lease_heartbeat
 from changeledger.model.errors import AuditFailed, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.model.window import Request, Window
-from changeledger.storage import failures, session
+from changeledger.spark import failures, session
 
 FEED = "shop"
 HOUR = Window(

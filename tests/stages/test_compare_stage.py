@@ -16,6 +16,7 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
+from changeledger.lake import catalog
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.table_names import FINDINGS, TableNames
@@ -23,7 +24,6 @@ from changeledger.reports.comparison import compare_and_report
 from changeledger.stages import compare
 from changeledger.stages.common import stored
 from changeledger.stages.comparison import matching
-from changeledger.storage import catalog
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.lake import iceberg
 from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages.common.context import StageContext, take_lease
-from changeledger.storage import lake
 from tests.audit.tables import CONTRACT
 from tests.ledger_windows import BEGIN, feed_of
 
@@ -24,7 +24,7 @@ def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession)
     ctx = StageContext.begin(lambda: spark, feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
-    lake.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)
+    iceberg.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)
     with pytest.raises(StageOrderError, match=r"is gone from lake.finished.dispositions"):
         ctx.finish("normalize", [feed.lake.dispositions])
     assert ctx.control.stage(feed.feed, over, "normalize") is None

@@ -12,18 +12,18 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.kafka.messages import RAW
+from changeledger.lake import catalog, scans
+from changeledger.lake.spread import Spread
 from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import extract
 from changeledger.stages.extraction import messages as stage
-from changeledger.storage import catalog, scans
-from changeledger.storage.kafka_messages import RAW
-from changeledger.storage.spread import Spread
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
 from tests.integration.line import message_feed, window, without_spark
-from tests.storage.test_kafka_messages import remove
+from tests.kafka.test_messages import remove
 
 pytestmark = pytest.mark.integration
 Rows = list[dict[str, Any]]

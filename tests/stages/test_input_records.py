@@ -6,11 +6,11 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
+from changeledger.lake import iceberg
 from changeledger.model import change
 from changeledger.model.window import Window
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, take_lease
-from changeledger.storage import lake
 from tests.audit.tables import CONTRACT
 from tests.ledger_windows import BEGIN, feed_of
 
@@ -23,16 +23,16 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
     ctx = StageContext.begin(lambda: spark, feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
-    lake.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+    iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
     assert input_records.waiting(ctx) is None
-    lake.create(spark, feed.lake.pending, change.PENDING_COLUMNS)
+    iceberg.create(spark, feed.lake.pending, change.PENDING_COLUMNS)
     assert input_records.waiting(ctx) is None
     fields = ", ".join(f"CAST({value} AS {kind}) `{name}`" for (name, kind), value in _values())
-    lake.append(spark.sql(f"SELECT {fields}"), feed.lake.pending)
+    iceberg.append(spark.sql(f"SELECT {fields}"), feed.lake.pending)
     waiting = input_records.waiting(ctx)
     assert waiting is not None
     assert [row["offset"] for row in waiting.collect()] == [7]
-    lake.replace(spark.table(feed.lake.pending).where("false"), feed.lake.pending, "main")
+    iceberg.replace(spark.table(feed.lake.pending).where("false"), feed.lake.pending, "main")
     assert input_records.waiting(ctx) is None
 
 

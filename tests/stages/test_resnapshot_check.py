@@ -12,12 +12,12 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.control.outcomes import last_proofs
+from changeledger.lake import catalog, iceberg, refs
 from changeledger.model import change, table_names
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
 from changeledger.stages import verify
-from changeledger.storage import catalog, lake, refs
 from tests.ledgers import published_of
 from tests.redelivered_rows import AT, CONTRACT, rows
 from tests.released import release
@@ -37,7 +37,7 @@ def publish(spark: SparkSession, feed: Feed, window: Window) -> None:
     catalog.create_namespace(feed.namespace)
     made = published_of(spark, rows(window.id), CONTRACT, window.id)
     snapshots = {
-        name: lake.put(table, name)
+        name: iceberg.put(table, name)
         for name, table in zip(names, (made.current, made.history, ledger(spark, window.id)), strict=True)
     }
     counts = {"tables": {CONTRACT.table: {"changes": {"insert": 6, "snapshot": 6}}}}

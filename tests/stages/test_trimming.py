@@ -9,9 +9,9 @@ from pyspark.sql import SparkSession
 
 from changeledger.compare import findings
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
+from changeledger.lake import catalog, iceberg
 from changeledger.model.table_names import DRIFT, FINDINGS, NAMESPACE, REPAIRS
 from changeledger.stages.maintenance.trimming import trim_results
-from changeledger.storage import catalog, lake
 from changeledger.verify import drift
 from sourcelab.tables import ORDERS
 from tests.ledger_windows import feed_of
@@ -51,12 +51,12 @@ def test_the_last_results_stay(spark: SparkSession, tmp_path: Path) -> None:
             control.save_comparison(compared(f"{feed}.{name}", feed, days))
             control.save_proof(proved(f"{feed}.{name}", feed, days))
     for table, column, columns in places:
-        lake.create(spark, table, columns, [column])
+        iceberg.create(spark, table, columns, [column])
         for feed in (FEED.feed, "another"):
             for name in names:
                 cells = {n: "NULL" for n, _ in columns} | {column: f"'{feed}.{name}'"}
                 row = spark.range(1).selectExpr(*(f"CAST({cells[n]} AS {k}) AS `{n}`" for n, k in columns))
-                lake.replace_partition(row, table, column, f"{feed}.{name}")
+                iceberg.replace_partition(row, table, column, f"{feed}.{name}")
 
     trim_results(spark, FEED, control, NOW - timedelta(days=50))
 

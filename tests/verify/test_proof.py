@@ -15,9 +15,9 @@ import pytest
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import row_type
 from changeledger.reconcile.current import current
+from changeledger.spark.caching import uncached
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification.tables import Proof, concluded
-from changeledger.storage.caching import uncached
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums

@@ -8,8 +8,8 @@ import pytest
 
 from changeledger.config.connection import Connection
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
+from changeledger.jdbc.database import JdbcDatabase
 from changeledger.model.contract import Column, Contract
-from changeledger.storage.jdbc import JdbcDatabase
 from changeledger.verify import snapshot_sql
 
 CONTRACT = Contract(

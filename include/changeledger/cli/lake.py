@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 4.0
 def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
     """A session on the lake of this installation; our own log lines show the `progress` of a long command."""
     # Seconds to import: `--help` answers at once.
-    from changeledger.storage.session import spark_session  # noqa: PLC0415
+    from changeledger.spark.session import spark_session  # noqa: PLC0415
 
     require_lake(Settings())
     # Spark's Python side would log a wrong query's Java stack, beside the error that we print.

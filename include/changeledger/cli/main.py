@@ -23,7 +23,7 @@ from changeledger.config.loopback import reach_directly
 from changeledger.console.encoding import escape_unknown
 from changeledger.console.leaving import leave
 from changeledger.model.errors import ChangeledgerError
-from changeledger.storage import failures
+from changeledger.spark import failures
 
 _CODES = """Exit codes:
 

@@ -14,9 +14,9 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.rows import Here
+from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, LeaseHeld
-from changeledger.storage import catalog, scans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,8 +78,8 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     Waits for a run of the feed that is running, and says so.
     """
     # Seconds to import: to look into the quarantine needs no Spark.
+    from changeledger.lake.spread import as_frame  # noqa: PLC0415
     from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415
-    from changeledger.storage.spread import as_frame  # noqa: PLC0415
 
     settings = Settings()
     control = ControlStore(settings.control_url)

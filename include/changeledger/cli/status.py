@@ -16,9 +16,9 @@ from changeledger.config.feed import Feed
 from changeledger.control import AuditRow, ControlStore, ProofRow, ReleaseRow, WindowRow
 from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
 from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.source_state import SourceState
-from changeledger.storage import catalog, scans
 
 # The flags that warn about a change; the others say what it is.
 WARNINGS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)

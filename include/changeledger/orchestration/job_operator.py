@@ -31,7 +31,7 @@ from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
 from changeledger.orchestration.ending import Failed, UnlessFinal
 from changeledger.orchestration.job_lines import JobLines
-from changeledger.storage.session import jars, local_conf
+from changeledger.spark.session import jars, local_conf
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection, Context

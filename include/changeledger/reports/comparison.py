@@ -23,10 +23,10 @@ from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import worst_comparison
 from changeledger.control.tables.results import ACCEPTED
+from changeledger.lake import catalog, iceberg
 from changeledger.model.table_names import FINDINGS
 from changeledger.reports import page
 from changeledger.stages import compare
-from changeledger.storage import catalog, lake
 
 # Samples of each verdict of a table.
 _SAMPLES = 5
@@ -226,7 +226,7 @@ def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
 def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
     if not catalog.exists(FINDINGS):
         return []
-    found = lake.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
+    found = iceberg.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
     by = ["table", "verdict"]
     micros = F.unix_micros("committed_at")
     groups = (

@@ -16,12 +16,12 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING, last_proofs, worst_proof
+from changeledger.lake import iceberg
 from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
 from changeledger.reports import page
 from changeledger.stages import verify
 from changeledger.stages.verification import proofs
-from changeledger.storage import lake
 from changeledger.verify import judging
 
 # Rows shown of a table; the lake has all.
@@ -165,7 +165,7 @@ def _by_proof(
 ) -> Mapping[tuple[str], list[dict[str, Any]]]:
     if not wanted:
         return {}
-    rows = lake.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
+    rows = iceberg.read(spark, table).where(F.col("proof_id").isin(list(wanted)))
     return page.samples(rows, ["proof_id"], ["key"], _SAMPLES)
 
 

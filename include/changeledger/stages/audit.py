@@ -9,17 +9,17 @@ from changeledger.audit import conservation, gate, rules, suites
 from changeledger.audit.conservation import WindowReads
 from changeledger.audit.rules import Rule
 from changeledger.control import AuditResult
+from changeledger.lake import iceberg, summaries
 from changeledger.model.contract import Contract
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
+from changeledger.spark.caching import cached
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.storage import lake, summaries
-from changeledger.storage.caching import cached
 
 # By the feed's `image_chain`.
 _SEVERITY: dict[str, rules.Severity] = {"report": "warning", "stop": "error"}
@@ -74,7 +74,7 @@ def _subjects(
     contracts = list(ctx.contracts().values())
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(judged.read)
-        found = lake.parallel_map(judging.of_table, contracts)
+        found = iceberg.parallel_map(judging.of_table, contracts)
         accounting = judging.accounting(reading.result(), found)
     for balance in accounting.balances:
         log.info("%s: %s", ctx.feed.feed, balance)

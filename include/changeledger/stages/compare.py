@@ -20,17 +20,17 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
 from changeledger.control.tables.results import DIFFER
+from changeledger.lake import iceberg
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
+from changeledger.spark.caching import Cache, cached
+from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.ledgers import ledgers
 from changeledger.stages.comparison.matching import Method
 from changeledger.stages.comparison.ranges import Translation, corresponding, feed_range
 from changeledger.stages.comparison.tables import Pair, TablePair
-from changeledger.storage import lake
-from changeledger.storage.caching import Cache, cached
-from changeledger.storage.session import for_small_data
 
 
 def run(
@@ -48,7 +48,7 @@ def run(
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
     found = ledgers(spark, [reference, *others])
-    one, *ranges = lake.parallel_map(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
+    one, *ranges = iceberg.parallel_map(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
     rows = []
     with FindingsWriter.opened(spark, control) as writer:
         for other in ranges:
@@ -112,7 +112,7 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
             continue
         timed = None if method.translation is None else method.translation.timed(reach)
         todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
-    return lake.parallel_map(lambda one: one.compared(writer), todo)
+    return iceberg.parallel_map(lambda one: one.compared(writer), todo)
 
 
 def _settled(pair: Pair) -> dict[str, bytes]:

@@ -16,12 +16,12 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
+from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.publishing import complete_releases, release_tag
+from changeledger.lake.records import message_record
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
-from changeledger.storage import catalog, lake, refs, upkeep
-from changeledger.storage.publishing import complete_releases, release_tag
-from changeledger.storage.records import message_record
 
 # A file of a write that goes on has no snapshot yet.
 _STRAY_AFTER = timedelta(days=3)
@@ -58,11 +58,11 @@ def _maintain(spark: SparkSession, feed: Feed, control: ControlStore) -> None:
 
     def maintain(table: str) -> None:
         if not building:
-            lake.compact(spark, table)
-        lake.expire(spark, table, unneeded)
-        lake.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
+            iceberg.compact(spark, table)
+        iceberg.expire(spark, table, unneeded)
+        iceberg.remove_strays(spark, table, datetime.now(UTC) - _STRAY_AFTER)
 
-    lake.parallel_map(maintain, tables)
+    iceberg.parallel_map(maintain, tables)
     log.info("%s: %d tables maintained, %d releases older than %s", feed.feed, len(tables), tags, oldest)
 
 
@@ -95,7 +95,7 @@ def _drop_branches(
         table: [name for name in names if name not in needed]
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items()
     }
-    lake.parallel_map(lambda one: refs.drop(*one), drop.items())
+    iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
     count = len({name for names in drop.values() for name in names})
     log.info("%s: %d branches of runs removed, %d are waited for", feed.feed, count, len(needed))
 
@@ -113,7 +113,7 @@ def _drop_tags(
     pointer = feed.lake.releases
     if old and pointer in tables:
         upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
-    lake.parallel_map(lambda one: refs.drop(*one), drop.items())
+    iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
     return len({name for there in drop.values() for name in there})
 
 
@@ -158,7 +158,7 @@ def trim_raw(spark: SparkSession, feed: Feed, windows: Sequence[str]) -> int:
     quarantine = feed.lake.quarantine
     # By the record alone: after a replay it is in quarantine by another run than the one that has read it.
     bad = (
-        lake.read(spark, quarantine).select("source_position").distinct()
+        iceberg.read(spark, quarantine).select("source_position").distinct()
         if catalog.exists(quarantine)
         else None
     )
@@ -175,7 +175,7 @@ def _in_quarantine(
     spark: SparkSession, raw: str, runs: Sequence[str], bad: DataFrame
 ) -> dict[str, DataFrame]:
     """The raw rows that are among the `bad`, by the run that has read them first."""
-    rows = lake.read(spark, raw).where(F.col("window_id").isin(*runs))
+    rows = iceberg.read(spark, raw).where(F.col("window_id").isin(*runs))
     names = rows.columns
     if "source_position" not in names:
         rows = rows.withColumn("source_position", message_record())

@@ -22,20 +22,20 @@ from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.kernels.rows import Here, Part, Rows, bucketed, together
+from changeledger.lake import catalog, iceberg, refs, scans, writes
+from changeledger.lake.records import message_record
+from changeledger.lake.spread import as_frame
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.reconcile.expired import expired
+from changeledger.spark.caching import cached
 from changeledger.stages.common import branches, input_records, published_changes
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.normalization import mask_orders, not_chosen, other_feeds, reading, repairing
 from changeledger.stages.normalization.reading import Input, Records
-from changeledger.storage import catalog, lake, refs, scans, writes
-from changeledger.storage.caching import cached
-from changeledger.storage.records import message_record
-from changeledger.storage.spread import as_frame
 
 _COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 
@@ -56,7 +56,7 @@ def run(ctx: StageContext) -> None:
         of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
         # A table without a record in the window has its branch, too: the later stages expect it.
         _prepare(ctx, {**ctx.contracts(), **of_window})
-        left = lake.parallel_map(partial(_write, ctx), inputs)
+        left = iceberg.parallel_map(partial(_write, ctx), inputs)
         _write_dispositions(ctx, left)
         if isinstance(dialect, MessageDialect):
             _write_pending(ctx, any(one.counts.get(change.PENDING) for one in left))
@@ -78,7 +78,7 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) ->
 
 def _raw_rows(ctx: StageContext, table: str, carrier: Carrier) -> Rows:
     """The rows of a change table as they were read."""
-    schema = to_arrow_schema(lake.read(ctx.spark, table).schema)
+    schema = to_arrow_schema(iceberg.read(ctx.spark, table).schema)
     new = carrier.scanned(ctx.spark, table, scans.of_window(ctx.id), (schema, None))
     again = input_records.asked_again(ctx, table)
     if again is None:
@@ -137,7 +137,7 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     """Tables with their newest columns; what this stage writes gets a branch as main is now."""
     of_feed = ctx.lake
     own = {of_feed.dispositions: change.DISPOSITION_COLUMNS, of_feed.quarantine: change.QUARANTINE_COLUMNS}
-    tables: dict[str, tuple[Contract, lake.Columns]] = {}
+    tables: dict[str, tuple[Contract, iceberg.Columns]] = {}
     for contract in contracts.values():
         names = ctx.names[contract.table]
         tables[names.changes] = contract, change.ledger_columns(contract)
@@ -147,25 +147,24 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     published = refs.heads(there & tables.keys(), refs.MAIN)
     for table, columns in own.items():
         if table not in there:
-            lake.create(ctx.spark, table, columns)
-        lake.fresh_branch(ctx.spark, table, ctx.branch)
-
+            iceberg.create(ctx.spark, table, columns)
+        iceberg.fresh_branch(ctx.spark, table, ctx.branch)
     known = [table for table in tables if table in there]
-    if any(lake.parallel_map(lambda table: lake.narrow(ctx.spark, table, tables[table][1]), known)):
+    if any(iceberg.parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
 
     def prepare(table: str) -> None:
         contract, columns = tables[table]
         if table in there:
-            lake.widen(ctx.spark, table, columns)
+            iceberg.widen(ctx.spark, table, columns)
         else:
             is_history = table == ctx.names[contract.table].history
-            lake.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
+            iceberg.create(ctx.spark, table, columns, change.HISTORY_PARTITIONS if is_history else ())
         if table == ctx.names[contract.table].changes:
             branches.begin(ctx, table, contract, published.get(table))
 
-    lake.parallel_map(prepare, tables)
+    iceberg.parallel_map(prepare, tables)
 
 
 class OtherRecords(NamedTuple):
@@ -190,7 +189,7 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
         replaced = made[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = as_frame(ctx.spark, Here(replaced))
-            lake.delete_changes(gone, names.changes, ctx.branch)
+            iceberg.delete_changes(gone, names.changes, ctx.branch)
     changes = made[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
     left = _left(made[ledger_kernels.LEFT])
@@ -258,8 +257,9 @@ def _forget_replayed(ctx: StageContext) -> None:
     """
     asked = input_records.replayed(ctx)
     if asked is not None:
-        read = lake.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
-        lake.delete_records(asked.join(read, "source_position", "left_semi"), ctx.lake.quarantine, ctx.branch)
+        read = iceberg.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
+        again = asked.join(read, "source_position", "left_semi")
+        iceberg.delete_records(again, ctx.lake.quarantine, ctx.branch)
 
 
 def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
@@ -267,7 +267,7 @@ def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
     if ctx.window.request.partial or not input_records.some_wait(ctx):
         return frozenset()
     limit = ctx.window.end - ctx.feed.pending_timeout
-    late = lake.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
+    late = iceberg.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
     return frozenset(tuple(row) for row in late.select("topic", "partition", "offset").collect())
 
 
@@ -279,13 +279,13 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
     if not catalog.exists(ctx.lake.pending):
         if not some:
             return
-        lake.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
-    lake.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
+        iceberg.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
+    iceberg.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
     if not some and not input_records.some_wait(ctx):
         return
-    earlier = lake.read(ctx.spark, ctx.lake.pending)
+    earlier = iceberg.read(ctx.spark, ctx.lake.pending)
     waiting = (
-        lake.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
+        iceberg.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
         .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))
         .select("source_position", "table", "reason")
     )
@@ -297,4 +297,4 @@ def _write_pending(ctx: StageContext, some: bool) -> None:
     if ctx.window.request.partial:
         others = earlier.join(waiting.select("source_position"), "source_position", "left_anti")
         rows = rows.unionByName(others)
-    lake.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)
+    iceberg.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from changeledger.control import Position, furthest
+from changeledger.lake import catalog, refs, scans
+from changeledger.lake.publishing import complete, release_tag, require_mains
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.storage import catalog, refs, scans
-from changeledger.storage.publishing import complete, release_tag, require_mains
 
 
 @stage

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.model.contract import Contract
+from changeledger.spark.caching import Cache, cached
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.common.frame import stage
 from changeledger.stages.reconciliation.breaks import Breaks, write_breaks
 from changeledger.stages.reconciliation.building import Building
-from changeledger.storage import catalog, lake, refs, scans
-from changeledger.storage.caching import Cache, cached
 
 
 @stage
@@ -24,7 +24,7 @@ def run(ctx: StageContext) -> None:
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
     published = refs.heads(tables, refs.MAIN)
     with cached() as cache:
-        found = lake.parallel_map(
+        found = iceberg.parallel_map(
             lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts
         )
         write_breaks(ctx, [breaks for breaks in found if breaks is not None])

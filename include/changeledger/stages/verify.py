@@ -19,20 +19,20 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
+from changeledger.lake import iceberg
+from changeledger.lake.publishing import release_tag
+from changeledger.lake.scans import Weight
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
+from changeledger.spark.caching import Cache, cached
+from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter, summary
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
-from changeledger.storage import lake
-from changeledger.storage.caching import Cache, cached
-from changeledger.storage.publishing import release_tag
-from changeledger.storage.scans import Weight
-from changeledger.storage.session import for_small_data
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
 from changeledger.verify.versions import CURRENT, HISTORY
@@ -187,7 +187,7 @@ class _DatabaseProof:
 
     def _proved(self, writer: ProofWriter, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
         found = _stored(self.spark, snapshot, tables)
-        return lake.parallel_map(_Proving(self.spark, writer, self.source, snapshot, found).table, tables)
+        return iceberg.parallel_map(_Proving(self.spark, writer, self.source, snapshot, found).table, tables)
 
 
 # By the name in the lake and the tag of a release, or the snapshot that was read.
@@ -199,14 +199,14 @@ def _stored(spark: SparkSession, snapshot: SnapshotRow, tables: Sequence[_Table]
     groups: dict[str, dict[tuple[str, str], DataFrame]] = {}
     for one in tables:
         kept = snapshot.tables[one.table]
-        read = lake.read(spark, kept["name"], snapshot=kept["snapshot"])
+        read = iceberg.read(spark, kept["name"], snapshot=kept["snapshot"])
         groups.setdefault("", {})[kept["name"], snapshot.id] = read
         tag = release_tag(one.release.id)
         for name in (one.names.current, one.names.history):
-            groups.setdefault(one.feed.feed, {})[name, tag] = lake.read(spark, name, at=tag)
+            groups.setdefault(one.feed.feed, {})[name, tag] = iceberg.read(spark, name, at=tag)
     weight = weights(sorted({name for group in groups.values() for name, _ in group}))
     found: dict[tuple[str, str], Stored] = {}
-    for made in lake.parallel_map(lambda group: _group(group, weight), groups.values()):
+    for made in iceberg.parallel_map(lambda group: _group(group, weight), groups.values()):
         found |= made
     return found
 
@@ -294,4 +294,4 @@ class _Proving:
         return Proof(parts, columns, fence, cache)
 
     def _ledger(self, one: _Table) -> Stored:
-        return Stored(lake.read(self.spark, one.names.changes, at=release_tag(one.release.id)), 0)
+        return Stored(iceberg.read(self.spark, one.names.changes, at=release_tag(one.release.id)), 0)

@@ -6,7 +6,8 @@ import json
 
 from pyspark.sql import functions as F
 
-from changeledger.storage import lake, session
+from changeledger.lake import iceberg
+from changeledger.spark import session
 
 TABLE = "lake.shop.dbo_customers_changes"
 
@@ -16,7 +17,7 @@ def main() -> None:
     tags = spark.table(f"{TABLE}.refs").where(F.col("type") == "TAG").orderBy("name")
     first = tags.select("snapshot_id").first()
     assert first is not None
-    frames = {"first": lake.read(spark, TABLE, snapshot=first[0]), "main": lake.read(spark, TABLE)}
+    frames = {"first": iceberg.read(spark, TABLE, snapshot=first[0]), "main": iceberg.read(spark, TABLE)}
     counts = [frame.groupBy().agg(F.lit(name), F.count(F.lit(1))) for name, frame in frames.items()]
     print("counted", json.dumps(dict(map(tuple, counts[0].union(counts[1]).collect()))))
     spark.stop()

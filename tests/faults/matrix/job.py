@@ -24,7 +24,7 @@ from tests.faults.matrix.effects import Effects, Fault, install
 # What every job needs, be it for its faults alone.
 ALWAYS = (
     "sqlalchemy", "alembic.command", "pyiceberg.catalog.sql", "pyspark.sql.connect.client.core",
-    "changeledger.control", "changeledger.storage.lake", "changeledger.storage.session",
+    "changeledger.control", "changeledger.lake.iceberg", "changeledger.spark.session",
 )  # fmt: skip
 # What the stages need.
 IMPORTED = (
@@ -117,12 +117,13 @@ def _ended(name: str) -> int:
 def _prepare(spec: dict[str, Any]) -> None:
     """What a process has of its own, and the cell's catalog instead of the server's."""
     from changeledger.control import base, database  # noqa: PLC0415
-    from changeledger.storage import lake, session  # noqa: PLC0415
+    from changeledger.lake import iceberg  # noqa: PLC0415
+    from changeledger.spark import session  # noqa: PLC0415
 
     base._PROCESS = uuid4().hex
     database.BUSY_SECONDS = _BUSY_SECONDS
     # One table after the other: then the effects have one order.
-    lake._AT_ONCE = spec["at_once"]
+    iceberg._AT_ONCE = spec["at_once"]
     attached = session.spark_session
 
     def with_catalog(app_name: str, *more: float) -> Any:

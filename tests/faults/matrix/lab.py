@@ -21,7 +21,7 @@ import psycopg
 from psycopg import sql
 
 from changeledger.config.settings import PROJECT, Settings
-from changeledger.storage.spark_catalog import spark_catalog
+from changeledger.spark.lake_catalog import spark_catalog
 from sourcelab import sqlserver_cdc
 from sourcelab.connect import SparkConnectServer
 from sourcelab.log import Log, simulate

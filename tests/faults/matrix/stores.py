@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 
 from changeledger.control import upgrade
 from changeledger.control.tables.base import ControlTable
-from changeledger.storage.spark_catalog import spark_catalog
+from changeledger.spark.lake_catalog import spark_catalog
 from tests.faults.matrix.jobs import Place
 from tests.faults.matrix.lab import Lab, State
 

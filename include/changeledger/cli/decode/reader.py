@@ -73,7 +73,7 @@ def schemas_of(feed: Feed) -> Schemas:
     if connection_variable(feed.connection) not in os.environ:
         return lambda _: {}
     # Seconds to import, with the client of Kafka: nearly nobody who decodes has a registry available.
-    from changeledger.storage.schema_registry import SchemaRegistry  # noqa: PLC0415
+    from changeledger.kafka.schema_registry import SchemaRegistry  # noqa: PLC0415
 
     registry = SchemaRegistry.of(feed.connection, Connection.named(feed.connection))
 

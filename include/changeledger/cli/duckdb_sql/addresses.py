@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import duckdb
 
-from changeledger.storage import catalog
+from changeledger.lake import catalog
 
 # Tables about a table, by the names that Spark and pyiceberg share.
 METADATA = frozenset({"snapshots", "refs", "history", "files", "manifests", "partitions", "entries"})

@@ -13,8 +13,8 @@ from duckdb import DuckDBPyConnection, ParserException
 from changeledger.cli.duckdb_sql import addresses
 from changeledger.cli.duckdb_sql.addresses import Address
 from changeledger.cli.duckdb_sql.functions import COMPUTING, TABLES
+from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
-from changeledger.storage import catalog
 
 USE_SPARK = "run it with --spark if it is Spark's SQL"
 _REMEDY = (

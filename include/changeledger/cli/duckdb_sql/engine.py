@@ -16,8 +16,8 @@ from changeledger.cli.duckdb_sql.datasets import dataset
 from changeledger.cli.lake import require_lake
 from changeledger.cli.statement import tables
 from changeledger.config.settings import Settings
+from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
-from changeledger.storage import catalog
 
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     # No file, no network, no other database.

@@ -8,7 +8,7 @@ from changeledger.cli.answers import Answer
 from changeledger.cli.lake import require_lake
 from changeledger.cli.statement import tables
 from changeledger.config.settings import Settings
-from changeledger.storage import catalog
+from changeledger.lake import catalog
 
 _NAME = r'[`"]?(\w+)[`"]?'
 _SHOW = re.compile(

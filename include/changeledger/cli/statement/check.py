@@ -9,8 +9,8 @@ from typing import NamedTuple, NoReturn
 from changeledger.cli.statement import tree
 from changeledger.cli.statement.functions import COMPUTING
 from changeledger.cli.statement.tokens import Token, Unreadable, cut, require_same_quotes
+from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
-from changeledger.storage import catalog
 
 _REMEDY = (
     "`query` changes nothing: it answers one SELECT, WITH ... SELECT, VALUES or TABLE of tables of the lake "

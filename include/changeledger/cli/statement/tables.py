@@ -7,9 +7,9 @@ from typing import NoReturn
 
 from changeledger.cli.statement.check import Statement
 from changeledger.cli.statement.tokens import cut
+from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
-from changeledger.storage import catalog
 
 
 def require(tables: Iterable[tuple[str, str]]) -> None:

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from changeledger.cli.statement.tokens import Unreadable
-from changeledger.storage import catalog
+from changeledger.lake import catalog
 
 # Conditions are all that stands for a value: columns, literals, operators, functions, whose names are checked
 # elsewhere. All else is a part of a query that reads or computes.

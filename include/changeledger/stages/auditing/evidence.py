@@ -12,8 +12,8 @@ from pyiceberg.expressions import In
 from changeledger.audit.findings import IMAGES
 from changeledger.audit.rules import Rule
 from changeledger.kernels.arrow import NAMES, row_type
+from changeledger.lake import scans
 from changeledger.model.contract import Contract
-from changeledger.storage import scans
 
 _STATES: Final = pa.map_(pa.string(), pa.string())
 _READ: Final = (

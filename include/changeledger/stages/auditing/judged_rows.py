@@ -26,14 +26,14 @@ from changeledger.kernels.touched import (
     sides_touched,
     touched_schema,
 )
+from changeledger.lake import scans
+from changeledger.lake.summaries import BuiltTable
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.selection import key_of_rows
 from changeledger.stages.common import input_records, published_changes
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import scans
-from changeledger.storage.summaries import BuiltTable
 
 _OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "known", "before", "flags", "source_position"}
 BREAKS: Final = table_schema([(name, kind) for name, kind in change.BREAK_COLUMNS if name in _OF_BREAKS])

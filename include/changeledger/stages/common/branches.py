@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from changeledger.lake import iceberg, refs
 from changeledger.model import change
 from changeledger.model.change import literal
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext, log
-from changeledger.storage import lake, refs
 
 
 def begin(ctx: StageContext, table: str, contract: Contract, published: int | None) -> int | None:
@@ -23,7 +23,7 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
 
     Returns the snapshot of the rows that are published, as the branch has them.
     """
-    lake.fresh_branch(ctx.spark, table, ctx.branch)
+    iceberg.fresh_branch(ctx.spark, table, ctx.branch)
     if published is None:
         return None
     added = refs.added_since(table, published)
@@ -37,7 +37,7 @@ def begin(ctx: StageContext, table: str, contract: Contract, published: int | No
         else {"_unknown_columns": None}
     )
     cells = {column: _with_gaps(column, names, image) for column, image in gaps.items()}
-    lake.update(ctx.spark, table, ctx.branch, cells)
+    iceberg.update(ctx.spark, table, ctx.branch, cells)
     log.info("%s: the rows that are published have no value of %s", table, ", ".join(names))
     return refs.snapshot_of(table, ctx.branch)
 

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.config.settings import Settings
 from changeledger.kernels.rows import BatchKernel, Here, Rows, unchanged
+from changeledger.lake import catalog, scans
+from changeledger.lake.file_scans import Scan
+from changeledger.lake.spread import Spread, as_table
+from changeledger.spark.caching import Cache, uncached
+from changeledger.spark.session import for_rows_of, for_small_data
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import catalog, scans
-from changeledger.storage.caching import Cache, uncached
-from changeledger.storage.file_scans import Scan
-from changeledger.storage.session import for_rows_of, for_small_data
-from changeledger.storage.spread import Spread, as_table
 
 # Of files, which are packed.
 _MOST_BYTES = 64 << 20

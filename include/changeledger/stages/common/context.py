@@ -23,12 +23,12 @@ from changeledger.control import (
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.publishing import complete_releases
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
-from changeledger.storage import catalog, lake, refs
-from changeledger.storage.publishing import complete_releases
 
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
@@ -171,8 +171,8 @@ class StageContext:
     def built(self, table: str) -> DataFrame:
         """The table as the run has built it."""
         if self.snapshots is None:
-            return lake.read(self.spark, table, self.branch)
-        return lake.read(self.spark, table, snapshot=self.snapshots[table])
+            return iceberg.read(self.spark, table, self.branch)
+        return iceberg.read(self.spark, table, snapshot=self.snapshots[table])
 
     def contracts(self) -> dict[str, Contract]:
         """Contracts of the tables that have a ledger: as released, or as normalize has found them since."""
@@ -201,7 +201,7 @@ class StageContext:
     def begin_from(self, stage: str) -> BuiltSnapshots:
         """Begin this process' branch where `stage` has left its own; see `require_done`."""
         done = self.require_done(stage)
-        lake.parallel_map(lambda table: refs.set_branch(table, self.branch, done.tables[table]), done.tables)
+        iceberg.parallel_map(lambda one: refs.set_branch(one[0], self.branch, one[1]), done.tables.items())
         return done
 
     def require_done(self, stage: str) -> BuiltSnapshots:

@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.control import lease_heartbeat
 from changeledger.model.window import Window
+from changeledger.spark import failures
+from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import MOST_ROWS, HeldLease, StageContext, take_lease
-from changeledger.storage import failures
-from changeledger.storage.session import for_small_data
 
 # A session, or what starts one.
 Session = SparkSession | Callable[[], SparkSession]

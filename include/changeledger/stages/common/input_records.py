@@ -5,16 +5,16 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from changeledger.lake import catalog, iceberg, scans
+from changeledger.lake.records import message_record
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import catalog, lake, scans
-from changeledger.storage.records import message_record
 
 
 def raw_records(ctx: StageContext) -> DataFrame:
     """The `source_position`s of what the run accounts for: new, asked for again, pending, and repairs."""
     found = [raw(ctx, table) for table in ctx.raws]
     found += [more for more in (waiting(ctx), planned(ctx)) if more is not None]
-    return lake.union([rows.select("source_position") for rows in found])
+    return iceberg.union([rows.select("source_position") for rows in found])
 
 
 def raw(ctx: StageContext, table: str) -> DataFrame:
@@ -28,7 +28,7 @@ def _new(ctx: StageContext, table: str) -> DataFrame:
 
 
 def _rows(ctx: StageContext, table: str) -> DataFrame:
-    rows = lake.read(ctx.spark, table)
+    rows = iceberg.read(ctx.spark, table)
     return rows if "source_position" in rows.columns else rows.withColumn("source_position", message_record())
 
 
@@ -66,7 +66,7 @@ def waiting(ctx: StageContext) -> DataFrame | None:
     """
     if ctx.window.request.partial or not some_wait(ctx):
         return None
-    waiting = lake.read(ctx.spark, ctx.lake.pending).withColumn("source_position", message_record())
+    waiting = iceberg.read(ctx.spark, ctx.lake.pending).withColumn("source_position", message_record())
     return _not_read(waiting, raw(ctx, ctx.lake.raw))
 
 
@@ -82,14 +82,14 @@ def replayed(ctx: StageContext) -> DataFrame | None:
     listed = ctx.opened("extract").replay_snapshot
     if listed is None or not scans.has_rows(ctx.lake.replay_requests, snapshot=listed):
         return None
-    return lake.read(ctx.spark, ctx.lake.replay_requests, snapshot=listed)
+    return iceberg.read(ctx.spark, ctx.lake.replay_requests, snapshot=listed)
 
 
 def planned(ctx: StageContext) -> DataFrame | None:
     """The repairs that the run applies; None if it is a run of another kind."""
     if ctx.window.request.mode != "repair":
         return None
-    return lake.read(ctx.spark, ctx.lake.applied_repairs).where(F.col("window_id") == ctx.id)
+    return iceberg.read(ctx.spark, ctx.lake.applied_repairs).where(F.col("window_id") == ctx.id)
 
 
 def nothing_new(ctx: StageContext) -> bool:

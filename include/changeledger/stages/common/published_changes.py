@@ -16,11 +16,11 @@ from changeledger.kernels.touched import (
     known,
     touched_schema,
 )
+from changeledger.lake import refs, scans
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import refs, scans
 
 # Of ledger rows, to find those at the positions of others.
 _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("change_lsn", pa.binary())])

@@ -12,13 +12,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.kernels.rows import Here, Rows
+from changeledger.lake import scans
+from changeledger.lake.scans import Weight
+from changeledger.lake.spread import Spread, as_frame, as_table
 from changeledger.model.change import quoted
+from changeledger.spark.caching import Cache
+from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import MOST_ROWS
-from changeledger.storage import scans
-from changeledger.storage.caching import Cache
-from changeledger.storage.scans import Weight
-from changeledger.storage.session import for_small_data
-from changeledger.storage.spread import Spread, as_frame, as_table
 
 # In files, which are packed.
 _MOST_BYTES = 64 << 20

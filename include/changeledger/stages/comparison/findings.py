@@ -13,9 +13,9 @@ from changeledger.compare import findings
 from changeledger.compare.verdicts import FAULTS
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.kernels.rows import Here, Rows, together
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.spread import as_frame
 from changeledger.model.table_names import FINDINGS, NAMESPACE
-from changeledger.storage import catalog, lake
-from changeledger.storage.spread import as_frame
 
 # This many findings of a table wait for those of others, to be written together.
 _FEW = 20_000
@@ -39,7 +39,7 @@ class FindingsWriter:
     def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[FindingsWriter]:
         """What comparisons have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
-        lake.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
+        iceberg.create(spark, FINDINGS, findings.FINDING_COLUMNS, ["comparison_id"])
         writer = cls(spark, control, _stored())
         try:
             yield writer
@@ -52,7 +52,7 @@ class FindingsWriter:
         replaced = [row.id, *self.control.covered(row)]
         with self._writing:
             if wrong is not None and sum(row.counts[fault] for fault in FAULTS) > _FEW:
-                lake.replace_partition(as_frame(self.spark, wrong), FINDINGS, "comparison_id", *replaced)
+                iceberg.replace_partition(as_frame(self.spark, wrong), FINDINGS, "comparison_id", *replaced)
             elif wrong is not None or not self.stored.isdisjoint(replaced):
                 self._replaced += replaced
                 self._waiting += [] if wrong is None else [Here(wrong.collected())]
@@ -61,7 +61,7 @@ class FindingsWriter:
     def _write(self) -> None:
         if self._replaced:
             rows = as_frame(self.spark, together(self._waiting))
-            lake.replace_partition(rows, FINDINGS, "comparison_id", *self._replaced)
+            iceberg.replace_partition(rows, FINDINGS, "comparison_id", *self._replaced)
         for row in self._rows:
             self.control.save_comparison(row)
 

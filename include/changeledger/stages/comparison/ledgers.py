@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 
 from changeledger.compare import effects, findings, log
 from changeledger.config.feed import Feed
+from changeledger.lake import catalog, iceberg
 from changeledger.model import change
 from changeledger.stages.common.stored import Stored, stored, weights
-from changeledger.storage import catalog, lake
 
 # What a comparison reads of a ledger.
 NEEDED = tuple(dict.fromkeys((*effects.NEEDED, *log.NEEDED, *findings.NEEDED)))
@@ -26,7 +26,7 @@ def ledgers(spark: SparkSession, feeds: Sequence[Feed]) -> dict[str, dict[str, S
         frames = {table: _captured(spark, name) for table, name in names[feed].items()}
         return stored(frames, {table: weight[name] for table, name in names[feed].items()})
 
-    return dict(zip(names, lake.parallel_map(of_feed, names), strict=True))
+    return dict(zip(names, iceberg.parallel_map(of_feed, names), strict=True))
 
 
 def _names(feed: Feed) -> dict[str, str]:
@@ -38,4 +38,4 @@ def _names(feed: Feed) -> dict[str, str]:
 def _captured(spark: SparkSession, ledger: str) -> DataFrame:
     """All but repairs."""
     is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
-    return lake.read(spark, ledger).where(~is_repair).select(*NEEDED)
+    return iceberg.read(spark, ledger).where(~is_repair).select(*NEEDED)

@@ -23,10 +23,10 @@ from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.model.contract import Contract
 from changeledger.model.wording import counted
+from changeledger.spark.caching import Cache
 from changeledger.stages.common.context import MOST_ROWS, log
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.comparison.ranges import Translation, log_of
-from changeledger.storage.caching import Cache
 
 Numbers = dict[tuple[str, int], int]
 

@@ -14,8 +14,8 @@ from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.config.feed import Feed
 from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.spark.caching import Cache, uncached
 from changeledger.stages.common.stored import Stored
-from changeledger.storage.caching import Cache, uncached
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from changeledger.compare.verdicts import EQUAL
 from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.tables.results import AGREE, DIFFER, WARN
+from changeledger.spark.caching import Cache, cached
 from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
 from changeledger.stages.comparison.ranges import FeedRange
-from changeledger.storage.caching import Cache, cached
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import TablePositions
+from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.arrow import MESSAGE
+from changeledger.lake import catalog, scans
 from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead, partition_name
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.extraction import source_states
-from changeledger.storage import catalog, scans
-from changeledger.storage.kafka import Kafka, Offsets
 
 _PARTITION = ["topic", "partition"]
 _PLACES = pa.schema([MESSAGE.field(name) for name in (*_PARTITION, "offset", "timestamp")])

@@ -6,10 +6,10 @@ from collections import Counter, defaultdict
 
 import pyarrow as pa
 
+from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import StageContext, log
-from changeledger.storage import catalog, scans
 
 _READ = pa.schema([("window_id", pa.string()), ("detail", pa.string())])
 

@@ -13,23 +13,23 @@ from changeledger.config.connection import Connection
 from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
 from changeledger.dialects.messages.frames import AVRO_WITH_ID, CONTENT_TYPE, ID_HEADERS
+from changeledger.kafka.gaps import check_continuity, check_retention
+from changeledger.kafka.messages import RAW, MessageScan, of_window
+from changeledger.kafka.schema_registry import SchemaRegistry
+from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
 from changeledger.kernels.rows import Here, Rows
+from changeledger.lake import catalog, iceberg, writes
+from changeledger.lake.spread import Spread
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
+from changeledger.spark.caching import uncached
+from changeledger.spark.session import for_small_data
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, joined
-from changeledger.storage import catalog, lake, writes
-from changeledger.storage.caching import uncached
-from changeledger.storage.kafka import Kafka, Offsets
-from changeledger.storage.kafka_gaps import check_continuity, check_retention
-from changeledger.storage.kafka_messages import RAW, MessageScan, of_window
-from changeledger.storage.schema_registry import SchemaRegistry
-from changeledger.storage.session import for_small_data
-from changeledger.storage.spread import Spread
 
 # More are read by Spark's workers, however few messages they are.
 _MOST_BYTES = 64 << 20
@@ -58,7 +58,7 @@ def extract_messages(ctx: StageContext) -> None:
 
 def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
     if not catalog.exists(ctx.lake.raw):
-        lake.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
+        iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
     since = ctx.main_before(ctx.lake.raw)
     messages = _messages(ctx, kafka.messages(start, end), wanted)
     raw = messages.through(partial(of_window, ctx.id), RAW)

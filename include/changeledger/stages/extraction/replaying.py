@@ -6,10 +6,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
+from changeledger.lake import catalog, iceberg
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.stages.common.context import StageContext, log
-from changeledger.storage import catalog, lake
 
 
 def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
@@ -18,12 +18,12 @@ def ask(spark: SparkSession, feed: Feed, rows: DataFrame) -> int:
     The caller holds the feed's lease: the list is read by whoever runs.
     """
     listed = feed.lake.replay_requests
-    lake.create(spark, listed, change.REPLAY_COLUMNS)
+    iceberg.create(spark, listed, change.REPLAY_COLUMNS)
     asked = rows.select(*(name for name, _ in change.REPLAY_COLUMNS)).distinct()
-    fresh = asked.join(lake.read(spark, listed), ["window_id", "source_position"], "left_anti")
+    fresh = asked.join(iceberg.read(spark, listed), ["window_id", "source_position"], "left_anti")
     count = fresh.count()
     if count:
-        lake.append(fresh, listed)
+        iceberg.append(fresh, listed)
     return count
 
 
@@ -36,7 +36,7 @@ def ask_for_all(ctx: StageContext) -> None:
         raise ConfigError(
             f"the feed {ctx.feed.feed!r} has published nothing yet", "run it without `replay` first"
         )
-    rows = lake.read(ctx.spark, ctx.lake.quarantine)
+    rows = iceberg.read(ctx.spark, ctx.lake.quarantine)
     if ctx.window.request.tables:
         tables = [t.table for t in ctx.whole.only(ctx.window.request.tables).tables]
         rows = rows.where(F.col("table").isin(tables))

@@ -8,9 +8,9 @@ from typing import Any
 
 from changeledger.control import furthest
 from changeledger.dialects.interface import TablePositions, TableReader
+from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.model.source_state import SourceState, partition_state
 from changeledger.stages.common.context import StageContext, log
-from changeledger.storage.kafka import Kafka, Offsets
 
 
 def save_topic_states(

@@ -20,16 +20,16 @@ from changeledger.config.connection import Connection
 from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
 from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
+from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kernels.rows import Here, Rows, together
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.spread import as_frame
 from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
+from changeledger.spark.caching import uncached
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, source_states
-from changeledger.storage import catalog, lake
-from changeledger.storage.caching import uncached
-from changeledger.storage.jdbc import JdbcDatabase
-from changeledger.storage.spread import as_frame
 
 
 def extract_tables(ctx: StageContext) -> None:
@@ -117,7 +117,7 @@ class _WindowTables:
         if not any(one.expected for one in asked):
             return [one.read(0) for one in asked]
         by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]
-        return [read for found in lake.parallel_map(self._write, by_table) for read in found]
+        return [read for found in iceberg.parallel_map(self._write, by_table) for read in found]
 
     def _asked(self, one: ChangeTable) -> _Asked:
         queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))
@@ -129,15 +129,15 @@ class _WindowTables:
         name = ctx.names[table].raw
         since = ctx.main_before(name)
         frames = {one.of.instance: self.database.read(ctx.spark, one.queries) for one in asked}
-        there = dict(lake.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
+        there = dict(iceberg.read(ctx.spark, name).dtypes) if catalog.exists(name) else {}
         raw = RawTable.of({one: to_arrow_schema(frame.schema) for one, frame in frames.items()}, there)
         new = [(column, kind) for column, kind in raw.columns if column not in there]
         if not there:
-            lake.create(ctx.spark, name, new, ("window_id",))
+            iceberg.create(ctx.spark, name, new, ("window_id",))
         elif new:
-            lake.widen(ctx.spark, name, new)
+            iceberg.widen(ctx.spark, name, new)
         rows = self._rows(asked, frames, raw)
-        lake.replace_window(as_frame(ctx.spark, rows), name, ctx.id, since)
+        iceberg.replace_window(as_frame(ctx.spark, rows), name, ctx.id, since)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
         received = self._received(rows, name)
         return [one.read(received.get(one.of.instance, 0)) for one in asked]
@@ -156,5 +156,5 @@ class _WindowTables:
         if isinstance(rows, Here):
             counts = rows.table.group_by("_instance").aggregate([([], "count_all")]).to_pylist()
             return {row["_instance"]: row["count_all"] for row in counts}
-        mine = lake.read(self.ctx.spark, raw).where(F.col("window_id") == self.ctx.id)
+        mine = iceberg.read(self.ctx.spark, raw).where(F.col("window_id") == self.ctx.id)
         return dict(mine.groupBy("_instance").count().collect())

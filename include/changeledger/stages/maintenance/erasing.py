@@ -20,6 +20,9 @@ from pyspark.sql import functions as F
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_heartbeat
+from changeledger.lake import catalog, iceberg, refs, upkeep
+from changeledger.lake.publishing import complete_releases, release_tag
+from changeledger.lake.records import message_record
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
@@ -27,9 +30,6 @@ from changeledger.model.window import branch_of
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.one_key import OneKey
-from changeledger.storage import catalog, lake, refs, upkeep
-from changeledger.storage.publishing import complete_releases, release_tag
-from changeledger.storage.records import message_record
 
 _HOLDER = "changeledger erase"
 # Of a feed's tables beside its ledgers: those that have a `source_position`, and those whose columns are one.
@@ -82,12 +82,12 @@ class Erasing:
 
     def linked(self) -> list[str]:
         """Other keys that the row has had, as JSON: they may be the same person's."""
-        changes = lake.read(self.spark, self._names.changes).where("previous_key IS NOT NULL")
+        changes = iceberg.read(self.spark, self._names.changes).where("previous_key IS NOT NULL")
         moved = [
             changes.where(self.key.columns(f"{one}.")).select(F.to_json(other).alias("key"))
             for one, other in (("key", "previous_key"), ("previous_key", "key"))
         ]
-        return sorted(row["key"] for row in lake.union(moved).distinct().collect())
+        return sorted(row["key"] for row in iceberg.union(moved).distinct().collect())
 
     def erase(self, by: str) -> dict[str, int]:
         """Returns the rows that were erased, by table. Raises LeaseHeld while a run of the feed works."""
@@ -110,7 +110,7 @@ class Erasing:
         for table, wanted in conditions.items():
             count = sum(upkeep.delete_where(self.spark, table, one) for one in wanted)
             # Also of rows that were deleted long ago a data file may have the values.
-            lake.compact(self.spark, table)
+            iceberg.compact(self.spark, table)
             if count:
                 counts[table] = count
                 log.info("%s: %s erased", table, counted(count, "row"))
@@ -148,14 +148,14 @@ class Erasing:
 
     def _find_records(self) -> None:
         """The row's raw records, as the view `_RECORDS`: fixed, because what says so is deleted itself."""
-        changes = lake.read(self.spark, self._names.changes)
+        changes = iceberg.read(self.spark, self._names.changes)
         ledger = changes.where(self.key.in_ledger())
         paired = ledger.where("paired_source_position IS NOT NULL").select(
             F.col("paired_source_position").alias("source_position")
         )
         own = ledger.select("source_position").union(paired)
         found = [own, *self._repeated(ledger), *self._of_messages(own), *self._of_rows()]
-        rows = lake.union(found).distinct().collect()
+        rows = iceberg.union(found).distinct().collect()
         view = self.spark.createDataFrame(rows, changes.select("source_position").schema)
         view.createOrReplaceTempView(_RECORDS)
 
@@ -166,7 +166,7 @@ class Erasing:
             return []
         ids = ledger.select(F.col("change_id").alias("detail"))
         return [
-            lake.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
+            iceberg.read(self.spark, dispositions).join(ids, "detail", "left_semi").select("source_position")
         ]
 
     def _of_messages(self, own: DataFrame) -> list[DataFrame]:
@@ -177,15 +177,15 @@ class Erasing:
         if not catalog.exists(self.feed.lake.raw):
             return []
         place = ["topic", "message_key"]
-        messages = lake.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
+        messages = iceberg.read(self.spark, self.feed.lake.raw).where("key IS NOT NULL")
         keyed = messages.select(
             "topic", F.col("key").alias("message_key"), message_record().alias("source_position")
         )
         keys = keyed.join(own, "source_position", "left_semi").select(place).distinct()
         candidates = keyed.join(keys, place, "left_semi")
-        ledgers = [names.changes for names in self.feed.names.values()]
-        changes = [lake.read(self.spark, t).select("source_position") for t in ledgers if catalog.exists(t)]
-        others = candidates.join(lake.union(changes), "source_position", "left_semi").join(
+        ledgers = filter(catalog.exists, [names.changes for names in self.feed.names.values()])
+        changes = [iceberg.read(self.spark, t).select("source_position") for t in ledgers]
+        others = candidates.join(iceberg.union(changes), "source_position", "left_semi").join(
             own, "source_position", "left_anti"
         )
         return [
@@ -196,7 +196,7 @@ class Erasing:
         """Rows of change tables have the columns of the key."""
         if not catalog.exists(self._names.raw):
             return []
-        rows = lake.read(self.spark, self._names.raw)
+        rows = iceberg.read(self.spark, self._names.raw)
         names = {name.lower(): name for name in rows.columns}
         if not all(name.lower() in names for name in self.key.values):
             return []
@@ -215,14 +215,14 @@ class Erasing:
             return
         released = [table for table in written if table in newest.tables]
         mains, tag = refs.heads(released, refs.MAIN), release_tag(newest.id)
-        lake.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
+        iceberg.parallel_map(lambda table: refs.set_tag(table, tag, mains[table]), mains)
         self.control.move_release(newest.feed, newest.id, {**newest.tables, **mains})
         there = [table for table in newest.tables if catalog.exists(table)]
         drop = {
             table: [n for n in names if n.startswith(("release_", "displaced_")) and n != tag]
             for table, names in refs.names(there, refs.TAG).items()
         }
-        lake.parallel_map(lambda one: refs.drop(*one), drop.items())
+        iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
         if catalog.exists(self.feed.lake.releases):
             upkeep.delete_where(self.spark, self.feed.lake.releases, f"release <> {newest.id}")
 
@@ -230,7 +230,7 @@ class Erasing:
         """No snapshot of these tables has the rows any more, and so no file."""
         for table, names in refs.names(tables, refs.BRANCH, branch_of("")).items():
             refs.drop(table, names)
-        lake.parallel_map(lambda table: lake.expire(self.spark, table, datetime.now(UTC)), tables)
+        iceberg.parallel_map(lambda table: iceberg.expire(self.spark, table, datetime.now(UTC)), tables)
         row, own = self.control.last_snapshot(self.feed.database), self.key.contract.table
         for name in self._snapshots():
             assert row is not None, "it has the table"

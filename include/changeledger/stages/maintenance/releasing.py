@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, lease_heartbeat
+from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
-from changeledger.storage.publishing import complete
 
 _HOLDER = "changeledger release complete"
 

@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
+from changeledger.lake import catalog, iceberg, upkeep
 from changeledger.model.change import literal
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS
 from changeledger.stages.common.context import log
-from changeledger.storage import catalog, lake, upkeep
 
 # A statement has so many names.
 _AT_ONCE = 500
@@ -29,7 +29,7 @@ def trim_results(spark: SparkSession, feed: Feed, control: ControlStore, before:
     for table, column, ids in found:
         if catalog.exists(table):
             _drop(spark, table, column, ids)
-            lake.expire(spark, table, before)
+            iceberg.expire(spark, table, before)
     control.forget_results(old)
     log.info("%s: %d old comparisons and %d proofs removed", feed.feed, len(old.comparisons), len(old.proofs))
 

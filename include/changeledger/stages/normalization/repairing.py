@@ -12,14 +12,14 @@ from pyspark.sql import functions as F
 
 from changeledger.control.outcomes import DRIFTED, SOURCE
 from changeledger.dialects.messages.message_rows import decoded_schema
+from changeledger.lake import iceberg
+from changeledger.lake.records import row_record
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import REPAIRS
 from changeledger.stages.common import input_records
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.normalization.reading import Input
-from changeledger.storage import lake
-from changeledger.storage.records import row_record
 from changeledger.verify import repairs
 
 
@@ -29,7 +29,7 @@ def take(ctx: StageContext) -> None:
     Taken once: the run that is tried again applies what it took, whatever proofs have found meanwhile.
     Raises ConfigError if none of them has found drift.
     """
-    lake.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
+    iceberg.create(ctx.spark, ctx.lake.applied_repairs, repairs.COLUMNS, ("window_id",))
     since, taken = ctx.main_before(ctx.lake.applied_repairs), input_records.planned(ctx)
     if taken is not None and not taken.isEmpty():
         return
@@ -45,10 +45,10 @@ def take(ctx: StageContext) -> None:
             f"run `changeledger verify {feed.database} --snapshot fresh`: it plans what would correct drift",
         )
     record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
-    plans = lake.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
+    plans = iceberg.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
     rows = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
     typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
-    lake.replace_window(typed, ctx.lake.applied_repairs, ctx.id, since)
+    iceberg.replace_window(typed, ctx.lake.applied_repairs, ctx.id, since)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
 
 

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
 from changeledger.kernels.rows import Here, Rows, count, together
+from changeledger.lake import catalog, iceberg, writes
+from changeledger.lake.spread import as_frame
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import catalog, lake, writes
-from changeledger.storage.spread import as_frame
 
 _SCHEMA = table_schema(change.BREAK_COLUMNS)
 # Of a break: the key, as JSON, and the change.
@@ -40,8 +40,8 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
         rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None and count(r)]
         if not rows:
             return
-        lake.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
-    lake.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+        iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
+    iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
     if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
@@ -54,7 +54,8 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     if one.rebuilt is None:
         return found
     keys = pa.table({"key": pa.array(_texts(one), pa.string())})
-    published = lake.read(ctx.spark, ctx.lake.image_chain_breaks).where(F.col("table") == one.contract.table)
+    breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
+    published = breaks.where(F.col("table") == one.contract.table)
     known = published.join(F.broadcast(as_frame(ctx.spark, Here(keys))), "key", "left_semi").select(
         "key", "change_id", "window_id"
     )
@@ -62,7 +63,7 @@ def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     if runs:
         rows = as_frame(ctx.spark, Here(keys)).withColumn("table", F.lit(one.contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
-        lake.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
+        iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
     rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
     return [*found, *([rebuilt] if count(rebuilt) else [])]
 

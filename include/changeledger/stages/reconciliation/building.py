@@ -13,16 +13,16 @@ from pyiceberg.expressions import And, BooleanExpression
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, as_batch, bucketed
+from changeledger.lake import refs, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
+from changeledger.spark.caching import Cache
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks
 from changeledger.stages.reconciliation.keys import Keys
-from changeledger.storage import refs, scans, writes
-from changeledger.storage.caching import Cache
 
 
 @dataclass(frozen=True)

@@ -23,14 +23,14 @@ from changeledger.kernels.touched import (
     sides_touched,
     touched_schema,
 )
+from changeledger.lake import refs, scans
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
+from changeledger.spark.caching import Cache
 from changeledger.stages.common import published_changes
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
-from changeledger.storage import refs, scans
-from changeledger.storage.caching import Cache
 
 _IDS = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.string())])
 _SORT_KEY = pa.schema([("sort_key", pa.binary())])

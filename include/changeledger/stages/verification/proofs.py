@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
 from changeledger.kernels.rows import Here, Rows, together
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.spread import as_frame
 from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import log
-from changeledger.storage import catalog, lake
-from changeledger.storage.spread import as_frame
 from changeledger.verify import drift, judging
 
 # This many wrong rows of a table wait for those of others, to be written together.
@@ -50,8 +50,8 @@ class ProofWriter:
         """What proofs have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
-            lake.create(spark, name, columns, ["proof_id"])
-            lake.widen(spark, name, columns)
+            iceberg.create(spark, name, columns, ["proof_id"])
+            iceberg.widen(spark, name, columns)
         writer = cls(spark, control)
         try:
             yield writer
@@ -76,7 +76,7 @@ class ProofWriter:
                 continue
             with self._writing:
                 if many:
-                    lake.replace_partition(as_frame(self.spark, rows), table, "proof_id", row.id)
+                    iceberg.replace_partition(as_frame(self.spark, rows), table, "proof_id", row.id)
                 else:
                     self._waiting[table].append(Here(rows.collected()))
                     self._replaced[table].append(row.id)
@@ -85,7 +85,7 @@ class ProofWriter:
         for table, rows in self._waiting.items():
             if rows:
                 found = as_frame(self.spark, together(rows))
-                lake.replace_partition(found, table, "proof_id", *self._replaced[table])
+                iceberg.replace_partition(found, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.save_proof(row)
             wrong = summary(row.counts) or "nothing wrong"

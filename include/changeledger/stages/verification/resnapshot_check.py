@@ -13,16 +13,16 @@ from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.lake import iceberg
+from changeledger.lake.publishing import release_tag
 from changeledger.model import change
 from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
+from changeledger.spark.caching import Cache, cached
 from changeledger.stages.common.stored import Stored, stored, weights
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.tables import concluded
-from changeledger.storage import lake
-from changeledger.storage.caching import Cache, cached
-from changeledger.storage.publishing import release_tag
 from changeledger.verify import drift, judging, resnapshot
 
 
@@ -91,7 +91,7 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered, 
     )
     if is_wrong:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
-        ledger = Stored(lake.read(spark, names.changes, at=tag), 0)
+        ledger = Stored(iceberg.read(spark, names.changes, at=tag), 0)
         conclude = drift.Conclude(writer.named(made), release.created_at)
         wrong = concluded(found[resnapshot.WRONG], ledger, conclude, cache)
         writer.add_drift(made, wrong[drift.DRIFT_ROWS])
@@ -107,9 +107,9 @@ def _rows(spark: SparkSession, redelivered: _Redelivered, cache: Cache) -> Rows:
         release_tag(redelivered.release.id),
     )
     brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("window_id").isin(list(redelivered.runs))
-    ledger = lake.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
+    ledger = iceberg.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
     columns = [*contract.names, *resnapshot.OF_HISTORY]
-    history = lake.read(spark, names.history, at=tag).select(*map(quoted, columns))
+    history = iceberg.read(spark, names.history, at=tag).select(*map(quoted, columns))
     found = stored({names.changes: ledger, names.history: history}, weights([names.changes, names.history]))
     schema = resnapshot.schema(contract)
     again = found[names.changes].rows(resnapshot.OF_LEDGER, cache)

@@ -15,15 +15,15 @@ from changeledger.config.database import Verify
 from changeledger.control import SnapshotRow
 from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.spread import as_frame
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import snapshot_table
+from changeledger.spark.caching import uncached
 from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import log
-from changeledger.storage import catalog, lake
-from changeledger.storage.caching import uncached
-from changeledger.storage.jdbc import JdbcDatabase
-from changeledger.storage.spread import as_frame
 from changeledger.verify import snapshot_sql as sql
 
 
@@ -44,7 +44,7 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     with closing(jdbc):
         reading = _SnapshotReader(spark, jdbc, source, database)
         since = reading.moment()
-        found = dict(lake.parallel_map(reading.table, tables.values()))
+        found = dict(iceberg.parallel_map(reading.table, tables.values()))
         until = reading.moment()
     return SnapshotRow(
         id=f"{database}_{since.at:%Y%m%dT%H%M%S%fZ}",
@@ -86,9 +86,9 @@ class _SnapshotReader(NamedTuple):
         rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
         kept = snapshot_table(self.name, contract.table)
         is_old = catalog.exists(kept)
-        snapshot = lake.put(as_frame(self.spark, rows), kept)
+        snapshot = iceberg.put(as_frame(self.spark, rows), kept)
         if is_old:
-            lake.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
+            iceberg.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)
         stored = {"name": kept, "snapshot": snapshot, "contract": contract.model_dump(mode="json")}
         return contract.table, stored

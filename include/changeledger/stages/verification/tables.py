@@ -11,8 +11,8 @@ import pyarrow as pa
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import column
 from changeledger.kernels.rows import Part, Rows, bucketed, together
+from changeledger.spark.caching import Cache
 from changeledger.stages.common.stored import Stored
-from changeledger.storage.caching import Cache
 from changeledger.verify import drift, judging, sums, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums

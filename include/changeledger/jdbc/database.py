@@ -1,0 +1,145 @@
+"""JDBC: a SELECT of SQLAlchemy Core, compiled for the database; Spark reads rows, small results need none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from sqlalchemy import Select, func, select
+from sqlalchemy.dialects import mssql, postgresql, sqlite
+from sqlalchemy.engine.default import DefaultDialect
+
+from changeledger.config.connection import Connection
+from changeledger.jdbc import settings as jdbc_settings
+from changeledger.jdbc import times as jdbc_times
+from changeledger.jdbc import tls as jdbc_tls
+from changeledger.jdbc.client import Session
+from changeledger.model.errors import ConfigError, SourceUnavailable
+
+_FETCH_ROWS = "10000"
+# Seconds until a port is open, and until the login is done; the driver would wait for a login for ever.
+_PATIENCE = {"connectTimeout": "5", "loginTimeout": "20"}
+_DIALECTS: dict[str, tuple[type[DefaultDialect], str]] = {
+    "mssql": (mssql.dialect, "com.microsoft.sqlserver.jdbc.SQLServerDriver"),
+    "postgres": (postgresql.dialect, "org.postgresql.Driver"),
+    "sqlite": (sqlite.dialect, "org.sqlite.JDBC"),
+}
+
+
+class JdbcDatabase:
+    """One database. `conn_type` is mssql, postgres or sqlite; `schema` is the database's name."""
+
+    def __init__(self, conn_id: str, connection: Connection) -> None:
+        if connection.conn_type not in _DIALECTS:
+            raise ConfigError(
+                f"the connection {conn_id!r} has type {connection.conn_type!r}, which is no JDBC database",
+                f"make it one of {', '.join(_DIALECTS)}",
+            )
+        self._extra = jdbc_settings.checked(conn_id, connection)
+        self._conn_id = conn_id
+        self._connection = connection
+        dialect, self._driver = _DIALECTS[connection.conn_type]
+        # A style without percent signs, which the compiler would double.
+        self._dialect = dialect(paramstyle="named")
+
+    def rows(self, query: Select[Any]) -> list[Mapping[str, Any]]:
+        """The result of a small SELECT, by column. Raises SourceUnavailable."""
+        with self._asked():
+            return list(self._session.ask(self.sql(query)).rows)
+
+    def columns(self, query: Select[Any]) -> list[str]:
+        """The names of a result's columns. Raises SourceUnavailable."""
+        with self._asked():
+            return list(self._session.ask(self.sql(query)).columns)
+
+    def read(self, spark: SparkSession, queries: Sequence[Select[Any]]) -> DataFrame:
+        """The rows of all the SELECTs, each one a task of its own. They must be of one shape."""
+        first = self._frame(spark, queries[0])
+        kinds = jdbc_times.kinds_of(first.schema) if self._connection.conn_type != "sqlite" else {}
+        if kinds:
+            first = self._frame(spark, jdbc_times.printed(queries[0], kinds))
+            queries = [queries[0], *(jdbc_times.printed(query, kinds) for query in queries[1:])]
+        together: DataFrame = first
+        for query in queries[1:]:
+            together = together.unionAll(self._frame(spark, query))
+        return jdbc_times.read_back(together, kinds) if kinds else together
+
+    def _frame(self, spark: SparkSession, query: Select[Any]) -> DataFrame:
+        frame: DataFrame = self._reader(spark).option("query", self.sql(query)).load()
+        return frame
+
+    def count(self, queries: Sequence[Select[Any]]) -> int:
+        """How many rows the SELECTs give together, counted by the database. Raises SourceUnavailable."""
+        counts = [
+            select(func.count().label("rows")).select_from(query.order_by(None).subquery("asked"))
+            for query in queries
+        ]
+        return sum(int(row["rows"]) for query in counts for row in self.rows(query))
+
+    def close(self) -> None:
+        """End the session that small results were asked in; the next question begins another."""
+        self._session.close()
+
+    def sql(self, query: Select[Any]) -> str:
+        return str(query.compile(dialect=self._dialect, compile_kwargs={"literal_binds": True}))
+
+    def _reader(self, spark: SparkSession) -> Any:
+        reader = (
+            spark.read.format("jdbc")
+            .option("url", self._url())
+            .option("driver", self._driver)
+            .option("fetchsize", _FETCH_ROWS)
+            # SQL Server's datetime types have no zone, and get none on the way.
+            .option("preferTimestampNTZ", "true")
+        )
+        if self._first:
+            reader = reader.option("sessionInitStatement", self._first)
+        return reader.options(**self._properties())
+
+    @property
+    def _first(self) -> str:
+        """PostgreSQL prints moments in the session's zone, which would be that of this machine."""
+        return "SET TIME ZONE 'UTC'" if self._connection.conn_type == "postgres" else ""
+
+    def _properties(self) -> dict[str, str]:
+        login, password = self._connection.login, self._connection.password or ""
+        properties = {"user": login, "password": password} if login else {}
+        if self._connection.conn_type == "postgres":
+            tls = jdbc_tls.postgres_properties(self._conn_id, self._connection.host, self._extra)
+            properties |= _PATIENCE | tls
+        return properties
+
+    @cached_property
+    def _session(self) -> Session:
+        return Session(self._driver, self._url(), self._properties(), self._first)
+
+    def _url(self) -> str:
+        place = self._connection
+        at = f"{place.host}:{place.port}" if place.port else place.host
+        if place.conn_type == "mssql":
+            properties = {"encrypt": "true", "trustServerCertificate": "false", **self._extra}
+            stated = "".join(f";{name}={value}" for name, value in properties.items())
+            return f"jdbc:sqlserver://{at};databaseName={place.schema_}{stated}"
+        return (
+            f"jdbc:sqlite:{place.host}"
+            if place.conn_type == "sqlite"
+            else f"jdbc:postgresql://{at}/{place.schema_}"
+        )
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        try:
+            yield
+        except Py4JJavaError as error:
+            cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
+            if cause is not None:
+                raise cause from error
+            reason = error.java_exception.toString().splitlines()[0][:300]
+            raise SourceUnavailable(
+                f"the database of the connection {self._conn_id!r} does not answer: {reason}",
+                "check that it runs, that the login may read the cdc schema, and the connection's fields",
+            ) from error

@@ -1,0 +1,48 @@
+"""Do topics still have what a window is to read?"""
+
+from __future__ import annotations
+
+from changeledger.kafka.topics import Offsets
+from changeledger.model.errors import SourceDataLostError
+
+
+def check_continuity(feed: str, wanted: Offsets, earliest: Offsets, latest: Offsets) -> None:
+    """Raises SourceDataLostError if messages after the last release are gone, naming them."""
+    holes = []
+    for topic, partitions in wanted.items():
+        if topic not in earliest:
+            holes.append(f"the topic {topic} is gone")
+            continue
+        for partition, offset in partitions.items():
+            low, high = earliest[topic].get(partition), latest[topic].get(partition)
+            if low is None or high is None:
+                holes.append(f"{topic}[{partition}] is gone")
+            elif low > offset:
+                holes.append(f"{topic}[{partition}]: offsets {offset} to {low - 1} were removed by retention")
+            elif high < offset:
+                holes.append(f"{topic}[{partition}] ends at {high}, {offset} was read: it was recreated")
+    if holes:
+        raise SourceDataLostError(
+            f"{feed}: the source no longer has what follows the last release: {'; '.join(holes)}",
+            "take a new snapshot into the topics and start the feed again "
+            "(docs/when-a-run-stops.md, 'A gap')",
+        )
+
+
+def check_retention(feed: str, needed: Offsets, earliest: Offsets, latest: Offsets) -> None:
+    """Raises SourceDataLostError if a requested window begins before what the topics still keep.
+
+    `needed` are offsets at a time: a first offset there, when something before it is gone, may not be the
+    first that was there. An empty partition shows nothing.
+    """
+    below = [
+        f"{topic}[{partition}] begins at offset {low}"
+        for topic, partitions in needed.items()
+        for partition, offset in partitions.items()
+        if offset == (low := earliest[topic][partition]) and 0 < low < latest[topic][partition]
+    ]
+    if below:
+        raise SourceDataLostError(
+            f"{feed}: the window reaches below what the source still keeps: {'; '.join(below)}",
+            "choose a later start; what earlier runs have read is in the feed's table raw",
+        )

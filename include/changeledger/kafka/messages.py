@@ -1,0 +1,251 @@
+"""Messages of Kafka topics as Arrow batches, read by this process or by Spark's Python workers.
+
+An offset need not have a record: transactions leave marks, aborted records are not handed out, compaction
+removes some. So a range of offsets is over when the client is beyond its end: at a record there, or at the
+end of the partition. Offsets that are gone are an error, not a gap.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from confluent_kafka import KafkaError, Message, TopicPartition
+
+from changeledger.kafka import errors as kafka_errors
+from changeledger.kafka.errors import Complaints
+from changeledger.kafka.records import consumer
+from changeledger.kafka.settings import ClientSettings
+from changeledger.kernels.arrow import HEADERS, INSTANT, MESSAGE, table_schema
+from changeledger.model import change
+from changeledger.model.errors import ChangeledgerError, SourceDataLostError, SourceUnavailable
+
+# Offsets that one client reads; a topic of one partition is then still read by every core.
+_OFFSETS_AT_ONCE: Final = 250_000
+# A batch has at most so many records, and about so many bytes. How long it may take to come.
+_MOST_ROWS, _MOST_BYTES, _WAIT_SECONDS = 2_000, 64 << 20, 0.2
+# What the client fetches ahead of what is taken: beyond a range's end, it is thrown away. A full queue is
+# looked at again soon: by default the client waits a second, and nothing comes meanwhile.
+_AHEAD: Final = {
+    "queued.min.messages": 10_000, "queued.max.messages.kbytes": 32 << 10, "fetch.queue.backoff.ms": 5,
+    # As Java's clients do by default.
+    "check.crcs": True,
+}  # fmt: skip
+_GONE: Final = frozenset(
+    {
+        KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION,
+        KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION,
+    }
+)  # fmt: skip
+Place = tuple[str, int]
+RAW: Final = table_schema(change.RAW_MESSAGE_COLUMNS)
+
+
+class Range(NamedTuple):
+    """Offsets of one partition; `end` is not included."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+# Ranges of different partitions, which one client reads together.
+Part = tuple[Range, ...]
+
+
+def in_parts(ranges: Sequence[Range], most: int = _OFFSETS_AT_ONCE) -> tuple[Part, ...]:
+    """The ranges, cut and put together so that each part has about `most` offsets, and not more."""
+    found: list[list[Range]] = [[]]
+    room = most
+    for piece in (piece for one in ranges for piece in _pieces(one, most)):
+        size = piece.end - piece.start
+        if size > room:
+            found.append([])
+            room = most
+        found[-1].append(piece)
+        room -= size
+    return tuple(tuple(part) for part in found if part)
+
+
+def _pieces(whole: Range, most: int) -> Iterator[Range]:
+    """Pieces of equal size: two of them are never in one part."""
+    size = whole.end - whole.start
+    number = -(-size // most)
+    cuts = [whole.start + size * at // number for at in range(number + 1)] if size > 0 else []
+    for start, end in pairwise(cuts):
+        yield whole._replace(start=start, end=end)
+
+
+@dataclass(frozen=True)
+class MessageScan:
+    """Messages of ranges of offsets. `seconds`: so long may nothing come."""
+
+    settings: ClientSettings
+    parts: tuple[Part, ...]
+    seconds: float
+    schema: ClassVar[pa.Schema] = MESSAGE
+
+    def few(self, most_bytes: int) -> pa.Table | None:
+        """All messages, if they have up to so many bytes."""
+        found, size = [], 0
+        for batch in (batch for part in self.parts for batch in self.rows(part)):
+            size += batch.nbytes
+            if size > most_bytes:
+                return None
+            found.append(batch)
+        return pa.Table.from_batches(found, MESSAGE)
+
+    def rows(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The messages of a part, by offset in each partition.
+
+        Raises SourceDataLostError if some are gone, SourceUnavailable if nothing comes any more, ConfigError
+        if the broker refuses the client.
+        """
+        reading = _Reading(self, part)
+        try:
+            yield from reading.batches()
+        finally:
+            reading.close()
+
+
+def of_window(window_id: str, messages: pa.RecordBatch) -> pa.RecordBatch:
+    own = pa.repeat(pa.scalar(window_id), len(messages))
+    return pa.RecordBatch.from_arrays([own, *messages.columns], schema=RAW)
+
+
+class _Reading:
+    """A client, and how far it is."""
+
+    def __init__(self, scan: MessageScan, part: Part) -> None:
+        self._scan = scan
+        # Of the ranges that are not over.
+        self._ends: dict[Place, int] = {(one.topic, one.partition): one.end for one in part}
+        # Where a partition ends before its range does.
+        self._short: dict[Place, int] = {}
+        self._complaints = Complaints()
+        with scan.settings.given() as settings:
+            self._consumer = consumer(self._complaints.heard(settings), "read_committed", _AHEAD)
+        self._consumer.assign([TopicPartition(one.topic, one.partition, one.start) for one in part])
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        at_once, last = _MOST_ROWS, time.monotonic()
+        while self._ends:
+            records = self._wanted(self._consumer.consume(at_once, _WAIT_SECONDS))
+            if records:
+                batch = _as_batch(records)
+                at_once = max(1, min(_MOST_ROWS, _MOST_BYTES * len(records) // max(batch.nbytes, 1)))
+                yield batch
+                last = time.monotonic()
+            elif self._ends and time.monotonic() > last + self._scan.seconds:
+                raise self._stuck()
+
+    def _wanted(self, came: Sequence[Message]) -> Sequence[Message]:
+        """The records of the ranges among what came. Ranges that are over are left."""
+        records = [one for one in came if one.error() is None]
+        reached = {_place(one): int(one.offset() or 0) + 1 for one in records}
+        wanted = records
+        if any(offset >= self._ends.get(place, 0) for place, offset in reached.items()):
+            wanted = [one for one in records if int(one.offset() or 0) < self._ends.get(_place(one), 0)]
+        self._leave(reached)
+        for one in came if len(records) < len(came) else ():
+            error = one.error()
+            if error is not None:
+                self._meet(error, one)
+        return wanted
+
+    def _leave(self, reached: Mapping[Place, int]) -> None:
+        """The next offset of each partition is known: is its range over?"""
+        over = [place for place, offset in reached.items() if offset >= self._ends.get(place, 0)]
+        for place in reached:
+            self._short.pop(place, None)
+        for place in over:
+            self._ends.pop(place, None)
+        if over:
+            self._consumer.pause([TopicPartition(*place) for place in over])
+
+    def _meet(self, error: KafkaError, at: Message) -> None:
+        """The end of a partition, or an error. One of no topic is the connection's: the client goes on."""
+        if at.topic() is None:
+            self._complaints.add(error)
+        elif _place(at) not in self._ends:
+            return
+        elif error.code() == KafkaError._PARTITION_EOF:
+            self._leave({_place(at): int(at.offset() or 0)})
+            if _place(at) in self._ends:
+                self._short[_place(at)] = int(at.offset() or 0)
+        elif error.code() in _GONE:
+            raise _lost(f"{at.topic()}[{at.partition()}]: {error.str()}")
+        else:
+            said = f"{at.topic()}[{at.partition()}]: {error!r}"
+            raise self._refused(said) or self._unavailable(said)
+
+    def _stuck(self) -> ChangeledgerError:
+        complaints = self._complaints.last
+        refused = self._refused("\n".join(map(repr, complaints)))
+        if refused is not None:
+            return refused
+        gone = [error.str() for error in complaints if error.code() in _GONE]
+        if gone:
+            return _lost(gone[-1])
+        if self._short and not complaints:
+            (topic, partition), offset = next(iter(self._short.items()))
+            end = self._ends[topic, partition]
+            return _lost(f"{topic}[{partition}] ends at offset {offset}, and had messages up to {end}")
+        nothing = f"nothing came for {self._scan.seconds:.0f} s"
+        return self._unavailable(repr(complaints[-1]) if complaints else nothing)
+
+    def _unavailable(self, what: str) -> SourceUnavailable:
+        return SourceUnavailable(
+            f"the broker does not answer any more: {what}",
+            f"check that the broker runs, and the connection {self._scan.settings.conn_id!r}; then clear the "
+            "task",
+        )
+
+    def _refused(self, said: str) -> ChangeledgerError | None:
+        settings = self._scan.settings
+        return kafka_errors.explained(settings.conn_id, settings.servers, said)
+
+
+def _place(message: Message) -> Place:
+    return str(message.topic()), int(message.partition() or 0)
+
+
+def _lost(what: str) -> SourceDataLostError:
+    return SourceDataLostError(
+        f"messages were removed while they were read: {what}",
+        "run the window again: what is gone is then named (docs/when-a-run-stops.md, 'A gap')",
+    )
+
+
+def _as_batch(records: Sequence[Message]) -> pa.RecordBatch:
+    times = pa.array([one.timestamp()[1] for one in records], pa.timestamp("ms", "UTC"))
+    cells = [
+        pa.array([one.topic() for one in records], pa.string()),
+        pa.array([one.partition() for one in records], pa.int32()),
+        pa.array([one.offset() for one in records], pa.int64()),
+        times.cast(INSTANT),
+        pa.array([one.key() for one in records], pa.binary()),
+        pa.array([one.value() for one in records], pa.binary()),
+        _headers([one.headers() for one in records]),
+    ]
+    return pa.RecordBatch.from_arrays(cells, schema=MESSAGE)
+
+
+def _headers(of: Sequence[Any]) -> pa.Array:
+    """NULL for a message without any."""
+    if not any(of):
+        return pa.nulls(len(of), HEADERS)
+    pairs = [pair for one in of for pair in one or ()]
+    cells = [pa.array([key for key, _ in pairs], pa.string()), pa.array([v for _, v in pairs], pa.binary())]
+    ends = pa.array(np.cumsum([0, *(len(one or ()) for one in of)]), pa.int32())
+    struct = pa.StructArray.from_arrays(cells, fields=list(HEADERS.value_type))
+    return pa.ListArray.from_arrays(ends, struct, type=HEADERS, mask=pa.array([not one for one in of]))

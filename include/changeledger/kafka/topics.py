@@ -1,0 +1,253 @@
+"""Kafka: topics, offsets and messages. Positions are `{topic: {partition: next offset}}`."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    TopicMetadata,
+)
+
+from changeledger.config.connection import Connection
+from changeledger.kafka import errors as kafka_errors
+from changeledger.kafka.errors import Complaints
+from changeledger.kafka.messages import MessageScan, Range, in_parts
+from changeledger.kafka.records import FirstMessages, first_messages
+from changeledger.kafka.schema_registry import PREFIX
+from changeledger.kafka.settings import ClientSettings
+from changeledger.model.errors import ChangeledgerError, ConfigError, SourceUnavailable
+
+log = logging.getLogger("changeledger")
+
+Offsets = dict[str, dict[str, int]]
+# Hashes of records, likewise.
+Fingerprints = dict[str, dict[str, str | None]]
+
+_TIMEOUT_SECONDS = 20.0
+# A cluster none of whose brokers takes a connection is waited for as long as this, and no longer.
+_REFUSED_SECONDS = 4.0
+# While messages are read: a broker that is started again, or another leader, takes a while.
+_STUCK_SECONDS = 120.0
+
+
+class Kafka:
+    """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them.
+
+    Those of the schema registry beside them are not Kafka's.
+    """
+
+    def __init__(self, conn_id: str, connection: Connection) -> None:
+        own = {str(k): v for k, v in connection.extra.items() if not str(k).startswith(PREFIX)}
+        self._settings = ClientSettings.of(conn_id, own)
+        self._complaints = Complaints()
+        self._heard = self._complaints.heard(self._settings.stated)
+        try:
+            self._admin = AdminClient(self._heard)
+        except KafkaException as error:
+            raise ConfigError(
+                f"the connection {conn_id!r} makes no client of Kafka: {error.args[0].str()}",
+                "correct its extra: librdkafka's settings",
+            ) from None
+
+    def topics(self, patterns: Iterable[str]) -> list[str]:
+        """Topics that are there and match a name or a pattern with `*`."""
+        names = self._asked(lambda: list(self._described()))
+        wanted = [re.compile(re.escape(p).replace(r"\*", ".*") + r"\Z") for p in patterns]
+        return sorted(name for name in names if any(w.match(name) for w in wanted))
+
+    def earliest(self, topics: Iterable[str]) -> Offsets:
+        return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def latest(self, topics: Iterable[str], *, committed: bool = True) -> Offsets:
+        """Behind the last message that a reader may see: those of open transactions are not; or all."""
+        return self._offsets(topics, OffsetSpec.latest(), committed=committed)  # type: ignore[no-untyped-call]
+
+    def at(self, topics: Iterable[str], time: datetime) -> Offsets:
+        """The first offset with that time or a later one; after the last message if there is none."""
+        topics = list(topics)
+        found = self._offsets(topics, _from(time))
+        end = self.latest(topics)
+        return {
+            topic: {p: min(o, end[topic][p]) if o >= 0 else end[topic][p] for p, o in partitions.items()}
+            for topic, partitions in found.items()
+        }
+
+    def until(self, topics: Iterable[str], time: datetime) -> Offsets:
+        """Behind the last message of that time, for a window's end.
+
+        A message with a time in the future says nothing of where a time ends, and must not keep what
+        follows it from being read: there it is behind the last message of all.
+        """
+        topics, now = list(topics), datetime.now(UTC)
+        ends, last = self.at(topics, time), self.latest(topics)
+        if time > now:
+            return ends
+        for place, found in self._listed(topics, _from(time)).items():
+            stamp = _moment(found.timestamp)
+            topic, partition = place.topic, str(place.partition)
+            if found.offset >= 0 and stamp is not None and stamp > now:
+                log.warning(
+                    "%s[%s]: the message at offset %d has the time %s, in the future: its producer's "
+                    "clock is ahead; all that follows it is read, too",
+                    topic, partition, found.offset, stamp.isoformat(),
+                )  # fmt: skip
+                ends[topic][partition] = last[topic][partition]
+        return ends
+
+    def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
+        """The time of the first message at each offset or after it, committed or not; None if none is."""
+        return {
+            topic: {p: None if one is None else _time(one) for p, one in partitions.items()}
+            for topic, partitions in self._first("read_uncommitted", places).items()
+        }
+
+    def messages(self, start: Offsets, end: Offsets) -> MessageScan:
+        """Messages of `[start, end)` with their headers, as received."""
+        ranges = [
+            Range(topic, int(partition), start.get(topic, {}).get(partition, 0), last)
+            for topic, partitions in end.items()
+            for partition, last in partitions.items()
+        ]
+        return MessageScan(self._settings, in_parts(ranges), _STUCK_SECONDS)
+
+    def compacted(self, topics: Iterable[str]) -> set[str]:
+        """Those whose cleanup.policy removes older messages of a key; none if the login may not ask."""
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+        if not resources:
+            return set()
+        found = set()
+        for resource, future in self._admin.describe_configs(resources).items():
+            try:
+                policy = future.result(_TIMEOUT_SECONDS).get("cleanup.policy")
+            except KafkaException:
+                # DESCRIBE_CONFIGS is a right of its own, and some services lack the call.
+                continue
+            if policy is not None and "compact" in str(policy.value):
+                found.add(resource.name)
+        return found
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """Each topic's id, which a topic that is created again does not have; empty if there is none."""
+        names = list(topics)
+        if not names:
+            return {}
+        futures = self._admin.describe_topics(TopicCollection(names))
+        found = {}
+        for topic, future in futures.items():
+            try:
+                found[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
+            except KafkaException:
+                found[topic] = ""
+        return {topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in found.items()}
+
+    def fingerprints(self, behind: Offsets) -> Fingerprints:
+        """A hash of the record before each offset; None if none is there (a mark of a transaction)."""
+        found = self._first(
+            "read_committed", {t: {p: o - 1 for p, o in ps.items() if o > 0} for t, ps in behind.items()}
+        )
+        return {
+            topic: {
+                p: None if one is None or one.offset() != behind[topic][p] - 1 else _hash(one)
+                for p, one in ps.items()
+            }
+            for topic, ps in found.items()
+        }
+
+    def _first(self, isolation: str, places: Offsets) -> FirstMessages:
+        try:
+            return first_messages(self._heard, isolation, places, _TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def _offsets(self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True) -> Offsets:
+        found: Offsets = {}
+        for place, found_at in self._listed(topics, spec, committed=committed).items():
+            found.setdefault(place.topic, {})[str(place.partition)] = found_at.offset
+        return found
+
+    def _listed(
+        self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True
+    ) -> dict[TopicPartition, ListOffsetsResultInfo]:
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+
+        def ask() -> dict[TopicPartition, ListOffsetsResultInfo]:
+            described = self._described()
+            wanted = {
+                TopicPartition(topic, partition): spec
+                for topic in topics
+                for partition in described[topic].partitions
+            }
+            if not wanted:
+                return {}
+            futures = self._admin.list_offsets(
+                wanted, isolation_level=isolation, request_timeout=_TIMEOUT_SECONDS
+            )
+            return {place: future.result() for place, future in futures.items()}
+
+        listed: dict[TopicPartition, ListOffsetsResultInfo] = self._asked(ask)
+        return listed
+
+    def _described(self) -> dict[str, TopicMetadata]:
+        try:
+            return dict(self._admin.list_topics(timeout=_REFUSED_SECONDS).topics)
+        except KafkaException:
+            # Its errors come by then.
+            self._admin.poll(0)
+            if self._complaints.no_broker:
+                raise
+            return dict(self._admin.list_topics(timeout=_TIMEOUT_SECONDS - _REFUSED_SECONDS).topics)
+
+    def _asked(self, ask: Callable[[], Any]) -> Any:
+        try:
+            return ask()
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def _unavailable(self, error: KafkaException) -> ChangeledgerError:
+        # Its errors come by then.
+        self._admin.poll(0)
+        said = "\n".join((repr(error.args[0]), *map(repr, self._complaints.last)))
+        conn_id, servers = self._settings.conn_id, self._settings.servers
+        return kafka_errors.explained(conn_id, servers, said) or SourceUnavailable(
+            f"Kafka at {servers} does not answer: {error.args[0]}",
+            f"check that the broker runs, and the connection {conn_id!r}",
+        )
+
+
+def _from(time: datetime) -> OffsetSpec:
+    spec: OffsetSpec = OffsetSpec.for_timestamp(int(time.timestamp() * 1000))
+    return spec
+
+
+def _time(message: Message) -> datetime | None:
+    return _moment(message.timestamp()[1])
+
+
+def _moment(milliseconds: int) -> datetime | None:
+    """None if a message has no time; the last one that there is where it is beyond the calendar."""
+    try:
+        return None if milliseconds < 0 else datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _hash(message: Message) -> str:
+    parts = (message.key(), message.value())
+    hashed = hashlib.sha256(b"".join(b"-" if p is None else b"%d:" % len(p) + bytes(p) for p in parts))
+    return hashed.hexdigest()[:32]

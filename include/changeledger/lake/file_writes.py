@@ -1,0 +1,216 @@
+"""New data files of the lake, written where their rows are: in Spark's Python workers, column by column.
+
+Spark would take each row apart to write it. A worker writes Arrow as a file, and the driver commits the files
+of all workers at once. What a task has written that failed, or that nobody commits, no snapshot has:
+`maintain` removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow, write_file
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, PartitionFieldValue, PartitionKey
+from pyiceberg.schema import Schema, sanitize_column_names
+from pyiceberg.table import Table, WriteTask
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import BucketTransform, IdentityTransform, Transform
+from pyiceberg.typedef import Record
+
+from changeledger.kernels.rows import as_batch
+from changeledger.lake.file_scans import alone
+from changeledger.lake.worker_batches import gathered
+from changeledger.model.errors import ConfigError, ContractError
+
+# What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
+# runs what it names, and the job has the source's secret.
+_COUNTS: Final = pa.map_(pa.int32(), pa.int64())
+_BOUNDS: Final = pa.map_(pa.int32(), pa.binary())
+FILES: Final = pa.schema(
+    [
+        ("file_path", pa.string()),
+        # Its values as JSON: texts and numbers.
+        ("partition", pa.string()),
+        ("record_count", pa.int64()),
+        ("file_size_in_bytes", pa.int64()),
+        ("column_sizes", _COUNTS),
+        ("value_counts", _COUNTS),
+        ("null_value_counts", _COUNTS),
+        ("nan_value_counts", _COUNTS),
+        ("lower_bounds", _BOUNDS),
+        ("upper_bounds", _BOUNDS),
+        ("split_offsets", pa.list_(pa.int64())),
+    ]
+)
+# Partitions by whether a column is NULL: a value's bucket is the only one, NULL is in none.
+OPEN_OR_CLOSED: Final[Transform[Any, int]] = BucketTransform(1)
+# A commit that others come before is tried so often.
+_TRIES = 5
+_NUMBER_IS_TAKEN = "Cannot add snapshot with sequence number"
+# A file has so many rows, about, or fewer where they are large: they are in memory to be written.
+_ROWS_OF_FILE = 250_000
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Rows into new files of a table."""
+
+    metadata: TableMetadata
+    io: FileIO
+
+    @classmethod
+    def into(cls, table: Table) -> Writing:
+        require_distinct_names(table.schema())
+        return cls(alone(table), table.io)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`FILES` that have been written, for whoever commits them elsewhere: see `files_in`."""
+        found = self.files_of(batches)
+        if found:
+            yield as_batch(files_as_rows(found))
+
+    def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+        """The rows in files that have those of one partition each."""
+        return [
+            file
+            for rows in gathered((batch for batch in batches if batch.num_rows), _ROWS_OF_FILE)
+            for key, own in self._partitions(in_columns(rows, self._columns))
+            for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
+        ]
+
+    @property
+    def _columns(self) -> pa.Schema:
+        return schema_to_pyarrow(self.metadata.schema(), include_field_ids=False)
+
+    def _task(self, key: PartitionKey | None, rows: pa.Table) -> WriteTask:
+        names = self.metadata.schema().name_mapping
+        schema = pyarrow_to_schema(rows.schema, name_mapping=names)
+        return WriteTask(uuid.uuid4(), 0, schema, rows.combine_chunks().to_batches(), partition_key=key)
+
+    def _partitions(self, rows: pa.Table) -> Iterator[tuple[PartitionKey | None, pa.Table]]:
+        fields = self.metadata.spec().fields
+        if not fields:
+            yield None, rows
+            return
+        names = [str(field.field_id) for field in fields]
+        values = pa.table([*map(partial(self._values, rows), fields), np.arange(len(rows))], [*names, "row"])
+        grouped = values.group_by(names, use_threads=False).aggregate([("row", "list")])
+        for at, partition in enumerate(grouped.select(names).to_pylist()):
+            own = grouped.column("row_list")[at].values
+            yield self._key(partition.values()), rows if len(own) == len(rows) else rows.take(own)
+
+    def _key(self, values: Iterable[Any]) -> PartitionKey:
+        spec = self.metadata.spec()
+        cells = [PartitionFieldValue(field, value) for field, value in zip(spec.fields, values, strict=True)]
+        return PartitionKey(cells, spec, self.metadata.schema())
+
+    def _values(self, rows: pa.Table, field: PartitionField) -> pa.ChunkedArray:
+        cells = rows.column(self.metadata.schema().find_column_name(field.source_id))
+        if field.transform == OPEN_OR_CLOSED:
+            return pc.if_else(cells.is_valid(), pa.scalar(0), pa.scalar(None, pa.int64()))
+        if not isinstance(field.transform, IdentityTransform):
+            raise ConfigError(
+                f"the files in {self.metadata.location} are partitioned by {field}, which changeledger never "
+                "does: its rows would go into wrong partitions",
+                "undo it (ALTER TABLE ... REPLACE PARTITION FIELD); only changeledger may change its tables",
+            )
+        return cells
+
+
+def require_distinct_names(schema: Schema) -> None:
+    """Raises ContractError where two columns have one name in data files: `_x5C` is a backslash there.
+
+    Columns have names there that Avro allows, in files that Spark writes, too.
+    """
+    try:
+        sanitize_column_names(schema)
+    except ValueError as error:
+        raise ContractError(
+            f"two columns have one name in data files: {error}",
+            "leave one of them out: of the capture, or of `columns:` in the feed's YAML",
+        ) from error
+
+
+def files_as_rows(files: Sequence[DataFile]) -> pa.Table:
+    """`FILES` of new files."""
+    rows = [{name: getattr(file, name) for name in FILES.names} for file in files]
+    for row in rows:
+        partition = row["partition"]
+        row["partition"] = json.dumps([partition[at] for at in range(len(partition))])
+    return pa.Table.from_pylist(rows, FILES)
+
+
+def files_in(rows: pa.Table) -> list[DataFile]:
+    """The files of `FILES`."""
+    return [
+        _data_file({**row, "partition": Record(*json.loads(row["partition"]))})
+        for row in rows.to_pylist(maps_as_pydicts="strict")
+    ]
+
+
+def commit(
+    table: Table, branch: str, new: Sequence[DataFile], old: Collection[DataFile] = (), *, alone: bool = False
+) -> None:
+    """Append the files to the branch, in place of `old` ones.
+
+    Where another process commits at the same moment, this one commits again. With `alone`, or `old` files, it
+    does not if the other one has added rows to this branch, or taken these files: it raises pyiceberg's
+    CommitFailedException or ValidationException. A fast append is not validated.
+    """
+    head = table.metadata.refs.get(branch)
+    for attempt in range(_TRIES):
+        try:
+            _commit(table, branch, new, old, is_validated=alone or bool(old))
+            return
+        except ValueError as error:
+            # pyiceberg asks whether the branch is what it was, and numbers snapshots by all branches: the
+            # number is taken, and it does not commit again (https://github.com/apache/iceberg/issues/15001).
+            if _NUMBER_IS_TAKEN not in str(error) or attempt == _TRIES - 1:
+                raise
+            table.refresh()
+            if table.metadata.refs.get(branch) != head:
+                raise CommitFailedException(f"{branch} has moved meanwhile") from error
+
+
+def _commit(
+    table: Table, branch: str, new: Iterable[DataFile], old: Iterable[DataFile], *, is_validated: bool
+) -> None:
+    with table.transaction() as transaction:
+        snapshot = transaction.update_snapshot(branch=branch)
+        with snapshot.overwrite() if is_validated else snapshot.fast_append() as change:
+            for file in old:
+                change.delete_data_file(file)
+            for file in new:
+                change.append_data_file(file)
+
+
+def _data_file(known: Mapping[str, Any]) -> DataFile:
+    """A new file of rows; `known` has what `FILES` has of it."""
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_format=FileFormat.PARQUET,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+        **known,
+    )
+
+
+def in_columns(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the columns that their table has: NULL in those that its contract has no longer."""
+    cells = [
+        rows.column(field.name) if field.name in rows.schema.names else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(cells, names=schema.names).cast(schema)

@@ -1,0 +1,246 @@
+"""Iceberg tables, their branches and tags: the only place that writes the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from functools import lru_cache, reduce
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from changeledger.lake import refs
+from changeledger.model.change import quoted
+
+Columns = Sequence[tuple[str, str]]
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Tables worked on at the same time: their commits wait for the catalog, not for the processor.
+_AT_ONCE = 4
+
+_PROPERTIES = {
+    "format-version": "2",
+    # A window touches few rows of many files: write what changed beside them, do not rewrite them.
+    "write.merge.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.delete.mode": "merge-on-read",
+    # Appends are written where they are computed; an unpartitioned table gains nothing from a shuffle.
+    "write.distribution-mode": "none",
+    "write.spark.fanout.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+
+
+def parallel_map(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """`work` on each item, such as a table, some at once; the first error ends it."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(work, items))
+
+
+def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterable[str] = ()) -> None:
+    """Create the table if it is not there. `partitions`: columns, or transforms of columns."""
+    body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    by = ", ".join(partitions)
+    properties = ", ".join(f"'{k}'='{v}'" for k, v in _PROPERTIES.items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {table} ({body}) USING iceberg "
+        f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"
+    )
+
+
+def widen(spark: SparkSession, table: str, columns: Columns) -> None:
+    """Add the columns, and the fields of structs, that the table lacks, as nullable ones; widen types.
+
+    A branch has no schema of its own in Iceberg: they show on main at once, empty.
+    """
+    wanted = schema_of(tuple(columns))
+    for path, kind, is_new in _different(spark.table(table).schema, wanted):
+        name = ".".join(map(quoted, path))
+        what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
+        spark.sql(f"ALTER TABLE {table} {what}")
+
+
+def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
+    """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
+    another type: a run has added them that was never released. True if there were some."""
+    there, wanted = spark.table(table).schema, schema_of(tuple(columns))
+    other = [path for path, _, is_new in _different(wanted, there) if is_new]
+    other += [path for path, _, is_new in _different(there, wanted) if not is_new]
+    if not other:
+        return False
+    published = refs.snapshot_of(table)
+    if published is None:
+        return False
+    added = set(refs.added_since(table, published))
+    gone = [path for path in other if path in added]
+    for path in gone:
+        spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
+    return bool(gone)
+
+
+@lru_cache(maxsize=1024)
+def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
+    """The columns as Spark has them."""
+    found = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
+    assert isinstance(found, StructType), "the DDL of columns is that of a struct"
+    return found
+
+
+def _different(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+    """Path, type, and whether it is new, of each field that `there` lacks or has in a narrower type."""
+    known = {field.name.lower(): field for field in there}
+    for field in wanted:
+        old = known.get(field.name.lower())
+        kind = field.dataType.simpleString()
+        if old is None:
+            yield (field.name,), kind, True
+        elif isinstance(field.dataType, StructType) and isinstance(old.dataType, StructType):
+            for path, inner, is_new in _different(old.dataType, field.dataType):
+                yield (old.name, *path), inner, is_new
+        # Iceberg has no type narrower than int; other types are the contract's to compare.
+        elif kind != old.dataType.simpleString() and kind != "smallint":
+            yield (old.name,), kind, False
+
+
+def on_branch(table: str, branch: str) -> str:
+    return f"{table}.branch_{branch}"
+
+
+def read(
+    spark: SparkSession,
+    table: str,
+    branch: str | None = None,
+    *,
+    at: str | None = None,
+    snapshot: int | None = None,
+) -> DataFrame:
+    """Main, a branch, or the table `at` a tag or as of a snapshot."""
+    if at is not None:
+        return spark.table(f"{table}.tag_{at}")
+    if snapshot is not None:
+        return _alone(spark.read.option("snapshot-id", str(snapshot)).table(table), table, snapshot)
+    return spark.table(on_branch(table, branch) if branch else table)
+
+
+def _alone(rows: DataFrame, table: str, snapshot: int) -> DataFrame:
+    """`rows` of a snapshot by a view, which Spark analyses by itself.
+
+    Over Connect a query is analysed as a whole, and Spark looks up each of its tables once, whatever its
+    options: main beside a snapshot would be that snapshot, or the snapshot main.
+    """
+    name = f"at_{snapshot}_{table.replace('.', '_')}"
+    rows.createOrReplaceTempView(name)
+    return rows.sparkSession.table(name)
+
+
+def union(frames: Sequence[DataFrame]) -> DataFrame:
+    """The rows of all."""
+    return reduce(DataFrame.unionByName, frames)
+
+
+def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
+    """The branch as main is now, whatever an earlier attempt left on it."""
+    published = refs.snapshot_of(table)
+    if published is None:
+        refs.drop(table, [branch])
+        # Of a table that has no snapshot, only Iceberg's own code makes a branch.
+        spark.sql(f"ALTER TABLE {table} CREATE BRANCH {quoted(branch)}")
+    else:
+        refs.set_branch(table, branch, published)
+
+
+def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
+    rows.writeTo(on_branch(table, branch) if branch else table).append()
+
+
+def put(rows: DataFrame, table: str) -> int | None:
+    """The rows in place of the table, whatever its columns were; returns its snapshot, from which they can be
+    read until it is expired."""
+    rows.writeTo(table).using("iceberg").createOrReplace()
+    return refs.snapshot_of(table)
+
+
+def replace_partition(rows: DataFrame, table: str, column: str, *values: str | int) -> None:
+    """Write the rows of these partitions in place of those that are there: twice is as good as once."""
+    rows.writeTo(table).overwrite(F.col(column).isin(*values))
+
+
+def replace_window(rows: DataFrame, table: str, window_id: str, since: int | None) -> None:
+    """The rows in place of those that main has of the window: twice is as good as once.
+
+    `since`: main before the rows were read; None if it had no snapshot. Iceberg raises ValidationException if
+    another process has written rows of the window since: they may be the same ones.
+    """
+    writer = rows.writeTo(table).option("isolation-level", "serializable")
+    if since is not None:
+        writer = writer.option("validate-from-snapshot-id", str(since))
+    writer.overwrite(F.col("window_id") == window_id)
+
+
+def replace(rows: DataFrame, table: str, branch: str) -> None:
+    """Write the rows in place of all that the branch has."""
+    rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))
+
+
+def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
+    """Take ledger rows off the branch, by `change_id`, `source_position`, `operation` and `window_id`."""
+    same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
+    merge(changes, table, branch, f"{same} AND t.window_id = s.window_id", _DELETE)
+
+
+def delete_records(records: DataFrame, table: str, branch: str) -> None:
+    """Take the rows of these `window_id` and `source_position` off the branch."""
+    merge(
+        records, table, branch, "t.window_id = s.window_id AND t.source_position = s.source_position", _DELETE
+    )
+
+
+_DELETE = "WHEN MATCHED THEN DELETE"
+
+
+def merge(rows: DataFrame, table: str, branch: str, on: str, clauses: str) -> None:
+    """MERGE `rows` (as `s`) into the branch (as `t`)."""
+    view = _view(rows, table)
+    rows.sparkSession.sql(f"MERGE INTO {on_branch(table, branch)} t USING {view} s ON {on} {clauses}")
+
+
+def update(spark: SparkSession, table: str, branch: str, cells: Mapping[str, str]) -> None:
+    """Set columns of all rows of the branch to what the expressions give."""
+    values = ", ".join(f"{quoted(name)} = {value}" for name, value in cells.items())
+    spark.sql(f"UPDATE {on_branch(table, branch)} SET {values}")  # noqa: S608 - names quoted above
+
+
+def _view(rows: DataFrame, table: str) -> str:
+    """A view of its own for each table: tables are written at the same time."""
+    name = "merge_into_" + table.replace(".", "_")
+    rows.createOrReplaceTempView(name)
+    return name
+
+
+def compact(spark: SparkSession, table: str) -> None:
+    """Few large files on main for many small ones; deleted rows are taken out of them."""
+    specs = spark.sql(f"SELECT DISTINCT spec_id FROM {table}.delete_files").collect()  # noqa: S608 - our own names
+    files = "map('delete-file-threshold', '1')"
+    if len(specs) > 1:
+        # Iceberg takes delete files from before and after the partitions changed for those of one partition.
+        files = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
+    spark.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {files})")
+    # A delete file stays while a data file is older than it, though it has rows of files that are gone alone.
+    deletes = "map('rewrite-all', 'true')"
+    spark.sql(f"CALL lake.system.rewrite_position_delete_files(table => '{table}', options => {deletes})")
+
+
+def expire(spark: SparkSession, table: str, before: datetime) -> None:
+    """Snapshots that are older and that no branch or tag needs, with the files that only they have."""
+    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    spark.sql(f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '{at}')")
+
+
+def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
+    """Files that were written earlier and that no snapshot has: of writes that were broken off."""
+    at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}')")

@@ -1,0 +1,125 @@
+"""What follows a release's commit point: tagging every table, the pointer to the release, moving main.
+
+All tags stand before the pointer names the release, and the pointer names it before the first main moves.
+So a reader who takes the pointer's newest release and reads by its tag has all tables of one release at any
+moment; a reader of several mains may find some moved and others not yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.scans import is_equal
+from changeledger.model.errors import ReleaseStuck
+from changeledger.model.table_names import FeedTables
+from changeledger.model.window import branch_of
+
+# The pointer of a feed: one row for each release, the newest last.
+RELEASE_COLUMNS = (
+    ("release", "bigint"),
+    ("tag", "string"),
+    ("window_start", "timestamp"),
+    ("window_end", "timestamp"),
+    ("released_at", "timestamp"),
+)
+
+_POINTER = table_schema(RELEASE_COLUMNS)
+
+
+def release_tag(release_id: int) -> str:
+    """Readers who need several tables as of one release read them by this tag."""
+    return f"release_{release_id}"
+
+
+def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *, force: bool = False) -> None:
+    """Tag and move every table of a committed release. Each step may have been done already.
+
+    Raises LeaseLost if another run works on the feed; ReleaseStuck where somebody else has written a
+    table's main meanwhile. With `force` that table's main becomes what was audited all the same, and what it
+    was stays under the tag `displaced_<id>`.
+    """
+    tag, tables = release_tag(release.id), release.tables
+    iceberg.parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
+    _point_to(spark, control, release)
+    mains = refs.heads(tables, refs.MAIN)
+    behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
+    stuck = _moved(behind, mains)
+    # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
+    control.renew_lease(release.feed, LEASE_SECONDS)
+    if stuck and not force:
+        raise _stuck(release, stuck)
+    for table in stuck:
+        refs.set_tag(table, f"displaced_{release.id}", mains[table])
+        refs.set_branch(table, refs.MAIN, tables[table])
+    try:
+        iceberg.parallel_map(lambda t: refs.forward(t, tables[t]), [t for t in behind if t not in stuck])
+    except refs.MainMoved as moved:
+        raise _stuck(release, [moved.table]) from moved
+    _take_off_replay_list(spark, control, release)
+    control.complete_release(release.feed, release.id)
+    built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
+    iceberg.parallel_map(lambda one: refs.drop(*one), built.items())
+
+
+def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
+    """Finish what a crash between the commit point and the last table has left."""
+    for release in control.incomplete_releases(feed):
+        complete(session(), control, release)
+
+
+def require_mains(feed: str, tables: dict[str, int]) -> None:
+    """Raises ReleaseStuck unless main of every table is what its snapshot was built on."""
+    moved = _moved(tables, refs.heads(tables, refs.MAIN))
+    if moved:
+        raise ReleaseStuck(
+            f"{feed}: since the run was built, somebody else has written main of {', '.join(sorted(moved))}",
+            "nothing was released. Find out who writes there, then run the window again from normalize: in "
+            "Airflow clear normalize with what follows it",
+        )
+
+
+def _moved(tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
+    """The tables whose main is not what their snapshot was built on."""
+    lineages = refs.lineages(tables)
+    return [table for table in tables if table in mains and mains[table] not in lineages[table]]
+
+
+def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
+    return ReleaseStuck(
+        f"{release.feed}: release {release.id} is committed, and somebody else has written main of "
+        f"{', '.join(sorted(tables))} before it could be moved",
+        f"find out who writes there, then `changeledger release complete {release.feed} --force`: main "
+        f"becomes what was audited, and what it was stays readable by the tag displaced_{release.id}",
+    )
+
+
+def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+    """Name the release in the feed's table of releases, once."""
+    pointer = FeedTables.of(release.feed).releases
+    if not catalog.exists(pointer):
+        iceberg.create(spark, pointer, RELEASE_COLUMNS)
+    if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
+        return
+    window = control.window_row(release.feed, release.window_id)
+    assert window is not None, "a release is of a window"
+    row = (release.id, release_tag(release.id), window.start, window.end, release.created_at)
+    cells = [[cell] for cell in row]
+    # Two tries at once write it twice, and the second one's row takes the place of the first one's.
+    catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), is_equal("release", release.id))
+
+
+def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+    """The records that the run has read again; what was asked for since stays on the list."""
+    window = control.window_row(release.feed, release.window_id)
+    if window is None or window.replay_snapshot is None:
+        return
+    listed = FeedTables.of(release.feed).replay_requests
+    read: DataFrame = iceberg.read(spark, listed, snapshot=window.replay_snapshot)
+    if not read.isEmpty():
+        iceberg.delete_records(read, listed, "main")

@@ -1,0 +1,139 @@
+"""Branches and tags of the lake's tables. A commit moves all refs of a table at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+
+from pyiceberg.exceptions import CommitFailedException
+from pyiceberg.table import Table
+from pyiceberg.table.refs import SnapshotRefType
+from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.update.snapshot import ManageSnapshots
+from pyiceberg.types import StructType
+
+from changeledger.lake import catalog
+
+MAIN = "main"
+BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
+
+# Another commit of the same table may come between: it is read again so often.
+_TRIES = 5
+
+
+def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
+    """The snapshot that a branch or tag names, by table, of the tables that have it."""
+    found = {table: snapshot_of(table, ref) for table in tables}
+    return {table: snapshot for table, snapshot in found.items() if snapshot is not None}
+
+
+def snapshot_of(table: str, ref: str = MAIN) -> int | None:
+    """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
+    there = catalog.found(table)
+    named = None if there is None else there.metadata.refs.get(ref)
+    return None if named is None else named.snapshot_id
+
+
+def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dict[str, list[str]]:
+    """The branches (but main) or the tags that begin so, of each table that has some."""
+    found = {
+        table: [
+            name
+            for name, ref in catalog.load(table).metadata.refs.items()
+            if ref.snapshot_ref_type == kind and name != MAIN and name.startswith(prefix)
+        ]
+        for table in tables
+    }
+    return {table: there for table, there in found.items() if there}
+
+
+def lineages(snapshots: Mapping[str, int]) -> dict[str, set[int]]:
+    """By table the snapshot and those that it was built on, as far as they are kept."""
+    return {table: _lineage(catalog.load(table), snapshot) for table, snapshot in snapshots.items()}
+
+
+def _lineage(table: Table, snapshot: int) -> set[int]:
+    metadata = table.metadata
+    return {one.snapshot_id for one in ancestors_of(metadata.snapshot_by_id(snapshot), metadata)}
+
+
+def added_since(table: str, snapshot: int) -> list[tuple[str, ...]]:
+    """Paths of columns, and of fields of structs, that the table got after the snapshot was written."""
+    metadata = catalog.load(table).metadata
+    then = metadata.snapshot_by_id(snapshot)
+    schema = None if then is None or then.schema_id is None else metadata.schema_by_id(then.schema_id)
+    return list(_new(metadata.schema().as_struct(), set() if schema is None else schema.field_ids))
+
+
+def _new(fields: StructType, known: Set[int]) -> Iterator[tuple[str, ...]]:
+    for field in fields.fields:
+        if field.field_id not in known:
+            yield (field.name,)
+        elif isinstance(field.field_type, StructType):
+            yield from ((field.name, *path) for path in _new(field.field_type, known))
+
+
+def set_branch(table: str, branch: str, snapshot: int) -> None:
+    """The branch, at that snapshot, whatever it was."""
+    _commit(table, lambda there: _set(there, branch, snapshot, ManageSnapshots.create_branch))
+
+
+def set_tag(table: str, tag: str, snapshot: int) -> None:
+    """The tag, at that snapshot, whatever it was."""
+    _commit(table, lambda there: _set(there, tag, snapshot, ManageSnapshots.create_tag))
+
+
+class MainMoved(Exception):
+    """Main of a table is no longer what a snapshot was built on."""
+
+    def __init__(self, table: str, snapshot: int) -> None:
+        super().__init__(f"main of {table} is no longer what the snapshot {snapshot} was built on")
+        self.table = table
+
+
+def forward(table: str, snapshot: int) -> None:
+    """Main, at a snapshot that was built on it. Raises MainMoved if it was built on another one."""
+
+    def moved(there: Table) -> ManageSnapshots | None:
+        main = there.metadata.refs.get(MAIN)
+        if main is not None and main.snapshot_id not in _lineage(there, snapshot):
+            raise MainMoved(table, snapshot)
+        return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
+
+    _commit(table, moved)
+
+
+def drop(table: str, refs: Iterable[str]) -> None:
+    """The branches and tags, as far as they are there."""
+
+    def dropped(there: Table) -> ManageSnapshots | None:
+        manage = None
+        for name in set(refs) & there.metadata.refs.keys():
+            manage = (manage or there.manage_snapshots()).remove_branch(name)
+        return manage
+
+    _commit(table, dropped)
+
+
+def _set(
+    there: Table, name: str, snapshot: int, how: Callable[[ManageSnapshots, int, str], ManageSnapshots]
+) -> ManageSnapshots | None:
+    named = there.metadata.refs.get(name)
+    if named is not None and named.snapshot_id == snapshot:
+        return None
+    return how(there.manage_snapshots(), snapshot, name)
+
+
+def _commit(table: str, change: Callable[[Table], ManageSnapshots | None]) -> None:
+    """`change` gives what is to be done to the table as it is; None: nothing."""
+    for attempt in range(_TRIES):
+        changed = change(catalog.load(table))
+        if changed is None:
+            return
+        try:
+            changed.commit()
+            return
+        except CommitFailedException:
+            if attempt == _TRIES - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)

@@ -1,0 +1,147 @@
+"""Rows of the lake's tables, read by this process: for few rows, and for counting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import (
+    AlwaysFalse,
+    AlwaysTrue,
+    And,
+    BooleanExpression,
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNull,
+    LessThan,
+    LessThanOrEqual,
+    LiteralPredicate,
+    Or,
+)
+
+from changeledger.kernels.rows import unchanged
+from changeledger.kernels.touched import Touched
+from changeledger.lake import catalog, summaries
+from changeledger.lake.file_scans import Scan
+
+# Rows, and bytes in files, which are packed.
+Weight = tuple[int, int]
+
+_RUN = "window_id"
+
+
+def weight(table: str, run: str | None = None) -> Weight:
+    """How many rows the files of main have, and bytes; or those of a run's partition."""
+    return _weight(table, AlwaysTrue() if run is None else of_window(run))
+
+
+def most_rows(table: str, where: BooleanExpression, snapshot: int) -> int:
+    """Not more rows of a snapshot meet the condition: as many as the files have that may hold one."""
+    return _weight(table, where, snapshot)[0]
+
+
+def _weight(table: str, where: BooleanExpression, snapshot: int | None = None) -> Weight:
+    files = [task.file for task in catalog.load(table).scan(where, snapshot_id=snapshot).plan_files()]
+    return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
+
+
+def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
+    """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
+    scan = Scan.of(catalog.load(table), where, schema, snapshot)
+    return pa.Table.from_batches(scan.all_rows(unchanged), schema)
+
+
+def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """`read` of main, file by file: not all rows are here at once."""
+    scan = Scan.of(catalog.load(table), where, schema)
+    for part in scan.parts:
+        yield from scan.rows(part)
+
+
+def is_equal(name: str, value: object) -> BooleanExpression:
+    return _bound(EqualTo, name, value)
+
+
+def is_behind(name: str, value: object) -> BooleanExpression:
+    return _bound(GreaterThan, name, value)
+
+
+def is_before(name: str, value: object) -> BooleanExpression:
+    return _bound(LessThan, name, value)
+
+
+def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
+    """Can a row have one of the keys, by the value of each column? Files of other rows are passed over.
+
+    `prefix`: `key.` where the columns are members of the struct `key`. A dot in a name leads into a struct.
+    """
+    if not len(touched.hashes):
+        return AlwaysFalse()
+    found: BooleanExpression = AlwaysTrue()
+    columns = zip(touched.keys.schema.names, touched.keys.columns, strict=True)
+    each = [_is_near(prefix + name, c, few=touched.are_few) for name, c in columns if "." not in name]
+    return reduce(And, each, found)
+
+
+def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
+    kind = values.type
+    # NaN is among nothing, and stands between nothing.
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or (pa.types.is_boolean(kind) and not few):
+        return AlwaysTrue()
+    there = pc.unique(values).drop_null()
+    found: BooleanExpression = AlwaysFalse()
+    if len(there):
+        found = In(name, there.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
+        if not pa.types.is_boolean(kind):
+            bounds = pc.min_max(there).as_py()
+            found = And(found, _bound(GreaterThanOrEqual, name, bounds["min"]))
+            found = And(found, _bound(LessThanOrEqual, name, bounds["max"]))
+    return Or(found, is_null(name)) if values.null_count else found
+
+
+def is_null(name: str) -> BooleanExpression:
+    return IsNull(name)  # type: ignore[call-arg, arg-type]
+
+
+def _bound(kind: type[LiteralPredicate], name: str, value: object) -> BooleanExpression:
+    # mypy takes the predicates for models, whose fields alone it sees.
+    return kind(name, value)
+
+
+def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
+    """By table, how many rows the run has in that snapshot."""
+    return {
+        table: catalog.load(table).scan(of_window(run), (_RUN,), snapshot_id=snapshot).count()
+        for table, snapshot in snapshots.items()
+    }
+
+
+def has_rows(table: str, run: str | None = None, snapshot: int | None = None) -> bool:
+    """Has the table rows, or those of a run; on main or in a snapshot."""
+    found = catalog.load(table)
+    one = next(iter(found.schema().fields)).name if run is None else _RUN
+    asked = AlwaysTrue() if run is None else of_window(run)
+    return found.scan(asked, (one,), snapshot_id=snapshot).count() > 0
+
+
+def grouped(table: str, snapshot: int, run: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
+    """How many rows the run has in that snapshot by the values of these columns: each with their number."""
+    rows = catalog.load(table).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
+    counted = rows.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
+    return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
+
+
+def count(table: str, snapshot: int) -> int:
+    """How many rows the snapshot has; from what it says of itself, where it says it."""
+    said = summaries.built({table: snapshot})[table].now.live
+    return catalog.load(table).scan(snapshot_id=snapshot).count() if said is None else said
+
+
+def of_window(window_id: str, column: str = _RUN) -> BooleanExpression:
+    """Is a row the window's own?"""
+    return is_equal(column, window_id)

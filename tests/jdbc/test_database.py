@@ -1,0 +1,147 @@
+"""A connection's fields stay fields: none of them adds properties to a JDBC URL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from sqlalchemy import column, select, table
+
+from changeledger.config.connection import Connection
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.jdbc.settings import checked
+from changeledger.jdbc.times import printed
+from changeledger.jdbc.tls import explained, postgres_properties
+from changeledger.model.errors import ConfigError
+
+
+def database(**fields: object) -> JdbcDatabase:
+    connection = {"conn_type": "mssql", "host": "sql.example", "schema": "shop", **fields}
+    return JdbcDatabase("shop_sql", Connection.model_validate(connection))
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"host": "sql.example;trustServerCertificate=true"},
+        {"schema": "shop;encrypt=false"},
+        {"schema": "shop;socketFactoryClass=evil.Factory"},
+        {"extra": {"encrypt": "false;trustStore=/tmp/mine"}},
+        {"extra": {"trustServerCertificate": "maybe"}},
+        {"extra": {"applicationIntent": "ReadOnly;trustServerCertificate=true"}},
+        {"extra": {"multiSubnetFailover": "1"}},
+        {"conn_type": "postgres", "schema": "shop?socketFactory=evil.Factory"},
+        {"conn_type": "postgres", "host": "pg/other?user=x"},
+        {"conn_type": "sqlite", "host": "/data/shop.db?enable_load_extension=true"},
+        {"host": None},
+        {"conn_type": "postgres", "extra": {"sslmode": "verify-full&sslfactory=evil.Factory"}},
+    ],
+)
+def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="no usable"):
+        database(**fields)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "name", "like"),
+    [
+        ("mssql", "authentication", ""),
+        ("mssql", "integratedSecurity", ""),
+        ("mssql", "Encrypt", "encrypt"),
+        ("mssql", "trust_server_certificate", ""),
+        ("mssql", "sslmode", ""),
+        ("postgres", "SSLMode", "sslmode"),
+        ("postgres", "sslcert", "sslrootcert"),
+        ("postgres", "encrypt", ""),
+        ("sqlite", "journal_mode", ""),
+    ],
+)
+def test_an_extra_that_nothing_reads_is_refused_by_its_name(conn_type: str, name: str, like: str) -> None:
+    """Whoever sets `Encrypt` or `authentication` counts on it; a spelling in another case is none of ours."""
+    with pytest.raises(ConfigError, match=f"nothing reads the extra '{name}'") as refused:
+        database(conn_type=conn_type, extra={name: "secret value"})
+    assert "secret value" not in str(refused.value)
+    if like:
+        assert f"did you mean '{like}'?" in str(refused.value)
+
+
+def test_what_the_driver_of_sql_server_is_told() -> None:
+    """To a listener of an availability group, too. A value of JSON is written as the driver does."""
+    assert database(port=1433)._url() == (
+        "jdbc:sqlserver://sql.example:1433;databaseName=shop;encrypt=true;trustServerCertificate=false"
+    )
+    extra = {"encrypt": False, "applicationIntent": "readonly", "multiSubnetFailover": True}
+    assert database(extra=extra)._url() == (
+        "jdbc:sqlserver://sql.example;databaseName=shop;encrypt=false;trustServerCertificate=false;"
+        "applicationIntent=ReadOnly;multiSubnetFailover=true"
+    )
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"extra": {"encrypt": None}},
+        {"host": "sql.example\\INSTANCE", "extra": {"encrypt": "strict"}},
+        {"host": "[::1]", "port": 1433, "schema": "Shop Floor 2"},
+        {"conn_type": "postgres", "host": "127.0.0.1", "schema": "shop"},
+        {"conn_type": "sqlite", "host": "/data/the shop.db", "schema": None},
+    ],
+)
+def test_what_names_a_database_is_accepted(fields: dict[str, object]) -> None:
+    database(**fields)
+
+
+@pytest.mark.parametrize(
+    ("conn_type", "at", "day"),
+    [
+        ("mssql", "CONVERT(VARCHAR(30), asked.[at x], 121)", "CONVERT(VARCHAR(30), asked.day, 23)"),
+        ("postgres", 'CAST(asked."at x" AS VARCHAR(30))', "CAST(asked.day AS VARCHAR(30))"),
+    ],
+)
+def test_times_without_a_zone_are_read_as_text(conn_type: str, at: str, day: str) -> None:
+    """With the style that prints all digits: SQL Server's own prints no seconds of a datetime."""
+    query = select(*map(column, ("id", "at x", "day"))).select_from(table("orders"))
+    text = database(conn_type=conn_type).sql(printed(query, {"at x": "timestamp_ntz", "day": "date"}))
+    name = "[at x]" if conn_type == "mssql" else '"at x"'
+    assert " ".join(text.split()) == (
+        f"SELECT asked.id, {at} AS {name}, {day} AS day FROM (SELECT id, {name}, day FROM orders) AS asked"
+    )
+
+
+def properties(host: str, **extra: object) -> dict[str, str]:
+    fields = {"conn_type": "postgres", "host": host, "schema": "shop", "extra": extra}
+    return postgres_properties("pg", host, checked("pg", Connection.model_validate(fields)))
+
+
+@pytest.mark.parametrize("host", ["pg.example", "10.1.2.3", "[2001:db8::1]", "localhost.example", "0.0.0.0"])
+def test_postgres_elsewhere_is_verified(host: str) -> None:
+    assert properties(host) == {
+        "sslmode": "verify-full",
+        "sslfactory": "org.postgresql.ssl.DefaultJavaSSLFactory",
+    }
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.8.8.8", "::1", "[::1]"])
+def test_postgres_on_this_machine_need_not_have_tls(host: str) -> None:
+    assert properties(host) == {"sslmode": "prefer"}
+    assert properties(host, sslmode="verify-ca")["sslmode"] == "verify-ca"
+
+
+def test_a_private_authority_of_postgres(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.touch()
+    assert properties("pg.example", sslrootcert=str(file)) == {
+        "sslmode": "verify-full",
+        "sslrootcert": str(file),
+    }
+    with pytest.raises(ConfigError, match="no file"):
+        properties("pg.example", sslrootcert=str(tmp_path / "none"))
+
+
+def test_what_may_pass_is_no_fault_of_the_connection() -> None:
+    connection = Connection(conn_type="postgres", host="pg.example")
+    assert explained("pg", connection, "Connection to pg.example:5432 refused.") is None
+    refused = explained("pg", connection, 'x\nFATAL: password authentication failed for user "me"\nat y')
+    assert refused is not None
+    assert refused.message.endswith('FATAL: password authentication failed for user "me"')

@@ -1,0 +1,316 @@
+"""Messages of a real broker, read by this process and by Spark's workers: a range, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from changeledger.config.connection import Connection
+from changeledger.kafka import messages as kafka_messages
+from changeledger.kafka.messages import MessageScan, Range, in_parts
+from changeledger.kafka.settings import ClientSettings
+from changeledger.kafka.topics import Kafka
+from changeledger.kernels.arrow import MESSAGE
+from changeledger.lake.spread import Spread
+from changeledger.model.errors import SourceDataLostError, SourceUnavailable
+from changeledger.spark.caching import uncached
+from sourcelab.services import KafkaBroker
+from tests.conftest import JARS
+
+_SECONDS = 30
+_MUCH = 1 << 30
+Record = Mapping[str, Any]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 60)), max_size=6, unique_by=lambda one: one[0]),
+    st.integers(1, 20),
+)
+def test_parts_are_the_whole(sizes: list[tuple[int, int]], most: int) -> None:
+    """Each offset once, no part larger than said, and one range of a partition in a part."""
+    ranges = [Range("t", partition, 7, 7 + size) for partition, size in sizes]
+    parts = in_parts(ranges, most)
+    offsets = [(one.partition, at) for part in parts for one in part for at in range(one.start, one.end)]
+    assert sorted(offsets) == sorted((p, at) for p, size in sizes for at in range(7, 7 + size))
+    for part in parts:
+        assert 0 < sum(one.end - one.start for one in part) <= most
+        assert len({one.partition for one in part}) == len(part)
+
+
+@pytest.fixture
+def topic(kafka: KafkaBroker, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = re.sub(r"\W+", "_", request.node.name.replace("test_", "read_"))[:60].strip("_").lower()
+    yield name
+    admin = _admin(kafka)
+    _wait(admin.delete_topics([name]))
+
+
+def _admin(kafka: KafkaBroker) -> AdminClient:
+    return AdminClient({"bootstrap.servers": kafka.bootstrap})
+
+
+def _wait(futures: Mapping[Any, Any]) -> None:
+    for future in futures.values():
+        future.result(_SECONDS)
+
+
+def create(kafka: KafkaBroker, topic: str, partitions: int = 1, **config: str) -> None:
+    more = {name.replace("_", "."): value for name, value in config.items()}
+    admin = _admin(kafka)
+    _wait(admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1", **more})]))
+
+
+def send(kafka: KafkaBroker, topic: str, records: Sequence[Record], **settings: Any) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, **settings})
+    for record in records:
+        producer.produce(topic, **{"partition": 0, **record})
+    assert producer.flush(_SECONDS) == 0
+
+
+def transact(kafka: KafkaBroker, topic: str, values: Sequence[bytes], *, abort: bool = False) -> None:
+    """As many offsets as values, and one of the mark."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": f"{topic}{time.time()}"})
+    producer.init_transactions(_SECONDS)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, partition=0)
+    producer.flush(_SECONDS)
+    producer.abort_transaction(_SECONDS) if abort else producer.commit_transaction(_SECONDS)
+
+
+def remove(kafka: KafkaBroker, topic: str, before: int) -> None:
+    admin = _admin(kafka)
+    _wait(admin.delete_records([TopicPartition(topic, 0, before)]))  # type: ignore[arg-type]
+
+
+def scan(kafka: KafkaBroker, *ranges: Range, most: int = 1000, seconds: float = 20) -> MessageScan:
+    settings = ClientSettings.of("here", {"bootstrap.servers": kafka.bootstrap})
+    return MessageScan(settings, in_parts(ranges, most), seconds)
+
+
+def read(kafka: KafkaBroker, *ranges: Range, **more: Any) -> list[dict[str, Any]]:
+    found = scan(kafka, *ranges, **more).few(_MUCH)
+    assert found is not None
+    assert found.schema == MESSAGE
+    return found.to_pylist()
+
+
+def values(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, bytes]]:
+    return [(row["offset"], row["value"]) for row in rows]
+
+
+@pytest.mark.integration
+def test_null_is_not_empty(kafka: KafkaBroker, topic: str) -> None:
+    create(kafka, topic)
+    sent: list[dict[str, Any]] = [
+        {"key": b"k", "value": b"v", "timestamp": 1_700_000_000_001},
+        {"key": None, "value": None, "timestamp": 1},
+        {"key": b"", "value": b"", "timestamp": 1_600_000_000_999},
+        {"key": b"\xff\0", "value": b"\0", "timestamp": 1, "headers": [("a", b"1"), ("a", None), ("", b"")]},
+        {"key": None, "value": b"", "timestamp": 1, "headers": []},
+    ]
+    send(kafka, topic, sent)
+    found = read(kafka, Range(topic, 0, 0, 5))
+    times = [row.pop("timestamp") for row in found]
+    assert [round(one.timestamp() * 1000) for one in times] == [one["timestamp"] for one in sent]
+    pairs = [{"key": "a", "value": b"1"}, {"key": "a", "value": None}, {"key": "", "value": b""}]
+    assert found == [
+        {
+            "topic": topic, "partition": 0, "offset": at, "key": one["key"], "value": one["value"],
+            "headers": pairs if at == 3 else None,
+        }
+        for at, one in enumerate(sent)
+    ]  # fmt: skip
+
+
+@pytest.mark.integration
+def test_aborted_messages_and_marks(kafka: KafkaBroker, topic: str) -> None:
+    """Whether anything follows the range, or not: it is over where no record says so."""
+    create(kafka, topic)
+    transact(kafka, topic, [b"0", b"1"])
+    transact(kafka, topic, [b"3", b"4", b"5"], abort=True)
+    kept = [(0, b"0"), (1, b"1")]
+    began = time.monotonic()
+    assert values(read(kafka, Range(topic, 0, 0, 7))) == kept
+    transact(kafka, topic, [b"7"])
+    for end in (2, 3, 4, 6, 7):
+        assert values(read(kafka, Range(topic, 0, 0, end))) == kept
+    for start in range(2, 7):
+        assert values(read(kafka, Range(topic, 0, start, 7))) == []
+        assert values(read(kafka, Range(topic, 0, start, 9))) == [(7, b"7")]
+    assert time.monotonic() < began + 15, "nothing waits until it is taken for stuck"
+
+
+@pytest.mark.integration
+def test_an_open_transaction_is_behind_the_end(kafka: KafkaBroker, topic: str) -> None:
+    create(kafka, topic)
+    transact(kafka, topic, [b"0"])
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic})
+    producer.init_transactions(_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(_SECONDS)
+    stable = Kafka("here", Connection(conn_type="kafka", extra={"bootstrap.servers": kafka.bootstrap}))
+    end = stable.latest([topic])[topic]["0"]
+    assert end == 2
+    assert values(read(kafka, Range(topic, 0, 0, end))) == [(0, b"0")]
+    producer.abort_transaction(_SECONDS)
+
+
+@pytest.mark.integration
+def test_offsets_that_compaction_has_emptied(kafka: KafkaBroker, topic: str) -> None:
+    compaction = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.01"}
+    create(kafka, topic, segment_ms="100", max_compaction_lag_ms="100", **compaction)
+    send(kafka, topic, [{"key": b"k", "value": b"%d" % at} for at in range(6)])
+    deadline = time.monotonic() + 90
+    found: list[tuple[int, bytes]] = []
+    while len(found) != 1 and time.monotonic() < deadline:
+        # A new record closes the segment.
+        time.sleep(0.5)
+        send(kafka, topic, [{"key": b"other", "value": b"o"}])
+        found = values(read(kafka, Range(topic, 0, 0, 6)))
+    assert found == [(5, b"5")]
+    assert values(read(kafka, Range(topic, 0, 1, 5))) == []
+
+
+@pytest.mark.integration
+def test_large_messages(kafka: KafkaBroker, topic: str) -> None:
+    """No batch holds many of them; where they are too many, they are not few."""
+    create(kafka, topic, max_message_bytes=str(16 << 20))
+    large = [bytes([at]) * (5 << 20) for at in range(16)]
+    send(kafka, topic, [{"value": one} for one in large], **{"message.max.bytes": 16 << 20})
+    own = scan(kafka, Range(topic, 0, 0, 16))
+    batches = list(own.rows(own.parts[0]))
+    assert [value for batch in batches for value in batch.column("value").to_pylist()] == large
+    assert own.few(32 << 20) is None
+    whole = own.few(_MUCH)
+    assert whole is not None
+    assert len(whole) == 16
+
+
+@pytest.mark.integration
+def test_a_batch_is_bounded_in_bytes(kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(kafka, topic)
+    send(kafka, topic, [{"value": b"x" * 1000}] * 500)
+    monkeypatch.setattr(kafka_messages, "_MOST_ROWS", 100)
+    monkeypatch.setattr(kafka_messages, "_MOST_BYTES", 10_000)
+    own = scan(kafka, Range(topic, 0, 0, 500))
+    sizes = [batch.num_rows for batch in own.rows(own.parts[0])]
+    assert sum(sizes) == 500
+    assert sizes[0] <= 100
+    assert max(sizes[1:]) < 10
+
+
+@pytest.mark.integration
+def test_a_range_in_parts_is_the_whole(spark: SparkSession, kafka: KafkaBroker, topic: str) -> None:
+    """By one client, by several, and by Spark's workers."""
+    create(kafka, topic, partitions=3)
+    # Batches of several records: a cut lies within some.
+    send(kafka, topic, [{"partition": at % 3, "value": b"%d" % at} for at in range(700)], **{"linger.ms": 50})
+    ends = [234, 233, 233]
+    ranges = [Range(topic, at, 5, end) for at, end in enumerate(ends)]
+    whole = read(kafka, *ranges)
+    assert len(whole) == 685
+    for partition, end in enumerate(ends):
+        own = [row["offset"] for row in whole if row["partition"] == partition]
+        assert own == list(range(5, end))
+    for most in (10_000, 90):
+        cut = scan(kafka, *ranges, most=most)
+        assert len(cut.parts) == len(in_parts(ranges, most))
+        by_workers = Spread.of_parts(spark, cut, uncached, 685).collected()
+        for rows in (read(kafka, *ranges, most=most), by_workers.cast(MESSAGE).to_pylist()):
+            assert _in_order(rows) == _in_order(whole)
+
+
+def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rows, key=lambda row: (row["partition"], row["offset"]))
+
+
+@pytest.mark.integration
+def test_a_beginning_that_is_gone(kafka: KafkaBroker, topic: str) -> None:
+    create(kafka, topic)
+    send(kafka, topic, [{"value": b"%d" % at} for at in range(10)])
+    remove(kafka, topic, 4)
+    for start, end in ((0, 10), (3, 4), (0, 2)):
+        with pytest.raises(SourceDataLostError, match=rf"removed while they were read: {topic}\[0\]"):
+            read(kafka, Range(topic, 0, start, end))
+    assert len(read(kafka, Range(topic, 0, 4, 10))) == 6
+
+
+@pytest.mark.integration
+def test_records_that_go_while_they_are_read(
+    kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(kafka, topic)
+    send(kafka, topic, [{"value": b"%d" % at * 400_000} for at in range(100)])
+    # What the client has fetched ahead it has.
+    monkeypatch.setattr(kafka_messages, "_AHEAD", {**kafka_messages._AHEAD, "queued.min.messages": 1})
+    monkeypatch.setattr(kafka_messages, "_MOST_ROWS", 1)
+    own = scan(kafka, Range(topic, 0, 0, 100))
+    reading = own.rows(own.parts[0])
+    next(reading)
+    remove(kafka, topic, 99)
+    with pytest.raises(SourceDataLostError, match="removed while they were read"):
+        list(reading)
+
+
+@pytest.mark.integration
+def test_a_partition_that_ends_too_early(kafka: KafkaBroker, topic: str) -> None:
+    """A topic that was created again, or a leader that lacks records."""
+    create(kafka, topic)
+    send(kafka, topic, [{"value": b"%d" % at} for at in range(3)])
+    with pytest.raises(SourceDataLostError, match=r"ends at offset 3, and had messages up to 9"):
+        read(kafka, Range(topic, 0, 0, 9), seconds=2)
+    with pytest.raises(SourceDataLostError, match="removed while they were read"):
+        read(kafka, Range(topic, 0, 8, 9), seconds=2)
+
+
+@pytest.mark.integration
+def test_a_topic_that_is_not_there(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    # So long, half a minute by default, it may be that not all brokers have heard of it.
+    soon = {**kafka_messages._AHEAD, "topic.metadata.propagation.max.ms": 500}
+    monkeypatch.setattr(kafka_messages, "_AHEAD", soon)
+    with pytest.raises(SourceDataLostError, match=r"read_nowhere.*[Uu]nknown topic"):
+        read(kafka, Range("read_nowhere", 0, 0, 9), seconds=5)
+
+
+@pytest.mark.integration
+def test_a_broker_that_goes(tmp_path: Path) -> None:
+    with KafkaBroker(JARS.with_name("kafka"), tmp_path) as kafka:
+        create(kafka, "t")
+        send(kafka, "t", [{"value": b"0"}])
+        own = scan(kafka, Range("t", 0, 0, 2), seconds=3)
+        reading = own.rows(own.parts[0])
+        next(reading)
+    with pytest.raises(SourceUnavailable, match="the broker does not answer any more: ") as raised:
+        list(reading)
+    assert "'here'" in raised.value.remedy
+
+
+@pytest.mark.integration
+def test_no_secret_is_in_a_plan(spark: SparkSession) -> None:
+    settings = ClientSettings.of("here", {"bootstrap.servers": "a:1", "sasl.password": "very secret"})
+    own = MessageScan(settings, in_parts([Range("t", 0, 0, 9)]), 1)
+    frame = Spread.of_parts(spark, own, uncached, 9).frame
+    plan = frame._jdf.queryExecution().toString()
+    assert "MapInArrow" in plan
+    assert "very secret" not in plan
+
+
+def test_a_table_of_no_messages() -> None:
+    settings = ClientSettings.of("here", {"bootstrap.servers": "a:1"})
+    found = MessageScan(settings, (), 1).few(1)
+    assert found is not None
+    assert found.equals(pa.Table.from_batches([], MESSAGE))

@@ -1,0 +1,110 @@
+"""Data files read, written and written again by this process, as Spark and pyiceberg have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import AlwaysTrue, GreaterThan
+from pyspark.sql import SparkSession
+
+from changeledger.lake import catalog, iceberg, refs, rewrites
+from changeledger.lake.file_scans import Scan
+from changeledger.lake.rewrites import without
+from changeledger.model.change import quoted
+
+COLUMNS = (("id", "int"), ("a`b.c", "string"), ("image", "struct<x:int,y:string>"), ("gone_at", "timestamp"))
+IMAGE = pa.struct([("x", pa.int32()), ("y", pa.string())])
+SCHEMA = pa.schema([("id", pa.int32()), ("a`b.c", pa.string()), ("image", IMAGE)])
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Ten rows in two files."""
+    name = f"lake.files.{request.node.name.partition('[')[0]}"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.files")
+    iceberg.create(spark, name, COLUMNS)
+    kinds = ", ".join(f"{quoted(column)} {kind}" for column, kind in COLUMNS)
+    for first in (0, 5):
+        rows = [(n, f"text {n}", (n, "y") if n % 2 else None, None) for n in range(first, first + 5)]
+        iceberg.append(spark.createDataFrame(rows, kinds).coalesce(1), name)
+    yield name
+    spark.sql(f"DROP TABLE {name} PURGE")
+
+
+def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **more: Any) -> list[dict[str, Any]]:
+    scan = Scan.of(catalog.load(name), where or AlwaysTrue(), schema, **more)
+    return pa.Table.from_batches(scan.all_rows(lambda rows: rows), schema).sort_by("id").to_pylist()
+
+
+def test_rows_are_those_of_spark(spark: SparkSession, table: str) -> None:
+    found = read(table)
+    assert [row["id"] for row in found] == list(range(10))
+    assert found[1] == {"id": 1, "a`b.c": "text 1", "image": {"x": 1, "y": "y"}}
+    assert found[2]["image"] is None
+
+
+def test_a_struct_can_be_read_in_part(table: str) -> None:
+    narrow = pa.schema([("id", pa.int32()), ("image", pa.struct([("y", pa.string())]))])
+    assert read(table, narrow)[1:3] == [{"id": 1, "image": {"y": "y"}}, {"id": 2, "image": None}]
+
+
+def test_positions_that_are_deleted_are_passed_over(spark: SparkSession, table: str) -> None:
+    spark.sql(f"DELETE FROM {table} WHERE id IN (1, 7)")
+    assert any(task.delete_files for task in catalog.load(table).scan().plan_files())
+    assert [row["id"] for row in read(table)] == [0, 2, 3, 4, 5, 6, 8, 9]
+    assert [row["id"] for row in read(table, where=GreaterThan("id", 5))] == [6, 8, 9]
+
+
+def test_a_column_that_is_added_or_renamed_since(spark: SparkSession, table: str) -> None:
+    spark.sql(f"ALTER TABLE {table} ADD COLUMN image.z int")
+    spark.sql(f"ALTER TABLE {table} RENAME COLUMN gone_at TO ended_at")
+    wider = pa.struct([("x", pa.int32()), ("y", pa.string()), ("z", pa.int32())])
+    columns = [("id", pa.int32()), ("image", wider), ("ended_at", pa.timestamp("us", "UTC"))]
+    found = read(table, pa.schema(columns))
+    assert found[1] == {"id": 1, "image": {"x": 1, "y": "y", "z": None}, "ended_at": None}
+
+
+def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str) -> None:
+    refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
+    before = {task.file.file_path for task in catalog.load(table).scan().plan_files()}
+    assert without(pa.table({"id": pa.array([1, 3, 99], pa.int32())}), (table, "work"), "gone_at")
+    rows = iceberg.read(spark, table, "work").orderBy("id").collect()
+    assert [row["id"] for row in rows] == [0, 2, 4, 5, 6, 7, 8, 9]
+    assert (rows[0]["a`b.c"], rows[3]["image"]["y"]) == ("text 0", "y")
+    # The file without any of the keys stays, and main has all rows.
+    work = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, "work"))
+    after = {task.file.file_path for task in work.plan_files()}
+    assert len(before & after) == 1
+    assert spark.table(table).count() == 10
+
+
+def test_rows_are_not_taken_from_files_with_deleted_positions(spark: SparkSession, table: str) -> None:
+    spark.sql(f"DELETE FROM {table} WHERE id = 1")
+    refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
+    assert not without(pa.table({"id": pa.array([2], pa.int32())}), (table, "work"), None)
+
+
+def test_a_row_that_has_ended_stays(spark: SparkSession, table: str) -> None:
+    spark.sql(f"INSERT INTO {table} VALUES (3, 'ended', NULL, TIMESTAMP '2026-08-07 12:00:00')")
+    refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
+    assert without(pa.table({"id": pa.array([3], pa.int32())}), (table, "work"), "gone_at")
+    found = iceberg.read(spark, table, "work").where("id = 3").collect()
+    assert [row["a`b.c"] for row in found] == ["ended"]
+
+
+def test_a_row_with_the_hash_of_a_key_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash says which rows may go; their values say which do."""
+    one = np.zeros(1, np.uint64)
+    monkeypatch.setattr(rewrites, "hash_of", lambda columns: one.repeat(len(columns[0])))
+    kinds = pa.schema([("a", pa.int32()), ("b", pa.string())])
+    rows = pa.RecordBatch.from_pylist(
+        [{"a": a, "b": b} for a in (1, 2, None) for b in ("x", "y", None)], kinds
+    )
+    keys = pa.Table.from_pylist([{"a": 1, "b": "y"}, {"a": None, "b": "x"}], kinds)
+    left = rewrites.Stays(keys, one, None)(rows).to_pylist()
+    assert left == [row for row in rows.to_pylist() if row not in keys.to_pylist()]
+    assert len(left) == 7

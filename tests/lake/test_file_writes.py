@@ -1,0 +1,146 @@
+"""Open and closed intervals lie in files of their own, whoever writes them, and stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.expressions import IsNull
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
+from pyspark.sql import SparkSession
+
+from changeledger.kernels.arrow import INSTANT
+from changeledger.kernels.rows import Here, Rows
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.file_writes import Writing, files_as_rows, files_in, require_distinct_names
+from changeledger.lake.rewrites import without
+from changeledger.lake.spread import Spread
+from changeledger.lake.writes import append
+from changeledger.model.errors import ContractError
+from changeledger.spark.caching import cached
+
+COLUMNS = (("id", "int"), ("_valid_to", "timestamp"))
+SCHEMA = pa.schema([("id", pa.int32()), ("_valid_to", INSTANT)])
+NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
+# At the epoch a bucket's number could be taken for none.
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BRANCH = "work"
+
+
+@pytest.fixture
+def table(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
+    name = f"lake.apart.{request.node.name.partition('[')[0]}"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
+    iceberg.create(spark, name, COLUMNS, ["bucket(1, _valid_to)"])
+    iceberg.fresh_branch(spark, name, BRANCH)
+    yield name
+    spark.sql(f"DROP TABLE {name} PURGE")
+
+
+def rows(*ids: int) -> pa.Table:
+    """Of each id two rows that are closed, and one that is open."""
+    found = [{"id": one, "_valid_to": at} for one in ids for at in (EPOCH, None, NOON)]
+    return pa.Table.from_pylist(found, SCHEMA)
+
+
+def sizes(name: str, branch: str = BRANCH) -> tuple[list[int], list[int]]:
+    """Rows of the files with open intervals, and of the others."""
+    at = refs.snapshot_of(name, branch)
+    tasks = list(catalog.load(name).scan(snapshot_id=at).plan_files())
+    with_open = list(catalog.load(name).scan(IsNull("_valid_to"), snapshot_id=at).plan_files())
+    paths = {task.file.file_path for task in with_open}
+    others = [task.file.record_count for task in tasks if task.file.file_path not in paths]
+    return sorted(task.file.record_count for task in with_open), sorted(others)
+
+
+def content(spark: SparkSession, name: str, where: str = "true") -> list[tuple[Any, ...]]:
+    found = iceberg.read(spark, name, BRANCH).where(where).select("id", "_valid_to")
+    return sorted(map(repr, found.toArrow().to_pylist()))
+
+
+@pytest.mark.parametrize("is_spread", [False, True])
+def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str, is_spread: bool) -> None:
+    with cached() as cache:
+        whole = rows(1, 2, 3)
+        given: Rows = Here(whole)
+        if is_spread:
+            frame = spark.createDataFrame(whole.to_pylist(), "id int, _valid_to timestamp").coalesce(1)
+            given = Spread.of(frame, cache, len(whole), SCHEMA)
+        append(given, table, BRANCH, COLUMNS)
+    assert sizes(table) == ([3], [6])
+    assert content(spark, table) == sorted(map(repr, whole.to_pylist()))
+    assert len(content(spark, table, "_valid_to IS NULL")) == 3
+    assert len(content(spark, table, f"_valid_to = timestamp '{NOON:%Y-%m-%d %H:%M:%S}Z'")) == 3
+
+
+def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: str) -> None:
+    append(Here(rows(1, 2, 3)), table, BRANCH, COLUMNS)
+    append(Here(rows(4)), table, BRANCH, COLUMNS)
+    at = refs.snapshot_of(table, BRANCH)
+    assert without(pa.table({"id": pa.array([1, 4], pa.int32())}), (table, BRANCH), "_valid_to")
+    written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
+    left = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
+    assert len(written & {task.file.file_path for task in left}) == 2
+    assert sizes(table) == ([2], [2, 6])
+    assert content(spark, table, "_valid_to IS NULL") == [
+        repr({"id": one, "_valid_to": None}) for one in (2, 3)
+    ]
+
+
+def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str) -> None:
+    for number in range(6):
+        append(Here(rows(number)), table, BRANCH, COLUMNS)
+    spark.sql(f"DELETE FROM {iceberg.on_branch(table, BRANCH)} WHERE id = 5 AND _valid_to IS NULL")
+    refs.set_branch(table, refs.MAIN, refs.snapshot_of(table, BRANCH) or 0)
+    before = content(spark, table)
+    assert len(before) == 17
+    iceberg.compact(spark, table)
+    assert sizes(table, refs.MAIN) == ([5], [12])
+    refs.set_branch(table, BRANCH, refs.snapshot_of(table) or 0)
+    assert content(spark, table) == before
+
+
+def test_maintenance_of_a_table_that_has_begun_to_put_them_apart(spark: SparkSession) -> None:
+    """Deletes from before and after the change belong to no one partition."""
+    name = "lake.apart.begun"
+    spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.apart")
+    iceberg.create(spark, name, COLUMNS)
+    try:
+        for before in (True, False):
+            spark.sql(f"INSERT INTO {name} SELECT id, NULL FROM range(10) t(id)")
+            spark.sql(f"INSERT INTO {name} SELECT id, TIMESTAMP '2026-08-07' FROM range(10) t(id)")
+            spark.sql(f"DELETE FROM {name} WHERE id = {int(before)}")
+            if before:
+                spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(1, _valid_to)")
+                spark.sql(f"REFRESH TABLE {name}")
+        specs = f"SELECT DISTINCT spec_id FROM {name}.delete_files"
+        assert len(spark.sql(specs).collect()) == 2
+        iceberg.compact(spark, name)
+        assert spark.sql(f"SELECT * FROM {name}.delete_files").isEmpty()
+        assert spark.table(name).where("id < 2").count() == 2, (
+            "the second delete took the rows of before, too"
+        )
+        assert spark.table(name).count() == 34
+    finally:
+        spark.sql(f"DROP TABLE {name} PURGE")
+
+
+def test_columns_of_one_name_in_data_files_are_refused_by_name() -> None:
+    one, other = (NestedField(at, name, LongType()) for at, name in enumerate(("\\", "_x5C"), 1))
+    require_distinct_names(Schema(one))
+    with pytest.raises(ContractError, match=r"two columns have one name in data files: .*_x5C"):
+        require_distinct_names(Schema(one, other))
+
+
+def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: str) -> None:
+    """With all that Iceberg keeps of them: bounds, counts, the partition; NULL is a partition of its own."""
+    iceberg.widen(spark, table, [("id", "int"), ("note", "string"), ("_valid_to", "timestamp")])
+    some = pa.table({"note": pa.array(["ä" * 30, None, "b"]), **{n: rows(1).column(n) for n in SCHEMA.names}})
+    files = Writing.into(catalog.load(table)).files_of(some.to_batches())
+    assert {file.partition[0] for file in files} == {0, None}
+    again = files_in(files_as_rows(files))
+    assert [repr(file) for file in again] == [repr(file) for file in files]

@@ -1,0 +1,126 @@
+"""Conditions by which files without any of some keys are passed over; no row with one of the keys is lost."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.expressions import AlwaysFalse, AlwaysTrue, BooleanExpression
+from pyiceberg.expressions.visitors import expression_evaluator
+from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.typedef import Record
+
+from changeledger.kernels.touched import FEW, Touched, keys_touched, touched_schema
+from changeledger.lake.scans import are_near
+
+KEY = pa.schema(
+    [
+        ("id", pa.int64()), ("name", pa.string()), ("amount", pa.decimal128(18, 2)),
+        ("is_on", pa.bool_()), ("x", pa.float64()), ("a.b", pa.int32()),
+    ]
+)  # fmt: skip
+ID = pa.schema([KEY.field("id")])
+CELLS: dict[str, st.SearchStrategy[Any]] = {
+    "id": st.integers(-3, 500),
+    "name": st.text("aZä", max_size=2),
+    "amount": st.decimals(-5, 5, places=2),
+    "is_on": st.booleans(),
+    "x": st.floats(),
+    "a.b": st.integers(0, 3),
+}
+ROWS = st.lists(st.fixed_dictionaries({name: st.none() | cells for name, cells in CELLS.items()}))
+
+
+def touched(rows: list[dict[str, Any]], schema: pa.Schema = KEY, at_once: int = 1_000) -> Touched:
+    of = touched_schema(pa.struct(list(schema)))
+    whole = pa.Table.from_pylist(rows, schema)
+    batches = [keys_touched(one, of) for one in whole.to_batches(at_once) if one.num_rows]
+    return Touched.of(pa.Table.from_batches(batches, of))
+
+
+def passes(where: BooleanExpression, row: dict[str, Any]) -> bool:
+    """As Iceberg evaluates it; it knows no name with a dot but as a field of a struct."""
+    fields = [field for field in KEY if "." not in field.name]
+    schema = pa.schema([f.with_metadata({"PARQUET:field_id": str(at)}) for at, f in enumerate(fields, 1)])
+    there = pyarrow_to_schema(schema)
+    if isinstance(where, AlwaysTrue | AlwaysFalse):
+        return isinstance(where, AlwaysTrue)
+    return bool(expression_evaluator(there, where, True)(Record(*(row[name] for name in schema.names))))
+
+
+def row(**cells: object) -> dict[str, Any]:
+    """NULL in the other columns."""
+    return {**dict.fromkeys(KEY.names), **cells}
+
+
+def ids(*of: int | None) -> list[dict[str, Any]]:
+    return [{"id": one} for one in of]
+
+
+@given(ROWS, st.integers(1, 5), st.booleans())
+def test_each_key_passes_however_rows_are_cut(rows: list[dict[str, Any]], at_once: int, many: bool) -> None:
+    if many:
+        more = ({**one, "id": number} for number in range(FEW + 1) for one in rows[:1])
+        rows = [*rows, *more]
+    found = touched(rows, at_once=at_once)
+    assert found.are_few or not rows or many
+    where = are_near(found)
+    assert all(passes(where, one) for one in rows)
+    assert where == AlwaysFalse() or rows
+    whole = touched(rows)
+    assert whole.hashes.tolist() == found.hashes.tolist()
+    assert str(are_near(whole)) == str(where) or whole.are_few
+
+
+def test_few_keys_are_asked_for_one_by_one() -> None:
+    where = are_near(touched(ids(5, 2, 9, 2), ID))
+    assert [n for n in range(12) if passes(where, row(id=n))] == [2, 5, 9]
+    assert not passes(where, row())
+
+
+@pytest.mark.parametrize(("last", "expected"), [(FEW, [True, False]), (FEW + 1, [True, True])])
+def test_of_many_keys_only_the_ends_are_known(last: int, expected: list[bool]) -> None:
+    """The number 1 is no key; the rows come in two batches of which each has few."""
+    keys = ids(0, *range(2, last + 1))
+    where = are_near(touched(keys, ID, 150))
+    assert [passes(where, row(id=n)) for n in (2, 1)] == expected
+    assert not passes(where, row(id=last + 1))
+    assert not passes(where, row(id=-1))
+
+
+@pytest.mark.parametrize("more", [0, FEW])
+def test_null_is_near_where_a_key_has_it(more: int) -> None:
+    keys = ids(None, 3, *range(10, 10 + more))
+    where = are_near(touched(keys, ID, 50))
+    assert [passes(where, row(id=n)) for n in (None, 3, 4)] == [True, True, bool(more)]
+    assert not passes(where, row(id=2))
+    assert str(are_near(touched(ids(None), ID))) == "IsNull(term=Reference(name='id'))"
+
+
+def test_what_cannot_be_asked_for_is_left_out() -> None:
+    """NaN is among nothing; Iceberg takes a dot for the way into a struct; booleans have no ends."""
+    of_none = [{"x": float("nan"), "a.b": 1}, {"x": 1.0, "a.b": 2}]
+    assert are_near(touched(of_none, pa.schema([KEY.field("x"), KEY.field("a.b")]))) == AlwaysTrue()
+    flag = pa.schema([KEY.field("is_on"), KEY.field("id")])
+    few = are_near(touched([{"is_on": True, "id": 1}], flag))
+    assert [passes(few, row(is_on=on, id=1)) for on in (True, False)] == [True, False]
+    many = are_near(touched([{"is_on": True, "id": n} for n in range(FEW + 1)], flag))
+    assert passes(many, row(is_on=False, id=1))
+    assert are_near(touched([], ID)) == AlwaysFalse()
+
+
+def test_each_column_of_a_composite_key_counts() -> None:
+    kinds = pa.schema([KEY.field("id"), KEY.field("amount")])
+    keys = [{"id": 1, "amount": Decimal("1.00")}, {"id": 9, "amount": Decimal("2.50")}]
+    where = are_near(touched(keys, kinds))
+    found = [
+        (n, a) for n in (1, 5, 9) for a in ("1", "2", "2.5") if passes(where, row(id=n, amount=Decimal(a)))
+    ]
+    assert found == [(1, "1"), (1, "2.5"), (9, "1"), (9, "2.5")]
+    within = are_near(touched(keys, kinds), "key.")
+    assert "name='key.id'" in str(within)
+    assert "name='key.amount'" in str(within)

@@ -1,0 +1,100 @@
+"""Iceberg's snapshots say how many rows a table has, whatever was deleted, updated and compacted before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from changeledger.lake import catalog, iceberg, refs, summaries
+
+TABLE, BRANCH = "lake.summaries.t", "run_1"
+
+
+@pytest.fixture
+def table(spark: SparkSession) -> Iterator[str]:
+    catalog.create_namespace("summaries")
+    iceberg.create(spark, TABLE, [("id", "int"), ("what", "string")])
+    yield TABLE
+    spark.sql(f"DROP TABLE {TABLE} PURGE")
+
+
+def rows(spark: SparkSession, first: int, end: int) -> DataFrame:
+    return spark.range(first, end).selectExpr("cast(id AS int) id", "'x' what")
+
+
+def agrees(spark: SparkSession) -> summaries.BuiltTable:
+    """What is said of main and of the branch is what a count finds."""
+    now = refs.heads([TABLE], BRANCH)[TABLE]
+    said = summaries.built({TABLE: now})[TABLE]
+    assert said.now.live == iceberg.read(spark, TABLE, snapshot=now).count()
+    if said.main is not None:
+        assert said.main.live == iceberg.read(spark, TABLE).count()
+    return said
+
+
+def begin(spark: SparkSession) -> None:
+    iceberg.fresh_branch(spark, TABLE, BRANCH)
+
+
+def publish(spark: SparkSession) -> None:
+    now = refs.heads([TABLE], BRANCH)[TABLE]
+    refs.set_tag(TABLE, "t", now)
+    refs.forward(TABLE, now)
+
+
+def test_snapshots_say_how_many_rows_a_table_has(spark: SparkSession, table: str) -> None:
+    begin(spark)
+    assert agrees(spark).main is None
+    iceberg.append(rows(spark, 0, 100), table, BRANCH)
+    assert agrees(spark).added == 100
+    publish(spark)
+    said = agrees(spark)
+    assert (said.is_new, said.added) == (False, 0)
+    for window in range(1, 4):
+        begin(spark)
+        if window == 2:
+            # As a column comes (`stages.branches`): all rows are written again.
+            iceberg.update(spark, table, BRANCH, {"what": "'y'"})
+            agrees(spark)
+        iceberg.append(rows(spark, window * 100, window * 100 + 50), table, BRANCH)
+        iceberg.merge(rows(spark, window * 10, window * 10 + 5), table, BRANCH, "t.id = s.id",
+                   "WHEN MATCHED THEN DELETE")  # fmt: skip
+        # Of rows that this run has written itself.
+        iceberg.merge(rows(spark, window * 100, window * 100 + 1), table, BRANCH, "t.id = s.id",
+                   "WHEN MATCHED THEN DELETE")  # fmt: skip
+        said = agrees(spark)
+        assert said.is_new
+        assert said.main is not None
+        assert said.now.live == (said.main.live or 0) + 50 - 5 - 1
+        publish(spark)
+        if window == 2:
+            iceberg.compact(spark, table)
+            begin(spark)
+            assert not agrees(spark).is_new
+
+
+def test_a_file_that_went_as_a_whole_counts_on_both_sides(spark: SparkSession, table: str) -> None:
+    """Positions deleted in it still count: fewer rows are said than there are, before a run and after it."""
+    begin(spark)
+    iceberg.append(rows(spark, 0, 100), table, BRANCH)
+    iceberg.append(rows(spark, 100, 150), table, BRANCH)
+    iceberg.merge(rows(spark, 100, 103), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
+    publish(spark)
+    begin(spark)
+    spark.sql(f"DELETE FROM {iceberg.on_branch(table, BRANCH)} WHERE id >= 100")
+    lost = difference(spark)
+    assert lost is not None
+    assert lost < 0, "a run that loses rows so is found"
+    publish(spark)
+    begin(spark)
+    iceberg.append(rows(spark, 200, 210), table, BRANCH)
+    iceberg.merge(rows(spark, 0, 2), table, BRANCH, "t.id = s.id", "WHEN MATCHED THEN DELETE")
+    assert difference(spark) == 10 - 2
+
+
+def difference(spark: SparkSession) -> int | None:
+    said = summaries.built(refs.heads([TABLE], BRANCH))[TABLE]
+    assert said.main is not None
+    return None if said.now.live is None or said.main.live is None else said.now.live - said.main.live

@@ -1,0 +1,120 @@
+"""Errors of other systems, by the texts in which they come: each has its kind, its cause in a line, a remedy.
+
+The texts are those of Spark 4.0, PostgreSQL's and SQLite's drivers and Iceberg, most of them
+from their sources; `tests/faults/test_gone.py` makes the usual ones for real.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.model.errors import (
+    ChangeledgerError,
+    ConfigError,
+    LeaseHeld,
+    SourceDataLostError,
+    SourceUnavailable,
+    SparkUnavailable,
+)
+from changeledger.spark import failures
+
+JOB = "An error occurred while calling o99.append.\n: org.apache.spark.SparkException: Job aborted: "
+KNOWN = {
+    "worker": (
+        f"{JOB}x\norg.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File "
+        '"kafka_messages.py", line 9, in batches\nchangeledger.model.errors.SourceDataLostError: messages '
+        "were removed: t[0]\n  Remedy: run the window again\n\n\tat org.apache.spark.api.python.X",
+        SourceDataLostError, "messages were removed: t[0]", "run the window again",
+    ),
+    "grants": (
+        f"{JOB}x\norg.postgresql.util.PSQLException: ERROR: permission denied for table orders__ct",
+        ConfigError, "may not read what the feed needs: ERROR: permission denied for table", "Grants",
+    ),
+    "database": (
+        "An error occurred while calling o60.load.\n: org.postgresql.util.PSQLException: Connection to "
+        "db:5432 refused. Check that the hostname and port are correct",
+        SourceUnavailable,
+        "the source's database does not answer any more: Connection to db:5432 refused. Check that",
+        "'shop_kafka'",
+    ),
+    "database that ends": (
+        f"{JOB}x\norg.postgresql.util.PSQLException: FATAL: terminating connection due to administrator "
+        "command",
+        SourceUnavailable,
+        "not answer any more: FATAL: terminating connection due to administrator command",
+        "check that it runs",
+    ),
+    "SQL Server": (
+        ": com.microsoft.sqlserver.jdbc.SQLServerException: The TCP/IP connection to the host db, port "
+        '1433 has failed. Error: "Connection refused"',
+        SourceUnavailable, "more: The TCP/IP connection to the host db, port 1433 has", "check that it runs",
+    ),
+    "login": (
+        ': org.postgresql.util.PSQLException: FATAL: password authentication failed for user "reader"',
+        ConfigError, "the source refuses the login: FATAL: password authentication failed", "'shop_kafka'",
+    ),
+    "catalog": (
+        "An error occurred while calling o40.sql.\n: org.apache.iceberg.jdbc.UncheckedSQLException: Failed "
+        "to connect: jdbc:postgresql://db/lake\nCaused by: org.postgresql.util.PSQLException: Connection to "
+        "db:5432 refused.",
+        SourceUnavailable, "the lake's catalog cannot be used: ", "CHANGELEDGER_CATALOG",
+    ),
+    "locked catalog": (
+        ": org.apache.iceberg.jdbc.UncheckedSQLException: Unknown failure\n\tat org.apache.iceberg.jdbc.X\n"
+        "Caused by: org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked (database is "
+        "locked)\n\tat org.sqlite.core.DB.newSQLException: (DB.java:1)",
+        SourceUnavailable, "cannot be used: [SQLITE_BUSY] The database file is locked",
+        "CHANGELEDGER_CATALOG",
+    ),
+    "full disk": (
+        f"{JOB}x\njava.io.IOException: No space left on device\n\tat org.apache.iceberg.jdbc.JdbcCatalog",
+        SourceUnavailable, "no room is left for the lake", "the warehouse",
+    ),
+    "memory": (
+        f"{JOB}x\njava.lang.OutOfMemoryError: Java heap space", SparkUnavailable,
+        "Spark has run out of memory, or has lost an executor: Java heap space", "spark.driver.memory",
+    ),
+    "Connect": (
+        '<_MultiThreadedRendezvous of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\t'
+        'details = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:15002"',
+        SparkUnavailable, "Spark does not answer: ", "Spark connection",
+    ),
+    "driver": (
+        "Answer from Java side is empty", SparkUnavailable, "Spark does not answer: ", "Spark connection",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_error_has_its_cause_and_a_remedy(name: str) -> None:
+    text, kind, message, remedy = KNOWN[name]
+    found = failures.known(RuntimeError(text), "shop_kafka")
+    assert type(found) is kind
+    assert message in found.message
+    assert remedy in found.remedy
+    assert "\n" not in found.message
+    assert "Exception: " not in found.message
+
+
+def test_what_nobody_knows_keeps_its_traceback() -> None:
+    for error in (KeyError("x"), RuntimeError("[DIVIDE_BY_ZERO] Division by zero.")):
+        assert failures.known(error) is None
+        with pytest.raises(type(error)), failures.named():
+            raise error
+
+
+def test_the_cause_may_stand_beside_the_message() -> None:
+    """pyspark keeps Java's stack apart; Python's own cause is one, too."""
+    error = RuntimeError("[WRITING_JOB_ABORTED] Writing job aborted")
+    error._stackTrace = KNOWN["database"][0]  # type: ignore[attr-defined]
+    assert type(failures.known(error)) is SourceUnavailable
+    outer = ValueError("outer")
+    outer.__cause__ = RuntimeError(KNOWN["memory"][0])
+    assert type(failures.known(outer)) is SparkUnavailable
+
+
+def test_our_own_errors_are_left_alone() -> None:
+    held = LeaseHeld("No space left on device", "wait")
+    with pytest.raises(ChangeledgerError) as raised, failures.named():
+        raise held
+    assert raised.value is held

@@ -1,0 +1,57 @@
+"""What Spark is told of the catalog follows from one setting, which pyiceberg takes as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
+from changeledger.spark.lake_catalog import is_secret, spark_catalog
+from changeledger.spark.session import spark_conf
+
+LAKE = "spark.sql.catalog.lake"
+
+
+def members(**catalog: str) -> dict[str, str]:
+    conf = spark_catalog({"type": "sql", "warehouse": "/w", **catalog})
+    assert conf.pop(LAKE) == "org.apache.iceberg.spark.SparkCatalog"
+    assert conf.pop(f"{LAKE}.cache-enabled") == "false"
+    return {name.removeprefix(f"{LAKE}."): value for name, value in conf.items()}
+
+
+def test_a_file_is_shared_by_several_processes() -> None:
+    assert members(uri="sqlite:////a b/catalog.db") == {
+        "type": "jdbc",
+        "uri": "jdbc:sqlite:/a b/catalog.db?journal_mode=WAL&busy_timeout=30000",
+        "jdbc.schema-version": "V1",
+        "warehouse": "/w",
+    }
+    assert members(uri="sqlite:////c.db?timeout=3")["uri"].endswith("busy_timeout=3000")
+
+
+def test_a_login_is_no_part_of_a_jdbc_url() -> None:
+    told = members(uri="postgresql+psycopg://me:p%40ss@host:5433/lake?sslmode=require&application_name=x")
+    assert told["uri"] == "jdbc:postgresql://host:5433/lake?sslmode=require"
+    assert (told["jdbc.user"], told["jdbc.password"]) == ("me", "p@ss")
+
+
+def test_members_of_other_catalogs_mean_the_same_to_both() -> None:
+    rest = {"type": "rest", "uri": "https://catalog", "s3.endpoint": "https://files", "token": "t"}
+    assert members(**rest) == {"warehouse": "/w", **rest}
+
+
+@pytest.mark.parametrize("uri", ["mysql://host/lake", "no url", "jdbc:sqlite:/catalog.db"])
+def test_a_database_that_the_lake_cannot_have(uri: str) -> None:
+    with pytest.raises(ConfigError, match="in no database that changeledger knows"):
+        members(uri=uri)
+
+
+def test_what_others_on_the_machine_must_not_see() -> None:
+    catalog = {
+        "uri": "postgresql+psycopg://me:word1@host/lake", "s3.secret-access-key": "word2",
+        "s3.access-key-id": "word3", "token": "word4", "credential": "word5",
+    }  # fmt: skip
+    conf = spark_conf(Settings(catalog=catalog))
+    hidden = {value for name, value in conf.items() if is_secret(name)}
+    assert hidden == {"me", "word1", "word2", "word3", "word4", "word5"}
+    assert not any("word" in value for name, value in conf.items() if not is_secret(name))

@@ -1,0 +1,32 @@
+"""A Spark Connect server that is not there is noticed in seconds: its client would try for ten minutes."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from changeledger.model.errors import SparkUnavailable
+from changeledger.spark.remote import require_answer
+from sourcelab.process import free_port
+
+
+def assert_refused(port: int, waited: int) -> None:
+    began = time.monotonic()
+    message = rf"no Spark Connect server has answered at 127.0.0.1:{port} for {waited} s"
+    with pytest.raises(SparkUnavailable, match=message) as error:
+        require_answer(f"sc://127.0.0.1:{port}/;token=s3cret", 4.0)
+    assert time.monotonic() - began < waited + 2
+    assert "s3cret" not in str(error.value)
+
+
+def test_nobody_listens() -> None:
+    assert_refused(free_port(), 1)
+
+
+def test_another_program_has_the_port() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        assert_refused(other.getsockname()[1], 4)

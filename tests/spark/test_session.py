@@ -1,0 +1,55 @@
+"""What a job's own JVM is started with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from changeledger.config.settings import Settings
+from changeledger.spark.session import local_conf
+from sourcelab.services import java
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.delenv("JAVA_TOOL_OPTIONS", raising=False)
+    (tmp_path / "my jars").mkdir()
+    (tmp_path / "my jars" / "one.jar").touch()
+    return Settings(home=tmp_path, jars=tmp_path / "my jars")
+
+
+def options(settings: Settings) -> list[str]:
+    return shlex.split(local_conf(settings)["spark.driver.extraJavaOptions"])
+
+
+def test_an_archive_of_classes_is_named_where_there_is_one(settings: Settings) -> None:
+    assert not any("SharedArchiveFile" in option for option in options(settings))
+    archive = settings.jars / "classes-0123456789abcdef.jsa"
+    archive.touch()
+    assert f"-XX:SharedArchiveFile={archive}" in options(settings)
+
+
+@pytest.mark.parametrize("chosen", ["", "-Xmx64m", "-XX:+UseSerialGC", "-Xmx64m -XX:+UseG1GC -Dx=y"])
+def test_java_starts_whatever_collector_the_environment_has_chosen(
+    settings: Settings, chosen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", chosen)
+    found = options(settings)
+    assert ("-XX:+UseParallelGC" in found) == ("GC" not in chosen)
+    ended = subprocess.run(
+        [java(), *found, "-version"], env=dict(os.environ), capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_java_starts_with_an_archive_that_is_none(settings: Settings) -> None:
+    (settings.jars / "classes-0123456789abcdef.jsa").write_text("of another Java")
+    ended = subprocess.run(
+        [java(), *options(settings), "-version"], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert not ended.stdout, "Spark's own output is not disturbed"
