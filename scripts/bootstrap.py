@@ -54,7 +54,7 @@ def java() -> str:
     version = java_version(banner)
     if version not in JAVA_VERSIONS:
         raise SetupError(
-            f"Spark 4.0 needs Java 17 to 21, but {origin} gives {version or banner}.\n  {JAVA_REMEDY}"
+            f"Spark 4.1 needs Java 17 to 21, but {origin} gives {version or banner}.\n  {JAVA_REMEDY}"
         )
     return command
 

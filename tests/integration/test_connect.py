@@ -200,3 +200,30 @@ def test_a_session_of_ones_own_shows_no_password(tmp_path: Path) -> None:
     assert reported == f"password: {PASSWORD}"
     assert "spark.sql.catalog.lake.uri" in seen
     assert PASSWORD not in seen
+
+
+_ATTACHED = """
+from changeledger.spark.session import spark_session
+spark_session("test")
+print("attached", flush=True)
+input()
+"""
+
+
+def test_a_process_ends_at_once_though_its_server_is_gone(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    with SparkConnectServer(settings, tmp_path) as server:
+        environment = {
+            **os.environ, "SPARK_REMOTE": server.remote, "PYTHONPATH": str(PROJECT / "include"),
+        }  # fmt: skip
+        process = subprocess.Popen(
+            [sys.executable, "-c", _ATTACHED],
+            env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "attached\n"
+    try:
+        process.communicate("\n", timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0

@@ -142,7 +142,7 @@ def test_the_bill_of_materials() -> None:
         if ref.startswith(("spark:", "kafka:", "debezium:", "bench:"))
     }
     assert ours == pinned
-    spark = by_ref["pyspark:pkg:maven/org.apache.spark/spark-core_2.13@4.0.4"]
+    spark = by_ref["pyspark:pkg:maven/org.apache.spark/spark-core_2.13@4.1.3"]
     assert len(spark["hashes"][0]["content"]) == 64
     (airflow,) = by_ref["python:pkg:pypi/apache-airflow@3.3.2"]["externalReferences"]
     assert airflow["hashes"]

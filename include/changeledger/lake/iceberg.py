@@ -122,19 +122,8 @@ def read(
     if at is not None:
         return spark.table(f"{table}.tag_{at}")
     if snapshot is not None:
-        return _alone(spark.read.option("snapshot-id", str(snapshot)).table(table), table, snapshot)
+        return spark.read.option("versionAsOf", str(snapshot)).table(table)
     return spark.table(on_branch(table, branch) if branch else table)
-
-
-def _alone(rows: DataFrame, table: str, snapshot: int) -> DataFrame:
-    """`rows` of a snapshot by a view, which Spark analyses by itself.
-
-    Over Connect a query is analysed as a whole, and Spark looks up each of its tables once, whatever its
-    options: main beside a snapshot would be that snapshot, or the snapshot main.
-    """
-    name = f"at_{snapshot}_{table.replace('.', '_')}"
-    rows.createOrReplaceTempView(name)
-    return rows.sparkSession.table(name)
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
@@ -40,7 +41,7 @@ _SQL = {
     "spark.sql.variable.substitute": "false",
     # A JSON member of another type makes the whole message malformed, not the member NULL.
     "spark.sql.json.enablePartialResults": "false",
-    # A JDBC column of varchar(n) is text: Spark 4.0 cannot overwrite a partition from its own char types.
+    # A JDBC column of varchar(n) is text: Spark cannot overwrite a partition from its own char types.
     "spark.sql.legacy.charVarcharAsString": "true",
     # The optimizer's constraints grow exponentially with the aliases of a wide table's decoding:
     # minutes of planning, for filters that none of these queries gains from.
@@ -202,6 +203,9 @@ def _attached(remote: str, patience: float) -> SparkSession:
     require_answer(remote, patience)
     _allow_deep_plans()
     spark = SparkSession.builder.remote(remote).getOrCreate()
+    # At exit pyspark 4.1 sends the server a command, and tries for ten minutes if that is gone. Over a closed
+    # channel it fails at once. What is registered last is called first.
+    atexit.register(spark.client.close)  # type: ignore[operator]
     send_package(spark)
     return spark
 
