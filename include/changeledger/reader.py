@@ -1,0 +1,185 @@
+"""Reads published tables as Arrow, for Python programs, without Spark: `changeledger.read` and `.releases`.
+
+It needs the lake alone. The ids of releases come from the feed's own table `releases`, not from the control
+store: who may read the tables need have no access to the pipeline's database, and a release is in that table
+only when all of its tables have its tag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal, NoReturn, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.io.pyarrow import schema_to_pyarrow
+from pyiceberg.table import DataScan
+
+from changeledger.config.settings import Settings
+from changeledger.lake import catalog
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+from changeledger.model.table_names import FeedTables, TableNames
+from changeledger.spark import failures
+from changeledger.spark.lake_catalog import sql_url
+
+Kind = Literal["current", "history", "changes"]
+
+
+def releases(feed: str) -> list[int]:
+    """As `changeledger.releases`."""
+    with failures.named():
+        _require_catalog()
+        return sorted(_tags(feed))
+
+
+def read(  # noqa: PLR0913 - those of `changeledger.read`
+    feed: str,
+    table: str,
+    *,
+    kind: Kind = "current",
+    columns: Sequence[str] | None = None,
+    release: int | None = None,
+    as_of: datetime | None = None,
+) -> pa.Table:
+    """As `changeledger.read`."""
+    if kind not in get_args(Kind):
+        raise ConfigError(f"there is no kind {kind!r} of table", f"choose from {', '.join(get_args(Kind))}")
+    moment = None if as_of is None else _utc(as_of, kind)
+    with failures.named():
+        _require_catalog()
+        tag = _tag(feed, release)
+        names = TableNames.of(feed, table)
+        scan = _scan(feed, table, getattr(names, kind), tag)
+        chosen = _columns(scan, table, columns)
+        if moment is None:
+            return _arrow(scan, chosen)
+        return _rows_at(_scan(feed, table, names.history, tag), chosen, moment, table)
+
+
+def _utc(as_of: datetime, kind: Kind) -> datetime:
+    """The time in UTC. Raises ConfigError if it has no zone, or if `kind` has no rows of a time."""
+    if kind != "current":
+        raise ConfigError(
+            f"as_of gives the rows of a time, and not {kind}",
+            f'leave out kind="{kind}", or read it without as_of and filter it by its own times',
+        )
+    if not isinstance(as_of, datetime) or as_of.utcoffset() is None:
+        raise ConfigError(
+            f"as_of={as_of!r} is not a time with a zone",
+            "pass one, such as datetime(2026, 1, 31, 12, tzinfo=UTC)",
+        )
+    return as_of.astimezone(UTC)
+
+
+def _require_catalog() -> None:
+    """Raises ConfigError if the catalog is a file that does not exist: opening it would create it."""
+    members = Settings().catalog
+    if members["type"] != "sql":
+        return
+    url = sql_url(members["uri"])
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").exists():
+        raise ConfigError(
+            f"there is no lake: its catalog {url.database} does not exist",
+            "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or CHANGELEDGER_CATALOG "
+            "to the lake's catalog",
+        )
+
+
+def _tags(feed: str) -> dict[int, str]:
+    """The tags of the feed's releases, by their ids. Raises ConfigError if the feed has published nothing."""
+    pointer = catalog.found(FeedTables.of(feed).releases)
+    rows = [] if pointer is None else pointer.scan(selected_fields=("release", "tag")).to_arrow().to_pylist()
+    if rows:
+        return {row["release"]: row["tag"] for row in rows}
+    feeds = [name for name in catalog.namespaces() if catalog.exists(FeedTables.of(name).releases)]
+    raise ConfigError(
+        f"the lake has no release of a feed {feed!r}",
+        _choice(meant(feed, [name for name in feeds if name != feed]), feeds)
+        + f". If the name is right: `changeledger status {feed}` says how the feed stands",
+    )
+
+
+def _tag(feed: str, release: int | None) -> str:
+    """The tag of the release, or of the newest one. Raises ConfigError if there is no such release."""
+    tags = _tags(feed)
+    number = max(tags) if release is None else release
+    if number in tags:
+        return tags[number]
+    raise ConfigError(
+        f"{feed} has no release {release!r} that can be read",
+        f"choose from {', '.join(map(str, sorted(tags)))}; `maintain` removes releases older than the "
+        "feed's `retention`",
+    )
+
+
+def _scan(feed: str, table: str, name: str, tag: str) -> DataScan:
+    """The table `name` of the lake, by the tag of a release.
+
+    Raises ConfigError if the lake has no such table, or if the release does not contain it.
+    """
+    found = catalog.found(name)
+    if found is None:
+        _refuse_table(feed, table)
+    ref = found.metadata.refs.get(tag)
+    if ref is None:
+        raise ConfigError(
+            f"{tag} of {feed} does not contain {table}",
+            f"read a later release: {table} joined the feed after this one",
+        )
+    return found.scan(snapshot_id=ref.snapshot_id)
+
+
+def _refuse_table(feed: str, table: str) -> NoReturn:
+    lake = set(catalog.tables(feed))
+    known = [
+        name.rpartition(".")[2] for name in sorted(lake) if {f"{name}_history", f"{name}_changes"} <= lake
+    ]
+    near = meant(TableNames.of(feed, table).current.rpartition(".")[2], known)
+    raise ConfigError(f"the feed {feed} has published no table {table!r}", _choice(near, known))
+
+
+def _columns(scan: DataScan, table: str, columns: Sequence[str] | None) -> list[str]:
+    """The columns to read. Raises ConfigError for one that the release's table does not have."""
+    known = [field.name for field in scan.projection().fields]
+    chosen = known if columns is None else list(columns)
+    for name in chosen:
+        if name not in known:
+            raise ConfigError(f"{table} has no column {name!r}", _choice(meant(name, known), known))
+    if not chosen:
+        raise ConfigError("columns=[] names no column", "name one, or leave out `columns` for all")
+    return chosen
+
+
+def _rows_at(history: DataScan, columns: list[str], moment: datetime, table: str) -> pa.Table:
+    """The rows whose interval contains the time, of keys that were not deleted then.
+
+    Raises ConfigError if every interval begins later.
+    """
+    at = f"'{moment.isoformat(timespec='microseconds')}'"
+    then = history.filter(
+        f"_valid_from <= {at} and (_valid_to > {at} or _valid_to is null) and _is_deleted = false"
+    )
+    rows = _arrow(then, columns)
+    if not len(rows):
+        first = pc.min(_arrow(history, ["_valid_from"]).column(0)).as_py()
+        if first is not None and moment < first:
+            raise ConfigError(
+                f"nothing is known of {table} at {moment}: its history begins at {first}",
+                "ask for a later time",
+            )
+    return rows
+
+
+def _arrow(scan: DataScan, columns: list[str]) -> pa.Table:
+    """The rows in these columns and in this order, in the types of the schema, whatever the files have."""
+    chosen = scan.select(*columns)
+    schema = schema_to_pyarrow(chosen.projection(), include_field_ids=False)
+    ordered = pa.schema([schema.field(name) for name in columns])
+    return chosen.to_arrow().select(columns).cast(ordered)
+
+
+def _choice(near: str | None, known: Sequence[str]) -> str:
+    return f"did you mean {near!r}?" if near else f"choose from {', '.join(known) or 'none'}"
