@@ -12,11 +12,11 @@ from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.dialects.messages.message_rows import OUTCOME, decoded_schema
-from changeledger.kernels.rows import Here
 from changeledger.lake.publishing import complete
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
+from changeledger.spark.rows import Workers
 from changeledger.stages import normalize, reconcile
 from changeledger.stages.common.context import StageContext, take_lease
 from changeledger.stages.normalization.reading import Input
@@ -45,7 +45,7 @@ def carry(
     over = Window(start=BEGIN, end=BEGIN + timedelta(hours=number + 1))
     lease = take_lease(feed, over)
     assert lease is not None
-    ctx = StageContext.begin(lambda: spark, feed, over, lease)
+    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
     ctx.control.begin_stage(feed.feed, over, "normalize")
@@ -54,7 +54,7 @@ def carry(
         {**row, "window_id": over.id, "source_position": (contract.table, 0, number * 10_000 + at, None)}
         for at, row in enumerate(rows)
     ]
-    one = Input(contract.table, contract, Here(_decoded(ledger(delivered, contract), contract)))
+    one = Input(contract.table, contract, ctx.workers.given(_decoded(ledger(delivered, contract), contract)))
     normalize._write_dispositions(ctx, [normalize._write(ctx, one)])
     ctx.finish("normalize", ctx.written, [contract])
     reconcile.run(spark, feed, over)
@@ -63,7 +63,7 @@ def carry(
     ctx.control.commit_release(feed.feed, over, built.tables, {}, {})
     release = ctx.control.release(feed.feed, over)
     assert release is not None
-    complete(spark, ctx.control, release)
+    complete(lambda: spark, ctx.control, release)
     ctx.control.release_lease(feed.feed, over.holder)
 
 

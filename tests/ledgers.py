@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from changeledger.lake.spread import spark_schema
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.current import current
+from changeledger.spark.rows import spark_schema
 from sourcelab.log import Log
 from sourcelab.tables import Table
 from tests.ledger_rows import PLAIN, Manner, apart, changes, contract_of, joined, rows

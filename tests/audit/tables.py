@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from changeledger.audit import ids, key_rules, record_sums
 from changeledger.audit.columns import built_schema, changes_schema
-from changeledger.audit.findings import Finding, by_rule
+from changeledger.audit.narrow_rows import NOT_CHECKED, RULES
 from changeledger.kernels.arrow import RECORD
 from changeledger.model.contract import Column, Contract
 
@@ -96,16 +96,32 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
     }  # fmt: skip
 
 
-def of_keys(
-    rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()
-) -> Mapping[str, Finding]:
+def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()) -> pa.Table:
+    """`narrow_rows.ROWS`."""
     schema = built_schema(CONTRACT)
     parts = {
         key_rules.CHANGES: rows,
         key_rules.HISTORY: table(schema, history),
         key_rules.CURRENT: table(schema, current),
     }
-    return by_rule([key_rules.KeyRules(RUN)(parts)[key_rules.FOUND]])
+    return key_rules.KeyRules(CONTRACT.table, RUN)(parts)[key_rules.FOUND]
+
+
+def broken(found: pa.Table) -> dict[str, list[Row]]:
+    """By rule, the narrow rows that break it: key, position, change id and reason."""
+    rows: dict[str, list[Row]] = {}
+    for row in found.to_pylist():
+        for rule in RULES:
+            if row[rule] is not None:
+                assert not row[rule].startswith(NOT_CHECKED), row[rule]
+                shown = {name: row[name] for name in ("key", "position", "change_id")}
+                rows.setdefault(rule, []).append({**shown, "why": row[rule]})
+    return rows
+
+
+def violated(found: pa.Table) -> dict[str, int]:
+    """By rule, how many rows break it."""
+    return {rule: len(rows) for rule, rows in broken(found).items()}
 
 
 def of_ids(
@@ -117,7 +133,7 @@ def of_ids(
         ids.DUPLICATES: table(ids.DUPLICATE_IDS, duplicates),
         ids.STAYED: table(ids.IDS, [{"id": one} for one in stayed]),
     }
-    return ids.of_ids(parts)
+    return ids.IdRules(CONTRACT.table)(parts)
 
 
 def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:

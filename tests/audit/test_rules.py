@@ -10,11 +10,12 @@ import pytest
 
 from changeledger.audit import dispositions, ids, record_sums, repeated_halves
 from changeledger.audit.conservation import Balance, balances, received, uneven
-from changeledger.audit.findings import SAMPLES, Finding, as_table, by_rule, checked
+from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, RULE, Broken, Judged, narrow
 from tests.audit.tables import (
     AT,
     CLEAN,
-    RUN,
+    CONTRACT,
+    broken,
     change,
     changes,
     entries,
@@ -27,6 +28,7 @@ from tests.audit.tables import (
     records,
     row_record,
     table,
+    violated,
 )
 
 OF_CHANGES = {
@@ -60,41 +62,36 @@ FAULTS = [
 ]
 
 
-def violated(found: dict[str, Finding]) -> dict[str, int | None]:
-    return {name: one.violations for name, one in found.items() if one.violations != 0}
-
-
 def test_clean_changes_violate_nothing() -> None:
-    found = dict(of_keys(changes(*CLEAN)))
+    found = of_keys(changes(*CLEAN))
     assert violated(found) == {}
-    assert found["key_not_null"].checked == len(CLEAN)
-    assert violated(by_rule([of_ids(changes(*CLEAN))[ids.FOUND]])) == {}
+    assert found.column("thing").to_pylist() == [CHANGE] * len(CLEAN)
+    assert found.column("change_id").to_pylist() == [row["change_id"] for row in CLEAN]
+    assert len(of_ids(changes(*CLEAN))[ids.FOUND]) == 0
 
 
 def test_no_changes_violate_nothing() -> None:
-    found = dict(of_keys(changes()))
-    assert violated(found) == {}
-    assert found.keys() > OF_CHANGES
+    assert len(of_keys(changes())) == 0
 
 
 @pytest.mark.parametrize(("name", "fault"), FAULTS)
 def test_a_fault_in_the_ledger_is_found_by_its_rule(name: str, fault: dict[str, Any]) -> None:
-    found = dict(of_keys(changes(*CLEAN, change(9, **fault))))
-    assert violated(found) == {name: 1}
-    assert len(found[name].samples) == 1
+    # A position in the order that is there twice is of two changes.
+    number = 2 if name == "order_strict" else 1
+    assert violated(of_keys(changes(*CLEAN, change(9, **fault)))) == {name: number}
 
 
-def test_offences_show_where_they_are() -> None:
-    (width,) = of_keys(changes(*CLEAN, change(9, commit_lsn=b"")))["lsn_width"].samples
+def test_broken_rows_show_where_they_are() -> None:
+    (width,) = broken(of_keys(changes(*CLEAN, change(9, commit_lsn=b""))))["lsn_width"]
     assert width == {
-        "key": key(9),
+        "key": '{"order":9,"rows":1}',
+        "position": "shop.orders[0] 9",
         "change_id": "id9",
-        "operation": "insert",
-        "flags": [],
-        "source_position": record(9),
+        "why": "a log sequence number is not 10 bytes wide",
     }
-    (order,) = of_keys(changes(change(1), change(1, change_id="again")))["order_strict"].samples
-    assert order == {"key": key(1), "sort_key": b"\x01", "rows": 2, "change_ids": ["id1", "again"]}
+    order = broken(of_keys(changes(change(1), change(1, change_id="again"))))["order_strict"]
+    assert [row["change_id"] for row in order] == ["id1", "again"]
+    assert {row["why"] for row in order} == {"2 changes of the key have this position in the order"}
 
 
 HISTORY = [
@@ -124,32 +121,25 @@ BUILT_FAULTS = [
 
 
 def test_clean_built_tables_violate_nothing() -> None:
-    found = dict(of_keys(changes(), HISTORY, CURRENT))
-    assert violated(found) == {}
-    assert found["interval_forward"].checked == 4
-    assert found["current_key_not_null"].checked == 3
+    assert len(of_keys(changes(), HISTORY, CURRENT)) == 0
 
 
 @pytest.mark.parametrize(("name", "history", "current"), BUILT_FAULTS)
 def test_a_fault_in_what_would_be_published_is_found_by_its_rule(
     name: str, history: list[Any], current: list[Any]
 ) -> None:
-    found = dict(of_keys(changes(), history, current))
-    assert violated(found) == {name: 1}
-    assert len(found[name].samples) == 1
+    assert violated(of_keys(changes(), history, current)) == {name: 1}
 
 
-def test_offences_of_what_is_built_show_where_they_are() -> None:
-    found = of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2])
-    assert found["one_open_interval"].samples == ({"key": key(1), "rows": 2, "change_ids": ["id1", "id1"]},)
-    lost = {"key": key(4), "current_rows": 0, "open_history_rows": 1}
-    assert found["current_equals_open_history"].samples == (lost,)
-    (backward,) = found["interval_forward"].samples
-    assert backward == {
-        "key": key(2), "_change_id": "id2", "_sort_key": b"\x01", "_window_id": RUN,
-        "_valid_from": AT.replace(tzinfo=None), "_valid_to": (AT - timedelta(1)).replace(tzinfo=None),
-        "_next_sort_key": b"\x02",
-    }  # fmt: skip
+def test_broken_rows_of_what_is_built_show_where_they_are() -> None:
+    found = broken(of_keys(changes(), [*HISTORY, interval(1), interval(2, AT - timedelta(1))], CURRENT[:2]))
+    (twice,), (lost,), (backward,) = (
+        found[rule] for rule in ("one_open_interval", "current_equals_open_history", "interval_forward")
+    )
+    assert (twice["key"], twice["change_id"]) == ('{"order":1,"rows":1}', "id1")
+    assert twice["why"] == "the key has 2 open intervals"
+    assert (lost["key"], lost["why"]) == ('{"order":4,"rows":1}', "an open interval and no current row")
+    assert (backward["key"], backward["change_id"]) == ('{"order":2,"rows":1}', "id2")
 
 
 def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
@@ -158,12 +148,12 @@ def published(change_id: str, where: dict[str, Any]) -> dict[str, Any]:
 
 def test_an_id_twice_in_a_run_or_published_already() -> None:
     rows = changes(*CLEAN, change(9, change_id="id1"))
-    found = by_rule([of_ids(rows, [published("id2", record(2))])[ids.FOUND]])
-    assert violated(found) == {"change_id_unique": 2}
-    assert [one["where"] for one in found["change_id_unique"].samples] == [
-        "twice in this run", "published already",
-    ]  # fmt: skip
-    assert found["change_id_unique"].samples[0]["records"] == [record(1), record(9)]
+    found = of_ids(rows, [published("id2", record(2))])[ids.FOUND]
+    assert [(row["position"], row["why"]) for row in broken(found)["change_id_unique"]] == [
+        ("shop.orders[0] 1", "2 changes of this run have this id"),
+        ("shop.orders[0] 2", "a published change has this id"),
+        ("shop.orders[0] 9", "2 changes of this run have this id"),
+    ]
 
 
 def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
@@ -176,7 +166,7 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
     )
     halves = [published("deleted", record(8)), published("other", record(5))]
     made = of_ids(rows, halves)
-    assert violated(by_rule([made[ids.FOUND]])) == {}
+    assert len(made[ids.FOUND]) == 0
     assert made[ids.JOINED].to_pylist() == [{"id": "deleted"}]
     earlier = [
         (row["source_position"], row["disposition"], row["times"]) for row in made[ids.EARLIER].to_pylist()
@@ -187,21 +177,19 @@ def test_a_published_half_that_the_run_joins_is_no_repetition() -> None:
 
 
 def again(where: dict[str, Any], change_id: str) -> dict[str, Any]:
-    return {"id": change_id, "source_position": where, "reason": "delivered_again", "detail": change_id}
+    return {"id": change_id, "source_position": where}
 
 
 def test_duplicates_of_a_change_that_is_there_are_no_loss() -> None:
     rows = changes(change(1), change(2, paired_change_id="deleted", paired_source_position=record(3)))
     repeats = [again(record(4), "id1"), again(record(5), "deleted"), again(record(6), "published")]
-    found = by_rule([of_ids(rows, (), repeats, ["published"])[ids.FOUND]])
-    assert violated(found) == {}
+    assert len(of_ids(rows, (), repeats, ["published"])[ids.FOUND]) == 0
 
 
 def test_duplicates_that_leave_no_change_are_found() -> None:
-    found = by_rule([of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.FOUND]])
-    assert violated(found) == {"duplicates_leave_one": 1}
-    offence = {"source_position": record(9), "reason": "delivered_again", "detail": "id9"}
-    assert found["duplicates_leave_one"].samples == (offence,)
+    found = broken(of_ids(changes(change(1)), (), [again(record(9), "id9")])[ids.FOUND])
+    (gone,) = found["duplicates_leave_one"]
+    assert (gone["position"], gone["change_id"]) == ("shop.orders[0] 9", "id9")
 
 
 @pytest.mark.parametrize(
@@ -209,13 +197,11 @@ def test_duplicates_that_leave_no_change_are_found() -> None:
 )
 def test_a_repeated_half_stands_where_the_first_one_does(half: dict[str, Any], lost: int) -> None:
     parts = {
-        repeated_halves.HALVES: table(
-            repeated_halves.HALF, [{"source_position": half, "reason": "delivered_again"}]
-        ),
+        repeated_halves.HALVES: records(half),
         repeated_halves.THERE: records(row_record("1B"), record(1, "orders__ct")),
     }
-    found = by_rule([repeated_halves.of_places(parts)[repeated_halves.FOUND]])["duplicates_leave_one"]
-    assert (found.violations, len(found.samples)) == (lost, lost)
+    found = repeated_halves.PlaceRules(CONTRACT.table)(parts)[repeated_halves.FOUND]
+    assert violated(found) == ({"duplicates_leave_one": lost} if lost else {})
 
 
 def test_the_books_name_lost_and_doubled_records_by_source() -> None:
@@ -243,9 +229,11 @@ def test_the_books_name_lost_and_doubled_records_by_source() -> None:
         # 3 is lost; 1 is there twice, and 7 was never read.
         Balance("shop.orders", 4, {"change": 3, "duplicate": 1, "tombstone": 1}, lost=1, doubled=2),
     ]
-    shown = {row["source_position"]["offset"]: (row["read"], row["accounted"], row["dispositions"])
-             for row in faults["shop.orders"].samples}  # fmt: skip
-    assert shown == {1: (1, 2, ["change", "duplicate"]), 3: (1, 0, []), 7: (0, 1, ["change"])}
+    assert faults["shop.orders"].samples == (
+        "shop.orders[0] 1 (read 1, accounted for 2: change, duplicate)",
+        "shop.orders[0] 3 (read 1, accounted for 0: nothing)",
+        "shop.orders[0] 7 (read 0, accounted for 1: change)",
+    )
 
 
 def test_a_lost_record_and_a_doubled_one_do_not_make_up_for_each_other() -> None:
@@ -288,18 +276,31 @@ def test_rows_beside_the_ledger_are_counted_by_kind() -> None:
     assert dispositions.named_duplicates(batch, "dbo.t").column("detail").to_pylist() == ["id1"]
     assert len(dispositions.repeated_halves(batch, "dbo.t")) == 1
     assert len(dispositions.others(batch, "dbo.t")) == 2
-    assert len(dispositions.chosen(batch, "reason", "segment_again")) == 1
 
 
-def test_a_rule_that_cannot_be_checked_does_not_hold() -> None:
-    def fails() -> Finding:
+@pytest.mark.parametrize("redact", [False, True])
+def test_records_that_break_a_rule(redact: bool) -> None:
+    said = [("dbo.t", "quarantined", "bad_json", "Ann"), (None, "quarantined", "before_without_after", None)]
+    names = ("table", "disposition", "reason", "detail")
+    rows = [
+        {**dict(zip(names, one, strict=True)), "source_position": record(n)} for n, one in enumerate(said)
+    ]
+    (batch,) = table(dispositions.ROWS, rows).to_batches()
+    found = broken(pa.table(dispositions.RecordRules("feed shop", redact)(batch)))
+    assert [row["why"] for row in found["no_quarantined_records"]] == [
+        "dbo.t: bad_json" if redact else "dbo.t: bad_json: Ann", "before_without_after",
+    ]  # fmt: skip
+    (unpaired,) = found["no_unpaired_images"]
+    assert unpaired["position"] == "shop.orders[0] 1"
+    assert found.keys() == {"no_quarantined_records", "no_unpaired_images"}
+
+
+def test_a_rule_that_cannot_be_checked_has_a_row_that_says_so() -> None:
+    def fails() -> Broken:
         raise KeyError("absent")
 
-    found = by_rule([checked({"rule": fails}), as_table({"rule": Finding(0, 3)})])["rule"]
-    assert (found.violations, found.error) == (None, "KeyError: 'absent'")
-
-
-def test_findings_of_buckets_are_added_up() -> None:
-    buckets = [as_table({"rule": Finding(15, 20, ({"n": 1},) * 15)})] * 2
-    found = by_rule(buckets)["rule"]
-    assert (found.violations, found.checked, len(found.samples)) == (30, 40, SAMPLES)
+    of = Judged("dbo.t", changes(change(1)), "key", "source_position", "change_id", CHANGE)
+    found = narrow(of, {"lsn_width": fails}).to_pylist()
+    assert [(row["thing"], row["lsn_width"]) for row in found] == [
+        (CHANGE, None), (RULE, f"{NOT_CHECKED}KeyError: 'absent'"),
+    ]  # fmt: skip

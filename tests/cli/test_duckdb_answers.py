@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from changeledger.cli import spark_sql
 from changeledger.cli.duckdb_sql import engine, shows
 from changeledger.cli.duckdb_sql.addresses import METADATA
-from changeledger.cli.statement.check import checked
 from changeledger.model.errors import ConfigError
+from changeledger.read_only_sql.check import checked
 from tests.cli.test_cli import ran
 
 TABLE = "lake.duckdb.rows"

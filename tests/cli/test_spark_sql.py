@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from changeledger.cli import statement_tables as tables
 from changeledger.cli.spark_sql import answer
-from changeledger.cli.statement import tables
-from changeledger.cli.statement.check import Statement, checked
 from changeledger.model.errors import ConfigError
+from changeledger.read_only_sql.check import Statement, checked
 
 TABLE = "lake.querying.rows"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.cli.statement.check import checked
-from changeledger.cli.statement.functions import COMPUTING
 from changeledger.config.settings import PROJECT
 from changeledger.model.errors import ConfigError
+from changeledger.read_only_sql.check import checked
+from changeledger.read_only_sql.functions import COMPUTING
 from tests.cli.test_cli import ran
 
 T = "lake.shop_cdc.dbo_customers"

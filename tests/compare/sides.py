@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.expressions import BooleanExpression
 
 from changeledger.compare.counts import Counts
 from changeledger.compare.effects import OTHER, REFERENCE
 from changeledger.compare.positions import COMMIT, Positions
 from changeledger.compare.reach import Reach
-from changeledger.kernels.rows import Here
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import Rows
 from changeledger.model.contract import Contract
-from changeledger.spark.caching import uncached
-from changeledger.stages.common.stored import Stored
-from changeledger.stages.comparison.ledgers import NEEDED
 from changeledger.stages.comparison.matching import Matching, Method, Side
 
 # With the positions of the log, or by keys and their order alone.
@@ -30,9 +31,27 @@ class Compared(NamedTuple):
     findings: list[dict[str, Any]]
 
 
+class Held(NamedTuple):
+    """A ledger as `Stored` gives it."""
+
+    table: pa.Table
+
+    def rows(self, names: Sequence[str], where: BooleanExpression | None = None) -> Rows:
+        assert where is None
+        return InMemory(self.table.select(list(names)))
+
+    def between(self, names: Sequence[str], lsns: tuple[bytes, bytes]) -> Rows:
+        at = self.table.column("commit_lsn")
+        is_within = pc.and_(pc.greater_equal(at, lsns[0]), pc.less(at, lsns[1]))
+        return InMemory(self.table.filter(is_within).select(list(names)))
+
+    def among(self, names: Sequence[str], column: str, values: Rows) -> Rows:
+        wanted = pc.unique(values.collected().column(0))
+        return InMemory(self.table.filter(pc.is_in(self.table.column(column), wanted)).select(list(names)))
+
+
 def side(number: int, ledger: pa.Table, contract: Contract, reach: Reach) -> Side:
-    held = Stored(None, len(ledger), ledger.select(list(NEEDED)))  # type: ignore[arg-type]
-    return Side(number, held, contract, reach, None, uncached)
+    return Side(number, Held(ledger), contract, reach, None)
 
 
 def compared(
@@ -44,5 +63,4 @@ def compared(
     if wrong is None:
         return Compared(counts, [])
     found = matching.explained(wrong, NAMED)
-    assert isinstance(found, Here)
-    return Compared(counts, found.table.to_pylist())
+    return Compared(counts, found.collected().to_pylist())

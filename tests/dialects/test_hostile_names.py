@@ -20,7 +20,8 @@ from changeledger.cli.decode.records import Message
 from changeledger.config.feed import Feed
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.rows import Here, together
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import together
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
 
@@ -193,7 +194,11 @@ def outcomes(dialect: str, messages: Sequence[tuple[bytes | None, bytes]], *, li
         stated = feed.model_dump() | {"tables": [{"table": TABLE}], "source": {"topics": ["*"]}}
         feed = Feed.model_validate(stated)
     found = reading.discovered(
-        DIALECTS[dialect].kernel, Here.of(reader._batch(raw)), feed, kernels.EarlierWindows({}, {}, {}), "w"
+        DIALECTS[dialect].kernel,
+        InMemory.of(reader._batch(raw)),
+        feed,
+        kernels.EarlierWindows({}, {}, {}),
+        "w",
     )  # type: ignore[arg-type]
     # What is stored for later windows.
     for name, schema in (*found.writer_schemas.items(), *found.avro_schemas.items()):

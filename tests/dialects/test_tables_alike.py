@@ -13,7 +13,8 @@ from changeledger.cli.decode.records import Message
 from changeledger.config.feed import Feed
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.registry import DIALECTS
-from changeledger.kernels.rows import Here, together
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import together
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
 from changeledger.stages.normalization.mask_reading import resolved_alone
@@ -96,7 +97,7 @@ def window(dialect: str, listed: str, names: Sequence[str], known: Known) -> tup
         }
     )  # fmt: skip
     earlier = kernels.EarlierWindows(known.contracts, known.schemas, {})
-    found = reading.discovered(DIALECTS[dialect].kernel, Here.of(reader._batch(raw)), feed, earlier, "w")  # type: ignore[arg-type]
+    found = reading.discovered(DIALECTS[dialect].kernel, InMemory.of(reader._batch(raw)), feed, earlier, "w")  # type: ignore[arg-type]
     inputs = reading.inputs(found.records, reading.TableKnowledge(known.contracts, resolved_alone))
     rows: dict[int, Any] = {}
     for one in (*inputs, reading.Input(None, None, together(found.others))):

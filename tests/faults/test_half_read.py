@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import BuiltSnapshots, ControlStore
-from changeledger.lake import iceberg, writes
+from changeledger.lake import writes
 from changeledger.model.errors import AuditFailed, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
@@ -78,7 +78,7 @@ def test_messages_of_which_none_is_in_raw(
     send(kafka, "half_read", messages(7)[1:])
     over = window(start=first.end)
     half_done(spark, feed, over, (writes, "replace_window"), lambda _: True)
-    is_stopped(spark, feed, over, r"half_read\[0\], asked=6, received=0")
+    is_stopped(spark, feed, over, r"half_read\[0\], why=asked for 6, received 0")
     run(spark, feed, over)
     assert len(rows(spark, lake_name(feed, TABLE, "_changes"))) == 7
 
@@ -94,8 +94,8 @@ def test_change_tables_of_which_one_is_in_raw(
     run(spark, feed, first)
     sqlserver_cdc.append(postgres.url, log, 12, len(log.transactions))
     over = window(start=first.end)
-    half_done(spark, feed, over, (iceberg, "replace_window"), lambda table: "customers" in table)
-    is_stopped(spark, feed, over, "dbo_customers, asked=")
+    half_done(spark, feed, over, (writes, "replace_window"), lambda table: "customers" in table)
+    is_stopped(spark, feed, over, "dbo_customers, why=asked for ")
     run(spark, feed, over)
     found = {row["id"] for row in rows(spark, lake_name(feed, CUSTOMERS.full_name))}
     assert found == {key[0] for key in log.final_rows(CUSTOMERS)}

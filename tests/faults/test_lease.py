@@ -23,9 +23,9 @@ HOUR = Window(start=datetime(2026, 1, 31, 11, tzinfo=UTC), end=datetime(2026, 1,
 # A stage that needs neither Spark nor a source.
 _JOB = """
 from changeledger.job import main
-from changeledger.stages.common.frame import stage_of_source
+from changeledger.stages.common.frame import stage
 
-@stage_of_source
+@stage
 def run(ctx):
     ctx.control.open_window(ctx.feed.feed, ctx.window, None, {"dbo.parts": "0A"})
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "extract")

@@ -59,7 +59,7 @@ def _watch(page: Browser, lab: Lab) -> None:
     until(lambda: TABLE in page.text, 30, lambda: page.text[:3000])
     assert "rules passed" in page.text
     page.click(f"//summary[contains(., '{TABLE}')]")
-    page.click(f'//details[contains(summary, "{TABLE}")]//a[contains(., "Great Expectations\' page")]')
+    page.click('//p[contains(., "Great Expectations\' pages")]/a[.="rows"]')
     until(lambda: "Expectation Validation Result" in page.text, 30, lambda: page.text[:3000])
 
 

@@ -61,7 +61,11 @@ def feeds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with one feed."""
     folder = tmp_path_factory.mktemp("feeds")
     reported = {"feed": FEED, "dialect": "sqlserver_cdc", "database": "shop", "connection": "shop_sqlserver"}
-    tables = [{"table": table} for table in TABLES]
+    expectations = [
+        {"expect_column_values_to_not_be_null": {"column": "region"}},
+        {"name": "no_order", "sql": "SELECT * FROM current WHERE order_no IS NULL", "scope": "all"},
+    ]
+    tables = [{"table": table, "expectations": expectations} for table in TABLES]
     (folder / f"{FEED}.yaml").write_text(json.dumps({**reported, "source": {}, "tables": tables}))
     return folder
 

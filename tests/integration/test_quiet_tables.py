@@ -22,11 +22,8 @@ from tests.integration.line import lake_name, message_feed, plain, rows, run, wi
 pytestmark = pytest.mark.integration
 
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
-# Dialect, whether the feed's YAML declares the columns, and whether Spark's workers carry the rows.
-FEEDS = [
-    ("debezium", False, False), ("debezium", True, False), ("ces", False, False),
-    ("qlik_messages", False, False), ("debezium", False, True),
-]  # fmt: skip
+# Dialect, and whether the feed's YAML declares the columns.
+FEEDS = [("debezium", False), ("debezium", True), ("ces", False), ("qlik_messages", False)]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +31,7 @@ def log() -> Log:
     return simulate(11, 30)
 
 
-@pytest.mark.parametrize(("dialect", "declared", "spread"), FEEDS, ids=str)
+@pytest.mark.parametrize(("dialect", "declared"), FEEDS, ids=str)
 def test_quiet_tables(
     spark: SparkSession,
     kafka: KafkaBroker,
@@ -42,11 +39,8 @@ def test_quiet_tables(
     log: Log,
     dialect: str,
     declared: bool,
-    spread: bool,
 ) -> None:
-    if spread:
-        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
-    name = f"quiet_{dialect}_{'declared' if declared else 'discovered'}{'_spread' if spread else ''}"
+    name = f"quiet_{dialect}_{'declared' if declared else 'discovered'}"
     source = Source(log, dialect, name, schemas=not declared)
     feed = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS], declared)
     late = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS, PARTS], declared)

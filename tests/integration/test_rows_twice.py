@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
 from changeledger.kernels.arrow import column
 from changeledger.model.errors import AuditFailed
-from changeledger.reconcile import duplicates
+from changeledger.reconcile import duplicates, ledger_kernels
 from changeledger.stages import audit, extract, normalize, reconcile
 from sourcelab import qlik_tables, sqlserver_cdc
 from sourcelab.log import Log, simulate
@@ -108,6 +110,16 @@ def test_each_change_is_published_once(
     assert len(snapshot) == 1
 
 
+class TakesAllAway(ledger_kernels.ResolveChanges):
+    """Takes the first delivery away with the others; in Spark's worker, where the kernel runs."""
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        usual = duplicates.repeated
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(duplicates, "repeated", lambda new, _: usual(new, column(new, "change_id")))
+            return super().__call__(tables)
+
+
 def test_an_audit_fails_where_duplicates_leave_no_change(
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,9 +130,7 @@ def test_an_audit_fails_where_duplicates_leave_no_change(
     over = window()
     run(spark, feed, over, (extract,))
     with monkeypatch.context() as broken:
-        # Takes the first delivery away with the others.
-        usual = duplicates.repeated
-        broken.setattr(duplicates, "repeated", lambda new, _: usual(new, column(new, "change_id")))
+        broken.setattr(ledger_kernels, "ResolveChanges", TakesAllAway)
         run(spark, feed, over, (normalize, reconcile))
     with pytest.raises(AuditFailed, match="duplicates_leave_one"):
         audit.run(spark, feed, over)

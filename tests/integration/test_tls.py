@@ -36,10 +36,9 @@ from changeledger.config.feed import Feed
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.kafka import topics as kafka_storage
 from changeledger.kafka.topics import Kafka
-from changeledger.lake.spread import Spread
 from changeledger.model.errors import ConfigError
 from changeledger.spark import failures
-from changeledger.spark.caching import uncached
+from changeledger.spark.rows import Workers
 from changeledger.stages import extract
 from sourcelab.services import KafkaBroker, Postgres
 from tests.certificates import Authority
@@ -135,15 +134,19 @@ def planned(source: Kafka) -> dict[str, dict[str, int]]:
 
 def read(source: Kafka) -> list[bytes]:
     """By this process."""
-    messages = source.messages({}, {"open": {"0": 3}}).few(1 << 20)
-    assert messages is not None
-    return messages.column("value").to_pylist()
+    messages = source.messages({}, {"open": {"0": 3}})
+    return [
+        value
+        for part in messages.parts
+        for rows in messages.rows(part)
+        for value in rows.column("value").to_pylist()
+    ]
 
 
 def read_by_workers(spark: SparkSession, source: Kafka) -> list[bytes]:
     with failures.named("tls"):
-        spread = Spread.of_parts(spark, source.messages({}, {"open": {"0": 3}}), uncached, 3)
-        return spread.collected().column("value").to_pylist()
+        rows = Workers(lambda: spark).read(source.messages({}, {"open": {"0": 3}}))
+        return rows.collected().column("value").to_pylist()
 
 
 ALL = [b"0", b"1", b"2"]

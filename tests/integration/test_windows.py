@@ -75,14 +75,11 @@ def equal(spark: SparkSession, one: Feed, other: Feed) -> bool:
     )
 
 
-@pytest.mark.parametrize("carrier", ["here", "spread"])
 def test_segments_of_one_event_in_two_windows(
-    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, carrier: str
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both windows begin at the same time: the second one reads again what waits from the first."""
     tables = [{"table": TABLE}]
-    if carrier == "spread":
-        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
 
     def events(topic: str) -> list[Message]:
         streamed = ces.messages(simulate(5, 12), split_at=900, topic=topic)
@@ -91,14 +88,10 @@ def test_segments_of_one_event_in_two_windows(
     def logical(message: Message) -> str:
         return str(json.loads(message.value or b"{}")["logicalid"])
 
-    whole = message_feed(
-        f"segments_whole_{carrier}", "ces", kafka, [f"{carrier}.whole"], monkeypatch, tables=tables
-    )
-    parted = message_feed(
-        f"segments_parted_{carrier}", "ces", kafka, [f"{carrier}.parted"], monkeypatch, tables=tables
-    )
-    carry(spark, kafka, whole, events(f"{carrier}.whole"))
-    reported = events(f"{carrier}.parted")
+    whole = message_feed("segments_whole", "ces", kafka, ["segments.whole"], monkeypatch, tables=tables)
+    parted = message_feed("segments_parted", "ces", kafka, ["segments.parted"], monkeypatch, tables=tables)
+    carry(spark, kafka, whole, events("segments.whole"))
+    reported = events("segments.parted")
     cut = next(at for at in range(20, len(reported)) if logical(reported[at - 1]) == logical(reported[at]))
     carry(spark, kafka, parted, reported[:cut])
     waiting = rows(spark, parted.lake.pending)

@@ -23,14 +23,12 @@ from changeledger.kafka.messages import MessageScan, Range, in_parts
 from changeledger.kafka.settings import ClientSettings
 from changeledger.kafka.topics import Kafka
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.lake.spread import Spread
 from changeledger.model.errors import SourceDataLostError, SourceUnavailable
-from changeledger.spark.caching import uncached
+from changeledger.spark.rows import Workers
 from sourcelab.services import KafkaBroker
 from tests.conftest import JARS
 
 _SECONDS = 30
-_MUCH = 1 << 30
 Record = Mapping[str, Any]
 
 
@@ -101,10 +99,8 @@ def scan(kafka: KafkaBroker, *ranges: Range, most: int = 1000, seconds: float = 
 
 
 def read(kafka: KafkaBroker, *ranges: Range, **more: Any) -> list[dict[str, Any]]:
-    found = scan(kafka, *ranges, **more).few(_MUCH)
-    assert found is not None
-    assert found.schema == MESSAGE
-    return found.to_pylist()
+    own = scan(kafka, *ranges, **more)
+    return pa.Table.from_batches([rows for part in own.parts for rows in own.rows(part)], MESSAGE).to_pylist()
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, bytes]]:
@@ -187,17 +183,13 @@ def test_offsets_that_compaction_has_emptied(kafka: KafkaBroker, topic: str) -> 
 
 @pytest.mark.integration
 def test_large_messages(kafka: KafkaBroker, topic: str) -> None:
-    """No batch holds many of them; where they are too many, they are not few."""
+    """No batch holds many of them."""
     create(kafka, topic, max_message_bytes=str(16 << 20))
     large = [bytes([at]) * (5 << 20) for at in range(16)]
     send(kafka, topic, [{"value": one} for one in large], **{"message.max.bytes": 16 << 20})
     own = scan(kafka, Range(topic, 0, 0, 16))
     batches = list(own.rows(own.parts[0]))
     assert [value for batch in batches for value in batch.column("value").to_pylist()] == large
-    assert own.few(32 << 20) is None
-    whole = own.few(_MUCH)
-    assert whole is not None
-    assert len(whole) == 16
 
 
 @pytest.mark.integration
@@ -229,7 +221,7 @@ def test_a_range_in_parts_is_the_whole(spark: SparkSession, kafka: KafkaBroker, 
     for most in (10_000, 90):
         cut = scan(kafka, *ranges, most=most)
         assert len(cut.parts) == len(in_parts(ranges, most))
-        by_workers = Spread.of_parts(spark, cut, uncached, 685).collected()
+        by_workers = Workers(lambda: spark).read(cut).collected()
         for rows in (read(kafka, *ranges, most=most), by_workers.cast(MESSAGE).to_pylist()):
             assert _in_order(rows) == _in_order(whole)
 
@@ -303,14 +295,7 @@ def test_a_broker_that_goes(tmp_path: Path) -> None:
 def test_no_secret_is_in_a_plan(spark: SparkSession) -> None:
     settings = ClientSettings.of("here", {"bootstrap.servers": "a:1", "sasl.password": "very secret"})
     own = MessageScan(settings, in_parts([Range("t", 0, 0, 9)]), 1)
-    frame = Spread.of_parts(spark, own, uncached, 9).frame
+    frame = Workers(lambda: spark).read(own).frame
     plan = frame._jdf.queryExecution().toString()
     assert "MapInArrow" in plan
     assert "very secret" not in plan
-
-
-def test_a_table_of_no_messages() -> None:
-    settings = ClientSettings.of("here", {"bootstrap.servers": "a:1"})
-    found = MessageScan(settings, (), 1).few(1)
-    assert found is not None
-    assert found.equals(pa.Table.from_batches([], MESSAGE))

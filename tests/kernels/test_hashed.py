@@ -15,8 +15,7 @@ from changeledger.kernels import touched
 from changeledger.kernels.arrow import INSTANT
 from changeledger.kernels.hashed import by, hash_of
 from changeledger.kernels.touched import Among, HashesOf, Touched, ends, keys_touched, known, touched_schema
-from changeledger.lake.partitions import numbers_of_partitions
-from changeledger.lake.spread import spark_schema
+from changeledger.spark.rows import spark_schema
 
 KEY = pa.struct([("a", pa.int32()), ("b", pa.string())])
 NOON = datetime(2026, 8, 7, 12, tzinfo=UTC)
@@ -46,14 +45,6 @@ def test_the_hash_is_that_of_spark(spark: SparkSession) -> None:
     for name, cells in COLUMNS.items():
         assert hash_of([cells]).view(np.int64).tolist() == found.column(name).to_pylist(), name
     assert hash_of(list(COLUMNS.values())).view(np.int64).tolist() == found.column("all").to_pylist()
-
-
-@pytest.mark.parametrize("partitions", [2, 7, 20])
-def test_each_partition_gets_one_number(spark: SparkSession, partitions: int) -> None:
-    numbers = numbers_of_partitions(partitions)
-    frame = spark.createDataFrame([(n,) for n in numbers], "n int").repartition(partitions, "n")
-    found = {row["n"]: row["p"] for row in frame.withColumn("p", F.spark_partition_id()).collect()}
-    assert [found[n] for n in numbers] == list(range(partitions))
 
 
 def batch(*keys: int | None) -> pa.RecordBatch:

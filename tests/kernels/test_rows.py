@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from changeledger.kernels.rows import Here, as_batch, count
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import as_batch, count
 from changeledger.model.errors import RowsTooLarge
 
 SCHEMA = pa.schema([("value", pa.binary())])
@@ -27,8 +28,8 @@ def test_a_table_in_several_chunks_is_one_batch() -> None:
 
 def test_rows_are_counted() -> None:
     batch = pa.RecordBatch.from_pydict({"value": [b"a", b"b"]}, schema=SCHEMA)
-    assert count(Here(pa.Table.from_batches([batch, batch]))) == 4
-    assert count(Here(SCHEMA.empty_table())) == 0
+    assert count(InMemory(pa.Table.from_batches([batch, batch]))) == 4
+    assert count(InMemory(SCHEMA.empty_table())) == 0
 
 
 def test_rows_that_one_batch_cannot_hold_are_refused(more_than_2_gib: pa.Table) -> None:
@@ -40,5 +41,5 @@ def test_a_kernel_goes_over_all_pieces(more_than_2_gib: pa.Table) -> None:
     def lengths(rows: pa.RecordBatch) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays([pc.binary_length(rows.column("value"))], names=["size"])
 
-    found = Here(more_than_2_gib).through(lengths, pa.schema([("size", pa.int32())]))
+    found = InMemory(more_than_2_gib).through(lengths, pa.schema([("size", pa.int32())]))
     assert found.collected().num_rows == 33

@@ -14,14 +14,11 @@ from pyiceberg.types import LongType, NestedField
 from pyspark.sql import SparkSession
 
 from changeledger.kernels.arrow import INSTANT
-from changeledger.kernels.rows import Here, Rows
 from changeledger.lake import catalog, iceberg, refs
 from changeledger.lake.file_writes import Writing, files_as_rows, files_in, require_distinct_names
-from changeledger.lake.rewrites import without
-from changeledger.lake.spread import Spread
-from changeledger.lake.writes import append
+from changeledger.lake.writes import Keys, TableChange, append, apply
 from changeledger.model.errors import ContractError
-from changeledger.spark.caching import cached
+from changeledger.spark.rows import SparkRows, Workers
 
 COLUMNS = (("id", "int"), ("_valid_to", "timestamp"))
 SCHEMA = pa.schema([("id", pa.int32()), ("_valid_to", INSTANT)])
@@ -62,15 +59,18 @@ def content(spark: SparkSession, name: str, where: str = "true") -> list[tuple[A
     return sorted(map(repr, found.toArrow().to_pylist()))
 
 
-@pytest.mark.parametrize("is_spread", [False, True])
-def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str, is_spread: bool) -> None:
-    with cached() as cache:
-        whole = rows(1, 2, 3)
-        given: Rows = Here(whole)
-        if is_spread:
-            frame = spark.createDataFrame(whole.to_pylist(), "id int, _valid_to timestamp").coalesce(1)
-            given = Spread.of(frame, cache, len(whole), SCHEMA)
-        append(given, table, BRANCH, COLUMNS)
+def given(spark: SparkSession, *ids: int) -> SparkRows:
+    return Workers(lambda: spark).given(rows(*ids))
+
+
+@pytest.mark.parametrize("is_of_spark", [False, True])
+def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str, is_of_spark: bool) -> None:
+    whole, workers = rows(1, 2, 3), Workers(lambda: spark)
+    came = workers.given(whole)
+    if is_of_spark:
+        frame = spark.createDataFrame(whole.to_pylist(), "id int, _valid_to timestamp").coalesce(1)
+        came = workers.of_spark(frame, len(whole), SCHEMA)
+    append(came, table, BRANCH, COLUMNS)
     assert sizes(table) == ([3], [6])
     assert content(spark, table) == sorted(map(repr, whole.to_pylist()))
     assert len(content(spark, table, "_valid_to IS NULL")) == 3
@@ -78,10 +78,12 @@ def test_open_and_closed_rows_are_written_apart(spark: SparkSession, table: str,
 
 
 def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: str) -> None:
-    append(Here(rows(1, 2, 3)), table, BRANCH, COLUMNS)
-    append(Here(rows(4)), table, BRANCH, COLUMNS)
+    append(given(spark, 1, 2, 3), table, BRANCH, COLUMNS)
+    append(given(spark, 4), table, BRANCH, COLUMNS)
     at = refs.snapshot_of(table, BRANCH)
-    assert without(pa.table({"id": pa.array([1, 4], pa.int32())}), (table, BRANCH), "_valid_to")
+    workers = Workers(lambda: spark)
+    keys = Keys(workers.given(pa.table({"id": pa.array([1, 4], pa.int32())})), COLUMNS[:1], "_valid_to")
+    apply([TableChange(table, BRANCH, workers.nothing(SCHEMA), COLUMNS, keys)])
     written = {task.file.file_path for task in catalog.load(table).scan(snapshot_id=at).plan_files()}
     left = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, BRANCH)).plan_files()
     assert len(written & {task.file.file_path for task in left}) == 2
@@ -93,7 +95,7 @@ def test_files_of_closed_rows_are_not_written_again(spark: SparkSession, table: 
 
 def test_maintenance_does_not_put_them_together(spark: SparkSession, table: str) -> None:
     for number in range(6):
-        append(Here(rows(number)), table, BRANCH, COLUMNS)
+        append(given(spark, number), table, BRANCH, COLUMNS)
     spark.sql(f"DELETE FROM {iceberg.on_branch(table, BRANCH)} WHERE id = 5 AND _valid_to IS NULL")
     refs.set_branch(table, refs.MAIN, refs.snapshot_of(table, BRANCH) or 0)
     before = content(spark, table)
@@ -140,7 +142,7 @@ def test_files_come_back_from_workers_as_they_were(spark: SparkSession, table: s
     """With all that Iceberg keeps of them: bounds, counts, the partition; NULL is a partition of its own."""
     iceberg.widen(spark, table, [("id", "int"), ("note", "string"), ("_valid_to", "timestamp")])
     some = pa.table({"note": pa.array(["ä" * 30, None, "b"]), **{n: rows(1).column(n) for n in SCHEMA.names}})
-    files = Writing.into(catalog.load(table)).files_of(some.to_batches())
+    files = Writing.into(catalog.load(table)).files(some)
     assert {file.partition[0] for file in files} == {0, None}
     again = files_in(files_as_rows(files))
     assert [repr(file) for file in again] == [repr(file) for file in files]

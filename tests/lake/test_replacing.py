@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.kernels.rows import Here
 from changeledger.lake import catalog, iceberg, refs, writes
 from changeledger.model.errors import ConfigError, SourceUnavailable
 from changeledger.spark import failures
+from changeledger.spark.rows import Workers
 
 TABLE = "lake.replacing.raw"
 COLUMNS = (("window_id", "string"), ("offset", "bigint"))
@@ -21,24 +21,17 @@ SCHEMA = pa.schema([("window_id", pa.string()), ("offset", pa.int64())])
 Write = Callable[[str, Sequence[int], int | None], None]
 
 
-@pytest.fixture(params=["by Spark", "by this process"])
-def write(spark: SparkSession, request: pytest.FixtureRequest) -> Write:
+@pytest.fixture
+def write(spark: SparkSession) -> Write:
     catalog.create_namespace("replacing")
     spark.sql(f"DROP TABLE IF EXISTS {TABLE}")
     iceberg.create(spark, TABLE, COLUMNS, ("window_id",))
 
-    def by_spark(window: str, offsets: Sequence[int], since: int | None) -> None:
-        rows = spark.createDataFrame(
-            [(window, offset) for offset in offsets], "window_id string, offset long"
-        )
-        with failures.named():
-            iceberg.replace_window(rows, TABLE, window, since)
+    def written(window: str, offsets: Sequence[int], since: int | None) -> None:
+        table = pa.table([[window] * len(offsets), list(offsets)], schema=SCHEMA)
+        writes.replace_window(Workers(lambda: spark).given(table), TABLE, window, since)
 
-    def by_this_process(window: str, offsets: Sequence[int], since: int | None) -> None:
-        rows = Here(pa.table([[window] * len(offsets), list(offsets)], schema=SCHEMA))
-        writes.replace_window(rows, TABLE, window, since)
-
-    return by_spark if request.param == "by Spark" else by_this_process
+    return written
 
 
 def stands(spark: SparkSession) -> list[Any]:
@@ -72,7 +65,7 @@ def test_a_file_with_rows_of_two_windows_stays(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("1", 1), ("2", 2)], "window_id string, offset long")
     iceberg.append(rows.coalesce(1), "lake.replacing.mixed")
     before = refs.snapshot_of("lake.replacing.mixed")
-    new = Here(pa.table([["1"], [9]], schema=SCHEMA))
+    new = Workers(lambda: spark).given(pa.table([["1"], [9]], schema=SCHEMA))
     with pytest.raises(ConfigError, match="has files with rows of several windows"):
         writes.replace_window(new, "lake.replacing.mixed", "1", before)
     assert refs.snapshot_of("lake.replacing.mixed") == before
@@ -82,6 +75,6 @@ def test_rows_go_into_no_partition_that_is_not_known(spark: SparkSession) -> Non
     catalog.create_namespace("replacing")
     spark.sql("DROP TABLE IF EXISTS lake.replacing.bucketed")
     iceberg.create(spark, "lake.replacing.bucketed", COLUMNS, ("bucket(4, offset)",))
-    new = Here(pa.table([["1"], [9]], schema=SCHEMA))
-    with pytest.raises(ConfigError, match="which changeledger never does"):
+    new = Workers(lambda: spark).given(pa.table([["1"], [9]], schema=SCHEMA))
+    with pytest.raises(ConfigError, match="which changeledger never does"), failures.named():
         writes.append(new, "lake.replacing.bucketed", "main", COLUMNS)

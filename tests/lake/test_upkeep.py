@@ -6,13 +6,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from changeledger.audit import suites
-from changeledger.audit.findings import Finding
+from changeledger.audit.narrow_rows import ROWS
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, ErasureRow
 from changeledger.model.window import Request, SourceRead, Window
+from changeledger.spark.rows import Workers
 from changeledger.stages.maintain import is_over, waited_for
 from tests.released import release
 
@@ -113,11 +115,12 @@ def test_an_erased_release_and_its_note(control: ControlStore) -> None:
     assert row.at == NOON
 
 
-def test_pages_of_a_run_are_small(tmp_path: Path) -> None:
+def test_pages_of_a_run_are_small(spark: SparkSession, tmp_path: Path) -> None:
     """Great Expectations puts two moving pictures of 3.4 MB beside them, which none of them shows."""
-    rule = Rule("order", "key", "Nothing is out of order.", Finding(0, 7))
-    outcomes = suites.validate({"dbo.t": [rule]}, "run", tmp_path / "run")
-    assert outcomes["dbo.t", "order"].success
+    rule = Rule("order_strict", "key", "Nothing is out of order.")
+    judged = suites.Judged(Workers(lambda: spark).nothing(ROWS).frame)
+    outcomes = suites.validate(judged, {"dbo.t": [rule]}, "run", tmp_path / "run")
+    assert outcomes["dbo.t", "order_strict"].success
     files = [file for file in (tmp_path / "run").rglob("*") if file.is_file()]
     assert sum(file.stat().st_size for file in files) < 1_000_000
     texts = [file.read_text("utf-8") for file in files if file.suffix in {".html", ".css", ".js"}]

@@ -8,7 +8,7 @@ import pytest
 from changeledger.config.feed import Feed
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.qlik_tables.dialect import QLIK_TABLES
-from changeledger.kernels.rows import Here
+from changeledger.kernels.in_memory import InMemory
 from changeledger.mask_order.decision import Evidence, MaskDecision, decide
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.contract import Column, Contract
@@ -143,7 +143,7 @@ def test_a_table_of_one_byte_is_read_as_stated_without_a_look_at_its_records(
     )  # fmt: skip
     captured = tuple(Column(name=f"c{at}", type="int", ordinal=at) for at in range(1, columns + 1))
     writer_schema = Contract(table="dbo.items", columns=captured)
-    unreadable = Here(pa.table({"nothing": pa.array([1])}))
+    unreadable = InMemory(pa.table({"nothing": pa.array([1])}))
     records = of_change_table(QLIK_TABLES.kernel, "dbo.items", writer_schema, unreadable, feed, "window")
     assert resolved_alone(records, writer_schema) == ResolvedSchema(
         writer_schema.model_copy(update={"mask_order": order})

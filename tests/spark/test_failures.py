@@ -1,6 +1,6 @@
 """Errors of other systems, by the texts in which they come: each has its kind, its cause in a line, a remedy.
 
-The texts are those of Spark 4.0, PostgreSQL's and SQLite's drivers and Iceberg, most of them
+The texts are those of Spark 4, PostgreSQL's and SQLite's drivers and Iceberg, most of them
 from their sources; `tests/faults/test_gone.py` makes the usual ones for real.
 """
 

@@ -8,51 +8,50 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from changeledger.audit.conservation import Balance, WindowReads, feed_rules, source_rules
-from changeledger.audit.findings import Finding
-from changeledger.audit.gate import Subject, docs_index, gate, judge, shown
+from changeledger.audit.gate import RuleResult, Subject, docs_index, document, gate, judge, shown
+from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, ROWS, RULE, RULES
+from changeledger.audit.page import Audit
 from changeledger.audit.record_sums import Faulty
-from changeledger.audit.rules import Rule, ledger_keeps, table_rules
+from changeledger.audit.rules import TABLE_RULES, Rule, Sum, ledger_keeps, table_rules
+from changeledger.audit.suites import Judged
 from changeledger.config.feed import Feed
-from changeledger.model import change
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import SourceRead, Window, promised
-from tests.audit.tables import CONTRACT, key, record
+from changeledger.spark.rows import Workers
+from tests.audit.tables import CONTRACT
 
 WINDOW = Window(start=datetime(2026, 8, 7, 16, tzinfo=UTC), end=datetime(2026, 8, 7, 17, tzinfo=UTC))
 CRITICAL = {"change_id_unique", "ledger_keeps_everything", "duplicates_leave_one"}
-NAMES = (
-    "mask_agrees_with_images", "operation_has_its_images", "key_not_null", "lsn_width", "change_id_unique",
-    "order_strict", "ledger_keeps_everything", "duplicates_leave_one", "interval_forward",
-    "one_open_interval", "current_equals_open_history", "current_key_unique", "current_key_not_null",
-    "image_chain",
-)  # fmt: skip
+FEED, TABLE = "feed shop_cdc", CONTRACT.table
 
 
-def of_table(**found: Finding) -> list[Rule]:
-    return table_rules(CONTRACT, {name: Finding(0, 7) for name in NAMES} | found, "error")
+def of_table(keeps: Sum | None = None) -> list[Rule]:
+    return table_rules(CONTRACT, keeps, "error")
 
 
 def test_what_the_rules_of_a_table_weigh() -> None:
-    rules = of_table()
-    assert [rule.name for rule in rules] == list(NAMES)
+    rules = of_table(Sum("ledger", 0, ""))
+    assert [rule.name for rule in rules] == list(TABLE_RULES)
     assert {rule.name for rule in rules if rule.severity == "critical"} == CRITICAL
     assert {rule.column for rule in rules if rule.name.startswith("current_key")} == {"`order`, `rows`"}
-    (chain,) = table_rules(CONTRACT, {"image_chain": Finding(0)}, "warning")
-    assert chain.severity == "warning"
+    severities = {rule.name: rule.severity for rule in table_rules(CONTRACT, None, "warning")}
+    assert severities["image_chain"] == "warning"
+    assert "ledger_keeps_everything" not in severities, "nothing was published before"
 
 
-@pytest.mark.parametrize(
-    ("kept", "published", "violations"), [(3, 3, 0), (2, 3, 1), (4, 3, 1), (None, 3, None)]
-)
-def test_a_ledger_that_lost_a_published_row(kept: int | None, published: int, violations: int | None) -> None:
-    found = ledger_keeps(kept, published)
-    assert found.violations == violations
-    assert (found.error is None) == (kept is not None)
-    if violations:
-        assert found.samples == ({"kept_rows": kept, "published_rows": published},)
+def test_rules_are_asked_of_rows_or_of_sums() -> None:
+    rules = [*of_table(Sum("ledger", 0, "")), *of_feed()]
+    assert {rule.name for rule in rules if rule.sums is None} == set(RULES)
+
+
+@pytest.mark.parametrize(("kept", "published", "wrong"), [(3, 3, 0), (2, 3, 1), (4, 3, 1), (None, 3, None)])
+def test_a_ledger_that_lost_a_published_row(kept: int | None, published: int, wrong: int | None) -> None:
+    assert ledger_keeps("ledger", kept, published).wrong == wrong
 
 
 def feed(limit: float = 1.0) -> Feed:
@@ -67,44 +66,26 @@ def feed(limit: float = 1.0) -> Feed:
 def of_feed(limit: float = 1.0) -> list[Rule]:
     """Of 100 records one is lost, 29 are quarantined, one of them for its missing pair."""
     balances = [Balance("shop.orders", 100, {"change": 70, "quarantined": 29}, lost=1)]
-    lost = {"source_position": record(99), "read": 1, "accounted": 0, "dispositions": []}
-    row: dict[str, Any] = {
-        "table": "dbo.Orders",
-        "source_position": record(1),
-        "reason": "bad_json",
-        "detail": "",
-    }
-    found = {
-        change.QUARANTINED: Finding(29, samples=(row,)),
-        change.INCOMPATIBLE_SHAPE: Finding(0),
-        change.BEFORE_WITHOUT_AFTER: Finding(1, samples=({**row, "reason": change.BEFORE_WITHOUT_AFTER},)),
-    }
-    return feed_rules(feed(limit), balances, {"shop.orders": Faulty(1, 0, (lost,))}, found)
+    lost = {"shop.orders": Faulty(1, 0, ("shop.orders[0] 99 (read 1, accounted for 0: nothing)",))}
+    return feed_rules(feed(limit), balances, lost, {"bad_json": 28, "before_without_after": 1})
 
 
 @pytest.mark.parametrize(("limit", "over"), [(1.0, 0), (0.29, 0), (0.28, 1), (0.0, 29)])
 def test_feed_rules(limit: float, over: int) -> None:
-    rules = of_feed(limit)
-    assert {rule.name: rule.finding.violations for rule in rules} == {
-        "conservation": 1,
-        "quarantine_limit": over,
-        "no_quarantined_records": 29,
-        "shapes_fit_contracts": 0,
-        "no_unpaired_images": 1,
-    }
-    (lost,) = rules[0].finding.samples
-    assert (lost["source_position"]["offset"], lost["read"], lost["accounted"]) == (99, 1, 0)
-    assert bool(rules[1].finding.samples) == bool(over)
+    sums = {rule.name: rule.sums for rule in of_feed(limit) if rule.sums is not None}
+    (lost,), (quarantined,) = sums["conservation"], sums["quarantine_limit"]
+    assert (lost.of, lost.wrong, quarantined.wrong) == ("shop.orders", 1, over)
+    assert lost.why.endswith("1 lost, 0 doubled: shop.orders[0] 99 (read 1, accounted for 0: nothing)")
+    assert quarantined.why == "28 bad_json, 1 before_without_after"
 
 
 def incomplete(
     promised: dict[str, int | None], reads: list[SourceRead], came: dict[str, int]
-) -> list[dict[str, Any]]:
+) -> list[tuple[str, str]]:
     window = WindowReads(promised, reads, {"dbo_orders": "dbo.Orders"}, came)
     complete, _, _ = source_rules(window, [])
     assert complete.severity == "critical"
-    assert complete.finding.violations == len(complete.finding.samples)
-    return list(complete.finding.samples)
+    return [(one.of, one.why) for one in complete.sums or () if one.wrong]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +102,7 @@ def incomplete(
 )
 def test_a_run_of_which_nothing_is_read_says_so(dispositions: dict[str, int], is_empty: bool) -> None:
     balances = [Balance("t", sum(dispositions.values()), dispositions)]
-    rows = tuple({"reason": reason} for reason in ("flattened_event", "unknown_schema", "flattened_event"))
-    found = {
-        change.QUARANTINED: Finding(dispositions.get("quarantined", 0), samples=rows),
-        change.INCOMPATIBLE_SHAPE: Finding(0),
-        change.BEFORE_WITHOUT_AFTER: Finding(0),
-    }
+    found = {"flattened_event": 2, "unknown_schema": 1} if "quarantined" in dispositions else {}
     says = {rule.name: rule.says for rule in feed_rules(feed(), balances, {}, found)}
     for name in ("quarantine_limit", "no_quarantined_records"):
         text = "Nothing of the run could be read: flattened_event, unknown_schema."
@@ -142,25 +118,24 @@ def test_raw_is_what_the_source_had() -> None:
     came = {"t[0]": 4, "t[1]": 4, "t[2]": 1}
     promised: dict[str, int | None] = {"t[0]": 5, "t[1]": 5, "t[2]": 1}
     assert incomplete(promised, reads, came) == [
-        {"source": "t[1]", "asked": 5, "received": 4, "problem": ""},
-        {"source": "t[2]", "asked": 1, "received": 1, "problem": "x"},
-    ]
+        ("t[1]", "asked for 5, received 4"), ("t[2]", "asked for 1, received 1: x"),
+    ]  # fmt: skip
     _, beginning, read_on = source_rules(WindowReads(promised, reads, {}, came), [])
-    assert beginning.finding.samples == ({"source": "t[1]", "removed": 3},)
-    assert read_on.finding.violations == 0
+    assert [one.of for one in beginning.sums or () if one.wrong] == ["t[1]"]
+    assert read_on.sums == ()
 
 
 def test_what_the_window_has_and_nobody_asked_for_is_missing() -> None:
     """Also where nothing at all was asked for: that is no window without records."""
     assert incomplete({}, [], {}) == []
     (partition,) = incomplete({"t[0]": 6}, [], {})
-    assert (partition["source"], partition["asked"]) == ("t[0]", 6)
+    assert partition == ("t[0]", "asked for 6, received 0: the window has 6 offsets of it, and asked for 0")
     (shorter,) = incomplete({"t[0]": 6}, [SourceRead("t[0]", 4, 4)], {"t[0]": 4})
-    assert shorter["problem"] == "the window has 6 offsets of it, and asked for 4"
+    assert shorter[1].endswith(": the window has 6 offsets of it, and asked for 4")
     whole = [SourceRead("dbo_orders", 5, 5)]
     assert incomplete({"dbo.Orders": None}, whole, {"dbo_orders": 5}) == []
     (other,) = incomplete({"dbo.Orders": None, "dbo.Parts": None}, whole, {"dbo_orders": 5})
-    assert other["source"] == "dbo.Parts"
+    assert other[0] == "dbo.Parts"
 
 
 @pytest.mark.parametrize(
@@ -178,85 +153,112 @@ def test_what_a_window_promises_to_read(start: Any, end: Any, sources: Any) -> N
 
 
 def subjects() -> list[Subject]:
-    row = {
-        "key": key(9),
-        "change_id": "id9",
-        "operation": "insert",
-        "flags": [],
-        "source_position": record(9),
-    }
-    width = Finding(1, 7, (row,))
-    lines = [rule for rule in of_table(lsn_width=width) if rule.name != "ledger_keeps_everything"]
-    absent = Finding(None, error="KeyError: 'absent'")
-    lines.append(Rule("absent_column", "absent", "It costs $5 & <b>more</b>.", absent))
     return [
-        Subject("shop_cdc", ("lake.shop_cdc.dispositions",), tuple(of_feed())),
-        Subject(CONTRACT.table, ("lake.shop_cdc.dbo_order_lines_changes",), tuple(lines)),
+        Subject(FEED, ("lake.shop_cdc.dispositions",), tuple(of_feed())),
+        Subject(
+            TABLE, ("lake.shop_cdc.dbo_order_lines_changes",), tuple(of_table(Sum("ledger", None, "<b>")))
+        ),
+        Subject("dbo.quiet", ("lake.shop_cdc.dbo_quiet_changes",), tuple(of_table(Sum("ledger", 0, "")))),
     ]
 
 
-def test_the_gate_names_rules_rows_docs_and_branch(tmp_path: Path) -> None:
-    judged, docs = subjects(), tmp_path
-    judge("shop_cdc", WINDOW, WINDOW.branch, judged, docs, redact=True)
-    hidden = docs_index(docs, "shop_cdc", WINDOW).read_text("utf-8")
-    assert "key=***, change_id=id9" in hidden
-    assert "order=9" not in hidden
-    # Again, as a retry does.
-    verdicts = judge("shop_cdc", WINDOW, WINDOW.branch, judged, docs)
+def narrow_rows() -> list[dict[str, str]]:
+    """Seven changes, one of which breaks a rule, and more."""
+    changes = [{"thing": CHANGE, "table": TABLE, "change_id": f"id{n}"} for n in range(7)]
+    key = {"key": '{"order":9,"rows":1}', "position": "shop.orders[0] 9"}
+    changes[0] |= {**key, "lsn_width": "it is not 10 bytes wide"}
+    of_feed = {"thing": "other", "table": FEED, "position": "shop.orders[0] 1"}
+    records = [{**of_feed, "no_quarantined_records": f"bad_json: {n}"} for n in range(29)]
+    records[0] |= {"no_unpaired_images": "before_without_after"}
+    absent = {"thing": RULE, "table": TABLE, "interval_forward": f"{NOT_CHECKED}KeyError: 'absent'"}
+    return [*changes, *records, absent]
 
-    by_rule = {v.rule: v for v in verdicts}
-    assert {v.rule for v in verdicts if v.errored} == {"absent_column"}
+
+def judged(
+    spark: SparkSession, rows: list[dict[str, str]], of: list[Subject], docs: Path
+) -> list[RuleResult]:
+    folder = docs_index(docs, "shop_cdc", WINDOW).parent
+    found = judge(
+        Judged(Workers(lambda: spark).given(pa.Table.from_pylist(rows, ROWS)).frame), WINDOW, of, folder
+    )
+    document(Audit("shop_cdc", WINDOW, WINDOW.branch, found), of, folder)
+    return found
+
+
+def test_the_gate_names_rules_rows_docs_and_branch(spark: SparkSession, tmp_path: Path) -> None:
+    of, docs = subjects(), tmp_path
+    judged(spark, [], of, docs)
+    # Again, as a retry does.
+    verdicts = judged(spark, narrow_rows(), of, docs)
+
+    by_rule = {v.rule: v for v in verdicts if v.table == TABLE}
+    assert {v.rule for v in verdicts if v.errored} == {"interval_forward", "ledger_keeps_everything"}
     assert {v.rule for v in verdicts if not v.success} == {
-        "conservation", "no_quarantined_records", "no_unpaired_images", "lsn_width", "absent_column",
+        "conservation", "no_quarantined_records", "no_unpaired_images", "lsn_width", "interval_forward",
+        "ledger_keeps_everything",
     }  # fmt: skip
+    assert {v.table for v in verdicts if not v.success} == {FEED, TABLE}
     assert by_rule["lsn_width"].checked == 7
-    assert not by_rule["no_unpaired_images"].stops
+    (quarantined,) = (v for v in verdicts if v.rule == "no_quarantined_records")
+    assert (quarantined.violations, len(quarantined.samples)) == (29, 20)
+    assert not quarantined.stops
     with pytest.raises(AuditFailed) as raised:
-        gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "http://127.0.0.1/data-docs/audit.html")
+        gate("shop_cdc", WINDOW, WINDOW.branch, of, verdicts, "http://127.0.0.1/data-docs/audit.html")
     message = str(raised.value)
-    assert "2 failed rules and 1 that could not be checked" in message
+    assert "2 failed rules and 2 that could not be checked" in message
     assert "dbo.Order Lines: lsn_width: 1 violation" in message
-    assert "key=(order=9, rows=1), change_id=id9" in message
-    assert "dbo.Order Lines: absent_column: could not be checked: KeyError: 'absent'" in message
+    assert 'key={"order":9,"rows":1}, position=shop.orders[0] 9, change_id=id0' in message
+    assert "dbo.Order Lines: interval_forward: could not be checked: KeyError: 'absent'" in message
     assert "no_unpaired_images" not in message
     assert "checked: http://127.0.0.1/data-docs/audit.html\n" in message
     assert f"SELECT * FROM lake.shop_cdc.dbo_order_lines_changes.branch_{WINDOW.branch}" in message
+    check_pages(docs_index(docs, "shop_cdc", WINDOW).parent, verdicts)
 
-    folder = docs_index(docs, "shop_cdc", WINDOW).parent
-    assert "dbo.Order Lines" in (folder / "index.html").read_text()
-    page = docs_index(docs, "shop_cdc", WINDOW).read_text("utf-8")
-    assert "3 of" in page
+
+def check_pages(folder: Path, verdicts: list[RuleResult]) -> None:
+    assert "rows" in (folder / "index.html").read_text()
+    page = (folder / "audit.html").read_text("utf-8")
+    assert "4 of" in page
     assert "rules stop the run: nothing is published" in page
-    assert "key=(order=9, rows=1), change_id=id9" in page
-    assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;." in page
+    assert "position=shop.orders[0] 9, change_id=id0" in page
+    assert "could not be checked: &lt;b&gt;" in page
     # What failed, of all tables, and only that, stands before what can be folded out.
     failed, held = page.split("<h2>What passed</h2>", 1)
     of_rules = re.compile(r"<td>([a-z_]+)</td><td>[A-Z]")
     assert set(of_rules.findall(failed)) == {v.rule for v in verdicts if not v.success}
     assert of_rules.findall(failed)[-2:] == ["no_quarantined_records", "no_unpaired_images"], "warnings last"
     assert set(of_rules.findall(held)) == {v.rule for v in verdicts if v.success}
-    assert "<b>shop_cdc</b>: 2 of 5 rules passed" in held
+    assert f"<b>{FEED}</b>: 2 of 5 rules passed" in held
     linked = re.findall(r'href="(validations/[^"]+)"', page)
     assert len(linked) == 2
     assert all((folder / unquote(address)).is_file() for address in linked)
     pages = [p.read_text() for p in sorted(folder.glob("validations/**/*.html"))]
     assert len(pages) == len(list(folder.glob("results/**/*.json"))) == 2
     together = "\n".join(pages)
-    assert "A log sequence number is 10 bytes wide. (1 violation of 7 rows)" in together
-    assert "It costs $5 &amp; &lt;b&gt;more&lt;/b&gt;. (NOT CHECKED: KeyError: 'absent'" in together
+    assert "A log sequence number is 10 bytes wide." in together
+    assert "it is not 10 bytes wide" in together
+    assert "shop.orders[0] 9" in together
     assert "shop.orders: 100 read = 70 change + 29 quarantined; 1 lost, 0 doubled" in together
 
 
-def test_the_gate_lets_a_clean_run_pass(tmp_path: Path) -> None:
+def test_the_gate_lets_a_clean_run_pass(spark: SparkSession, tmp_path: Path) -> None:
     rules = tuple(of_table())
-    judged = [Subject(CONTRACT.table, ("lake.shop_cdc.dbo_order_lines_changes",), rules)]
-    verdicts = judge("shop_cdc", WINDOW, WINDOW.branch, judged, tmp_path)
+    of = [Subject(TABLE, ("lake.shop_cdc.dbo_order_lines_changes",), rules)]
+    verdicts = judged(spark, narrow_rows()[1:7], of, tmp_path)
     assert [v.rule for v in verdicts] == [r.name for r in rules]
     assert all(v.success and v.samples == () for v in verdicts)
-    gate("shop_cdc", WINDOW, WINDOW.branch, judged, verdicts, "")
+    gate("shop_cdc", WINDOW, WINDOW.branch, of, verdicts, "")
     page = docs_index(tmp_path, "shop_cdc", WINDOW).read_text("utf-8")
     assert "What failed" not in page
     assert f"<b>dbo.Order Lines</b>: {len(rules)} of {len(rules)} rules passed" in page
+
+
+def test_an_expectation_that_cannot_be_evaluated_is_no_pass(spark: SparkSession, tmp_path: Path) -> None:
+    of = [Subject(TABLE, (), tuple(of_table()))]
+    frame = Workers(lambda: spark).nothing(ROWS).frame.drop("lsn_width")
+    verdicts = {v.rule: v for v in judge(Judged(frame), WINDOW, of, tmp_path)}
+    assert verdicts["lsn_width"].errored
+    assert verdicts["lsn_width"].stops
 
 
 def test_offending_rows_are_shown_for_people() -> None:

@@ -21,9 +21,9 @@ from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.table_names import FINDINGS, TableNames
 from changeledger.reports.comparison import compare_and_report
+from changeledger.spark import rows as carried
+from changeledger.spark import tasks
 from changeledger.stages import compare
-from changeledger.stages.common import stored
-from changeledger.stages.comparison import matching
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS
@@ -306,7 +306,7 @@ def test_positions_of_another_log_leave_the_order_unknown(spark: SparkSession) -
 
 
 @pytest.mark.parametrize("position", ["commit", "change", "other"])
-def test_spread_over_workers_the_same_is_found(
+def test_in_any_buckets_the_same_is_found(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, position: Literal["commit", "change", "other"]
 ) -> None:
     log = simulate(18, 40)
@@ -314,10 +314,9 @@ def test_spread_over_workers_the_same_is_found(
     left, _ = faults.lose(reported, plain(log, 20))
     logs = {"reference": log, "other": left}
     found = []
-    for at, most in enumerate((stored.MOST_ROWS, 0)):
-        monkeypatch.setattr(stored, "MOST_ROWS", most)
-        monkeypatch.setattr(matching, "MOST_ROWS", most)
-        database = f"spread_{position}_{at}"
+    for at, size in enumerate((tasks.BUCKET, 100)):
+        monkeypatch.setattr(carried, "BUCKET", size)
+        database = f"buckets_{position}_{at}"
         feeds = published_pair(spark, database, logs, {"other": Manner(position=position)})
         rows = compared(spark, database, feeds)
         findings = spark.table(FINDINGS).where(F.col("database") == database)

@@ -11,6 +11,7 @@ from changeledger.lake import iceberg
 from changeledger.model import change
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import Window
+from changeledger.spark.rows import Workers
 from changeledger.stages.common.context import StageContext, take_lease
 from tests.audit.tables import CONTRACT
 from tests.ledger_windows import BEGIN, feed_of
@@ -21,7 +22,7 @@ def test_a_branch_that_somebody_has_dropped_is_not_left_out(spark: SparkSession)
     feed, over = feed_of("finished", CONTRACT), Window(start=BEGIN, end=BEGIN + timedelta(hours=1))
     lease = take_lease(feed, over)
     assert lease is not None
-    ctx = StageContext.begin(lambda: spark, feed, over, lease)
+    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
     iceberg.create(spark, feed.lake.dispositions, change.DISPOSITION_COLUMNS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,15 +13,13 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kafka.messages import RAW
 from changeledger.lake import catalog, scans
-from changeledger.lake.spread import Spread
 from changeledger.model.errors import SourceDataLostError
 from changeledger.model.window import SourceRead, Window
 from changeledger.stages import extract
-from changeledger.stages.extraction import messages as stage
 from sourcelab.messages import Message, produce
 from sourcelab.schema_registry import SchemaRegistry
 from sourcelab.services import KafkaBroker
-from tests.integration.line import message_feed, window, without_spark
+from tests.integration.line import message_feed, window
 from tests.kafka.test_messages import remove
 
 pytestmark = pytest.mark.integration
@@ -55,27 +52,8 @@ def raw(feed: Feed, over: Window) -> Rows:
     return sorted(rows, key=lambda row: (row["topic"], row["partition"], row["offset"]))
 
 
-@pytest.fixture
-def workers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How often Spark's workers have read."""
-    usual, called = Spread.of_parts, []
-
-    def noted(*arguments: Any) -> Spread:
-        called.append(1)
-        return usual(*arguments)
-
-    monkeypatch.setattr(Spread, "of_parts", noted)
-    return lambda: len(called)
-
-
-def test_again_by_another(
-    spark: SparkSession,
-    kafka: KafkaBroker,
-    feed: Feed,
-    monkeypatch: pytest.MonkeyPatch,
-    workers: Callable[[], int],
-) -> None:
-    """By this process, by workers, and by this one again: each time the same rows, once."""
+def test_again(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
+    """Each time the same rows, once."""
     send(kafka, feed, range(60))
     over = window()
     extracted(spark, feed, over)
@@ -84,12 +62,8 @@ def test_again_by_another(
         b"value %d" % at for at in range(60)
     ]
     assert all(row["headers"] == [{"key": "h", "value": row["key"]}] for row in first)
-    assert workers() == 0
-    for rows_here, times in (("0", 1), ("1000", 1), ("59", 2)):
-        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", rows_here)
-        extracted(spark, feed, over)
-        assert raw(feed, over) == first
-        assert workers() == times
+    extracted(spark, feed, over)
+    assert raw(feed, over) == first
     by_spark = spark.table(feed.lake.raw).where(f"window_id = '{over.id}'")
     assert by_spark.count() == 60
     reads = ControlStore(Settings().control_url).reads(feed.feed, over)
@@ -97,14 +71,11 @@ def test_again_by_another(
     assert all(read.problem is None for read in reads)
 
 
-def test_files_are_of_one_window_and_topic(
-    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_of_one_window_and_topic(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
     """So one window goes without a trace in another."""
     send(kafka, feed, range(20))
     one, two = window(), window()
     extracted(spark, feed, one)
-    monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
     extracted(spark, feed, two)
     files = [task.file for task in catalog.load(feed.lake.raw).scan().plan_files()]
     topics = {f"{feed.feed}.0", f"{feed.feed}.1"}
@@ -117,28 +88,10 @@ def test_files_are_of_one_window_and_topic(
     assert len(raw(feed, one)) == 20
 
 
-def test_few_large_messages_are_many(
-    spark: SparkSession,
-    kafka: KafkaBroker,
-    feed: Feed,
-    monkeypatch: pytest.MonkeyPatch,
-    workers: Callable[[], int],
-) -> None:
-    monkeypatch.setattr(stage, "_MOST_BYTES", 100)
-    send(kafka, feed, range(30))
+def test_what_is_read_is_counted_by_partition(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
+    send(kafka, feed, range(20), topics=1)
     over = window()
     extracted(spark, feed, over)
-    assert workers() == 1
-    assert len(raw(feed, over)) == 30
-
-
-def test_a_small_window_needs_no_spark(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
-    """But to create raw, once."""
-    send(kafka, feed, range(10), topics=1)
-    extracted(spark, feed, window())
-    send(kafka, feed, range(10, 20), topics=1)
-    over = window()
-    extracted(without_spark, feed, over)
     assert len(raw(feed, over)) == 20
     reads = ControlStore(Settings().control_url).reads(feed.feed, over)
     assert reads == [SourceRead(f"{feed.feed}.0[{at}]", n, n) for at, n in _numbers(raw(feed, over))]
@@ -149,11 +102,8 @@ def _numbers(rows: Rows) -> list[tuple[int, int]]:
     return [(at, of.count(at)) for at in sorted(set(of))]
 
 
-def test_a_loss_that_a_worker_finds(
-    spark: SparkSession, kafka: KafkaBroker, feed: Feed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_a_worker_finds(spark: SparkSession, kafka: KafkaBroker, feed: Feed) -> None:
     """It has its kind and its remedy, and raw is as it was."""
-    monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
     produce(kafka.bootstrap, [Message(f"{feed.feed}.0", b"k", b"v", (), 10**12)] * 9, partitions=1)
     over = window()
     extracted(spark, feed, over)

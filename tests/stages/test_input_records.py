@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from changeledger.lake import iceberg
 from changeledger.model import change
 from changeledger.model.window import Window
+from changeledger.spark.rows import Workers
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, take_lease
 from tests.audit.tables import CONTRACT
@@ -20,7 +21,7 @@ def test_a_table_of_pending_messages_without_any_is_read_by_nobody(spark: SparkS
     feed, over = feed_of("waits", CONTRACT), Window(start=BEGIN, end=BEGIN + timedelta(hours=1))
     lease = take_lease(feed, over)
     assert lease is not None
-    ctx = StageContext.begin(lambda: spark, feed, over, lease)
+    ctx = StageContext.begin(lambda: spark, Workers(lambda: spark), feed, over, lease)
     assert ctx is not None
     ctx.control.open_window(feed.feed, over, None, {})
     iceberg.create(spark, feed.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))

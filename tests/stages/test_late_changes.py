@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from random import Random, SystemRandom
 
-import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.config.feed import Feed
@@ -75,9 +74,8 @@ def test_what_a_truncate_ends(spark: SparkSession) -> None:
     assert [row["id"] for row in rows_of(spark, feed, "dbo_t")] == [3, 4]
 
 
-@pytest.mark.parametrize("carrier", ["here", "spread"])
 def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, carrier: str
+    spark: SparkSession,
 ) -> None:
     """Its row had shown what was known, so history has no trace of it: the key is built again."""
     changes = [
@@ -85,9 +83,7 @@ def test_a_snapshot_behind_a_late_truncate_brings_its_row_back(
         Step(0, "truncate", None, None, frozenset(), 2),
         Step(1, "snapshot", 1, "x", frozenset(), 3),
     ]
-    if carrier == "spread":
-        monkeypatch.setenv("CHANGELEDGER_ROWS_HERE", "0")
-    feed, (first, emptied, again) = feed_of(f"late_{carrier}", CONTRACT), test_history.rows_for(changes)
+    feed, (first, emptied, again) = feed_of("late_snapshot", CONTRACT), test_history.rows_for(changes)
     for number, row in enumerate((first, again, emptied)):
         carry(spark, feed, CONTRACT, [row], number)
     found = test_history.shown(rows_of(spark, feed, "dbo_t_history"))

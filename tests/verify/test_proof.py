@@ -15,8 +15,6 @@ import pytest
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import row_type
 from changeledger.reconcile.current import current
-from changeledger.spark.caching import uncached
-from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
 from changeledger.verify.fence import Fence
@@ -25,6 +23,7 @@ from changeledger.verify.versions import CURRENT, HISTORY, SOURCE
 from sourcelab.log import Log, simulate
 from sourcelab.tables import CUSTOMERS, ORDERS, PARTS, Key, Row, Table
 from sourcelab.values import other_value
+from tests.compare.sides import Held
 from tests.ledger_rows import PLAIN, Manner, contract_of
 from tests.ledger_rows import rows as ledger_rows
 from tests.reconcile import tables
@@ -36,10 +35,6 @@ LATER, EARLIER = datetime(9999, 1, 1, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
 def fence(log: Log, first: int, last: int) -> Fence:
     """From after the transaction `first` to after `last`."""
     return Fence(LATER, EARLIER, log.transactions[first].commit_lsn, log.transactions[last].commit_lsn)
-
-
-def held(table: pa.Table) -> Stored:
-    return Stored(None, len(table), table)  # type: ignore[arg-type]
 
 
 def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner: Manner = PLAIN) -> Proof:
@@ -55,7 +50,7 @@ def proof(log: Log, table: Table, rows: Mapping[Key, Row], within: Fence, manner
         HISTORY: pa.concat_tables([made.closed, made.opened]),
     }
     columns = Columns.of(contract, contract)
-    return Proof({part: held(rows) for part, rows in parts.items()}, columns, within, uncached)
+    return Proof({part: Held(rows) for part, rows in parts.items()}, columns, within)
 
 
 def judged(one: Proof) -> tuple[Counter[str], list[tuple[str, tuple[str, ...]]], Sums]:
@@ -232,10 +227,10 @@ def test_a_drift_has_both_values_its_last_change_and_what_mends_it() -> None:
         (12_345,): fresh,
     }
     one = proof(log, CUSTOMERS, there, fence(log, 30, 30))
-    ledger = held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
+    ledger = Held(tables.ledger(ledger_rows(log, CUSTOMERS), contract_of(CUSTOMERS)))
     named = {"proof_id": "p", "database": "d", "table": "t", "feed": "f"}
     kernel = drift.Conclude(named, one.fence.since)
-    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel, uncached)
+    found = concluded(one.explained(one.judged(one.summed())), ledger, kernel)
     reported = {row["verdict"]: row for row in found[drift.DRIFT_ROWS].collected().to_pylist()}
     repairs = {row["key"]: row for row in found[drift.REPAIR_ROWS].collected().to_pylist()}
     mending = {verdict: repairs[row["key"]] for verdict, row in reported.items()}

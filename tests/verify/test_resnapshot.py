@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from changeledger.kernels.rows import Here, as_batch
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import as_batch
 from changeledger.verify import resnapshot
 from tests.reconcile import tables
 from tests.redelivered_rows import CONTRACT, rows
@@ -42,10 +43,12 @@ def test_against_the_version_before() -> None:
 
 
 def test_rows_that_are_cut_otherwise_are_the_same() -> None:
-    ledger = Here(tables.ledger(rows(), CONTRACT))
+    ledger = InMemory(tables.ledger(rows(), CONTRACT))
     whole = ledger.through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT)).collected()
     halves = [
-        Here(part).through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT)).collected()
+        InMemory(part)
+        .through(resnapshot.SentAgain(CONTRACT, ["run"]), resnapshot.schema(CONTRACT))
+        .collected()
         for part in (ledger.table.slice(0, 5), ledger.table.slice(5))
     ]
     assert pa.concat_tables(halves).equals(whole)

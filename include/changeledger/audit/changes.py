@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.audit.columns import AFTER_KEY, BEFORE_KEY, HAS_AFTER, HAS_BEFORE
-from changeledger.audit.findings import SHOWN, Check, Finding, cells, of_rows, plain, repeated
+from changeledger.audit.narrow_rows import Broken, Check, cells, each_of, repeated, rows_that
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
 from changeledger.model import change
 
-_OFFENCE = ("key", "change_id", "operation", "flags", "source_position")
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
 
@@ -23,15 +22,19 @@ _LSN_BYTES: Final = 10
 def rules(changes: pa.Table) -> dict[str, Check]:
     """By name. `changes`: all that the run has of the keys in it."""
 
-    def of_each(violated: Callable[[pa.Table], Bools]) -> Check:
-        return lambda: of_rows(changes, violated(changes), _OFFENCE)
+    def of_each(violated: Callable[[pa.Table], Bools], why: str) -> Check:
+        return lambda: rows_that(violated(changes), why)
 
     return {
-        # Compared cell by cell where the change is made; here only its finding is counted.
-        "mask_agrees_with_images": of_each(lambda rows: _flagged(rows, change.MASK_DISAGREES)),
-        "operation_has_its_images": of_each(lambda rows: ~_images_fit(rows)),
-        "key_not_null": of_each(_identity_missing),
-        "lsn_width": of_each(_wrong_width),
+        # Compared cell by cell where the change is made, which sets the flag.
+        "mask_agrees_with_images": of_each(
+            lambda rows: _flagged(rows, change.MASK_DISAGREES), "the mask contradicts the images"
+        ),
+        "operation_has_its_images": of_each(
+            lambda rows: ~_images_fit(rows), "the images do not fit the operation"
+        ),
+        "key_not_null": of_each(_identity_missing, "a part of its identity is NULL"),
+        "lsn_width": of_each(_wrong_width, "a log sequence number is not 10 bytes wide"),
         "order_strict": lambda: _order_strict(changes),
     }
 
@@ -77,17 +80,7 @@ def _wrong_width(changes: pa.Table) -> Bools:
     return wrong
 
 
-def _order_strict(changes: pa.Table) -> Finding:
-    key = column(changes, "key")
-    number, groups = repeated([*cells(key), column(changes, "sort_key")], len(changes))
-    ids = column(changes, "change_id")
-    offences = [
-        {
-            "key": plain(key[int(rows[0])].as_py(), key.type),
-            "sort_key": changes.column("sort_key")[int(rows[0])].as_py(),
-            "rows": len(rows),
-            "change_ids": ids.take(pa.array(rows[:SHOWN])).to_pylist(),
-        }
-        for rows in groups
-    ]
-    return Finding(number, samples=tuple(offences))
+def _order_strict(changes: pa.Table) -> Broken:
+    columns = [*cells(column(changes, "key")), column(changes, "sort_key")]
+    groups = repeated(columns, len(changes))
+    return each_of(groups, lambda size: f"{size} changes of the key have this position in the order")

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from changeledger.audit.findings import SAMPLES, Finding
 from changeledger.audit.record_sums import READ, Faulty
-from changeledger.audit.rules import Rule
+from changeledger.audit.rules import Rule, Sum
 from changeledger.config.feed import Feed
 from changeledger.model import change
 from changeledger.model.source_state import SourceState
@@ -93,78 +92,76 @@ class WindowReads:
     tables: Mapping[str, str]
     came: Mapping[str, int]
 
-    def incomplete(self) -> Iterator[dict[str, Any]]:
-        """What is not in raw as the source had it."""
+    def sums(self) -> Iterator[Sum]:
+        """Of each source, 1 where raw has not what the source had."""
         for read in self.reads:
             received = self.came.get(read.source, 0)
-            if read.problem or received != read.received:
-                yield _incomplete(read.source, read.asked, received, read.problem or "")
+            is_wrong = bool(read.problem) or received != read.received
+            yield _read(read.source, read.asked, received, read.problem or "", wrong=is_wrong)
         asked = {read.source: read.asked for read in self.reads}
         read_tables = {self.tables.get(source) for source in asked}
         for source, offsets in self.promised.items():
             received = self.came.get(source, 0)
             if offsets is None and source not in read_tables:
-                yield _incomplete(source, None, received, "the window has this table, and it was not read")
+                yield _read(source, None, received, "the window has this table, and it was not read")
             elif offsets is not None and asked.get(source) != offsets:
                 problem = f"the window has {offsets} offsets of it, and asked for {asked.get(source, 0)}"
-                yield _incomplete(source, offsets, received, problem)
+                yield _read(source, offsets, received, problem)
 
 
-def _incomplete(source: str, asked: int | None, received: int, problem: str) -> dict[str, Any]:
-    return {"source": source, "asked": asked, "received": received, "problem": problem}
+def _read(source: str, asked: int | None, received: int, problem: str, *, wrong: bool = True) -> Sum:
+    wanted = "" if asked is None else f"asked for {asked:,}, "
+    return Sum(source, int(wrong), f"{wanted}received {received:,}" + (f": {problem}" if problem else ""))
 
 
 def source_rules(window: WindowReads, late: Sequence[SourceState]) -> list[Rule]:
     """Is raw what the source had? `late`: the sources on which the feed cannot read on."""
     reads = window.reads
     asked, in_all = sum(r.asked for r in reads), sum(r.received for r in reads)
-    removed = [{"source": r.source, "removed": r.before} for r in reads if r.before]
-    waiting = [
-        {"source": look.source, "behind": look.behind, "since": look.since, "why": look.why} for look in late
+    removed = [
+        Sum(r.source, int(bool(r.before)), f"{r.before:,} records were removed before the first read")
+        for r in reads
     ]
+    waiting = [Sum(s.source, 1, f"{s.behind} behind since {s.since}: {s.why}") for s in late]
     sources = f"{len(reads):,} sources, {asked:,} offsets or rows asked for, {in_all:,} records received"
     return [
         Rule(
             "source_complete",
             "source_position",
             f"Raw has what the source had. Offsets without a record are transaction markers. {sources}.",
-            _of(list(window.incomplete())),
-            severity="critical",
+            "critical",
+            tuple(window.sums()),
         ),
         Rule(
             "source_from_its_beginning",
             "source_position",
             "A partition that the feed reads for the first time still has its first record; what retention "
             "has removed before is not in the lake.",
-            _of(removed),
-            severity="warning",
+            "warning",
+            tuple(removed),
         ),
         Rule(
             "source_is_read_on",
             "source_position",
             "Nothing waits at the source for longer than `deadline`: no open transaction, no capture that "
             "stands still.",
-            _of(waiting),
-            severity="warning",
+            "warning",
+            tuple(waiting),
         ),
     ]
 
 
 def whole_tables(joined: Mapping[str, int]) -> Rule:
     """`joined`: how many earlier changes each table lacks that the feed lists for the first time of late."""
-    lacking = [{"table": table, "lacking": count} for table, count in joined.items()]
+    lacking = [Sum(table, 1, f"{count:,} earlier changes are not read") for table, count in joined.items()]
     return Rule(
         "tables_are_whole",
         "source_position",
         "No table lacks changes that the feed has passed over before it listed the table. To read them, "
         "trigger the DAG with the mode `window` for the table; `changeledger status` says for which time.",
-        _of(lacking),
-        severity="warning",
+        "warning",
+        tuple(lacking),
     )
-
-
-def _of(rows: Sequence[dict[str, Any]]) -> Finding:
-    return Finding(len(rows), samples=tuple(rows[:SAMPLES]))
 
 
 def _allowed(feed: Feed, records: int) -> int:
@@ -173,65 +170,67 @@ def _allowed(feed: Feed, records: int) -> int:
 
 
 def feed_rules(
-    feed: Feed, balances: Sequence[Balance], faults: Mapping[str, Faulty], found: Mapping[str, Finding]
+    feed: Feed,
+    balances: Sequence[Balance],
+    faults: Mapping[str, Faulty],
+    quarantined: Mapping[str, int],
 ) -> list[Rule]:
-    """Rules for the run's records as a whole. `found`: records that are quarantined (`change.QUARANTINED`),
-    and those that have one of two reasons."""
-    wrong = tuple(row for fault in faults.values() for row in fault.samples)
+    """Rules for the run's records as a whole. `quarantined`: how many records, by reason."""
     return [
         Rule(
             "conservation",
             "source_position",
             "Every record that was read has exactly one disposition. " + "; ".join(map(str, balances)) + ".",
-            Finding(sum(b.lost + b.doubled for b in balances), samples=wrong[:SAMPLES]),
-            severity="critical",
+            "critical",
+            tuple(_balanced(balance, faults.get(balance.source)) for balance in balances),
         ),
-        *_quarantine_rules(feed, balances, found[change.QUARANTINED]),
+        *_quarantine_rules(feed, balances, quarantined),
         Rule(
             "shapes_fit_contracts",
             "reason",
             "What the feed reports of its tables' columns fits the contracts that were published.",
-            found[change.INCOMPATIBLE_SHAPE],
         ),
         Rule(
             "no_unpaired_images",
             "reason",
             "No before row is left without its after row.",
-            found[change.BEFORE_WITHOUT_AFTER],
             # Such a record is in quarantine with its reason: the rest of the run is not held back by it.
-            severity="warning",
+            "warning",
         ),
     ]
 
 
-def _quarantine_rules(feed: Feed, balances: Sequence[Balance], quarantined: Finding) -> list[Rule]:
+def _balanced(balance: Balance, faulty: Faulty | None) -> Sum:
+    records = "" if faulty is None else ": " + "; ".join(faulty.samples)
+    return Sum(balance.source, balance.lost + balance.doubled, str(balance).split(": ", 1)[1] + records)
+
+
+def _quarantine_rules(feed: Feed, balances: Sequence[Balance], quarantined: Mapping[str, int]) -> list[Rule]:
     records = sum(b.raw for b in balances)
-    count, allowed = quarantined.violations or 0, _allowed(feed, records)
-    over = max(0, count - allowed)
+    count, allowed = sum(quarantined.values()), _allowed(feed, records)
     nothing_read = _nothing_read(balances, quarantined)
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(quarantined.items()))
     return [
         Rule(
             "quarantine_limit",
             "disposition",
             f"At most {allowed:,} of {records:,} records are quarantined (limit {feed.quarantine_limit:g}); "
             f"{count:,} are.{nothing_read}",
-            Finding(over, samples=quarantined.samples if over else ()),
+            sums=(Sum(feed.feed, max(0, count - allowed), reasons or "none is quarantined"),),
         ),
         Rule(
             "no_quarantined_records",
             "disposition",
             "Every record of the run can be read. Published rows lack the changes of those that cannot."
             f"{nothing_read}",
-            quarantined,
-            severity="warning",
+            "warning",
         ),
     ]
 
 
-def _nothing_read(balances: Sequence[Balance], quarantined: Finding) -> str:
+def _nothing_read(balances: Sequence[Balance], quarantined: Mapping[str, int]) -> str:
     """What to say of a run of which nothing is read, as a converter or a transform can make it."""
     read = sum(b.dispositions.get(name, 0) for b in balances for name in _READ)
-    if read or not quarantined.violations:
+    if read or not quarantined:
         return ""
-    reasons = ", ".join(sorted({str(row["reason"]) for row in quarantined.samples}))
-    return f" Nothing of the run could be read: {reasons}."
+    return f" Nothing of the run could be read: {', '.join(sorted(quarantined))}."

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from changeledger.audit.narrow_rows import Broken, Judged, narrow
 from changeledger.kernels.arrow import RECORD, Bools, equal, valid
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -38,9 +40,45 @@ def kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
     return as_batch(named.select(KINDS.names).cast(KINDS))
 
 
-def chosen(rows: pa.RecordBatch, column: str, value: Any) -> pa.RecordBatch:
-    """The rows whose column is that."""
-    return rows.filter(pc.fill_null(pc.equal(rows.column(column), value), fill_value=False))
+@dataclass(frozen=True)
+class RecordRules:
+    """The kernel of the rules that look at one record at a time: `ROWS` in, `narrow_rows.ROWS` out.
+
+    `feed`: the feed as a subject of the audit. `redact`: reasons without details, which may hold values.
+    """
+
+    feed: str
+    redact: bool
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        asked = {
+            "no_quarantined_records": equal(rows.column("disposition"), change.QUARANTINED),
+            "shapes_fit_contracts": equal(rows.column("reason"), change.INCOMPATIBLE_SHAPE),
+            "no_unpaired_images": equal(rows.column("reason"), change.BEFORE_WITHOUT_AFTER),
+        }
+        records = pa.Table.from_batches([rows])
+        checks = {name: partial(self._broken, records, found) for name, found in asked.items()}
+        return as_batch(narrow(Judged(self.feed, records, position="source_position"), checks))
+
+    def _broken(self, records: pa.Table, found: Bools) -> Broken:
+        at = np.flatnonzero(found)
+        shown = ("table", "reason") if self.redact else ("table", "reason", "detail")
+        said = records.select(shown).take(pa.array(at)).to_pylist()
+        return Broken(at, [": ".join(filter(None, row.values())) or "no reason" for row in said])
+
+
+@dataclass(frozen=True)
+class BreakRule:
+    """The kernel of `image_chain`: the run's breaks of a table in, `narrow_rows.ROWS` out."""
+
+    table: str
+
+    def __call__(self, breaks: pa.RecordBatch) -> pa.RecordBatch:
+        rows = pa.Table.from_batches([breaks.filter(pa.array(_of(breaks, self.table)))])
+        said = zip(rows.column("kind").to_pylist(), rows.column("columns").to_pylist(), strict=True)
+        why = [f"{kind}: {', '.join(columns or ())}".removesuffix(": ") for kind, columns in said]
+        judged = Judged(self.table, rows, "key", "source_position", "change_id")
+        return as_batch(narrow(judged, {"image_chain": lambda: Broken(np.arange(len(rows)), why)}))
 
 
 def named_duplicates(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from changeledger.audit import page, suites
-from changeledger.audit.findings import IMAGES
-from changeledger.audit.rules import Rule, Severity
+from changeledger.audit.outcomes import RuleOutcome
+from changeledger.audit.rules import IMAGES, SAMPLES, Rule, Severity
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
 from changeledger.model.wording import counted
 from changeledger.pages.escaping import escaped_line
-from changeledger.pages.redaction import redacted_row
 
 # Offences that the error's message prints.
 _PRINTED = 3
@@ -57,47 +56,47 @@ def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
     return data_docs / feed / window.id / page.NAME
 
 
-def judge(  # noqa: PLR0913 - what the page names
-    feed: str,
-    window: Window,
-    branch: str,
-    subjects: Sequence[Subject],
-    data_docs: Path,
-    *,
-    redact: bool = False,
+def judge(
+    judged: suites.Judged, window: Window, subjects: Sequence[Subject], folder: Path
 ) -> list[RuleResult]:
-    """Validate and document every rule. `branch`: what the run has built.
-
-    `redact`: without the values of the source's rows.
-    """
+    """Validate every rule. `folder`: of the window's Data Docs."""
     rules = {subject.name: subject.rules for subject in subjects}
-    folder = docs_index(data_docs, feed, window).parent
-    outcomes = suites.validate(rules, window.id, folder)
+    outcomes = suites.validate(judged, rules, window.id, folder)
     results = [
-        _result(table, rule, outcomes[table, rule.name], window.request.tolerate, redact)
+        _result(table, rule, outcomes[table, rule.name], window.request.tolerate)
         for table, of_table in rules.items()
         for rule in of_table
     ]
-    queries = {subject.name: _queries(branch, subject) for subject in subjects}
-    page.write(folder, page.Audit(feed, window, branch, results, queries), shown)
-    return results
+    # The limit is a sum. The records that exceed it break the rule beside it.
+    records = [row for r in results if r.rule == "no_quarantined_records" for row in r.samples]
+    return [
+        replace(r, samples=(*r.samples, *records)[:SAMPLES])
+        if r.rule == "quarantine_limit" and not r.success
+        else r
+        for r in results
+    ]
 
 
-def _result(table: str, rule: Rule, outcome: suites.RuleOutcome, tolerate: str, redact: bool) -> RuleResult:
-    found = rule.finding
+def document(audit: page.Audit, subjects: Sequence[Subject], folder: Path) -> None:
+    """Write the first page of the window's Data Docs."""
+    queries = {subject.name: _queries(audit.branch, subject) for subject in subjects}
+    page.write(folder, audit._replace(queries=queries), shown)
+
+
+def _result(table: str, rule: Rule, outcome: RuleOutcome, tolerate: str) -> RuleResult:
     return RuleResult(
         table,
         rule.name,
         rule.says,
-        found.violations,
-        found.checked,
+        outcome.violations,
+        outcome.checked,
         outcome.success,
         outcome.errored,
         rule.severity,
         # A rule that could not be checked may fail for anything.
         tolerate == rule.severity and not outcome.success and not outcome.errored,
-        found.error,
-        tuple(map(redacted_row, found.samples)) if redact else found.samples,
+        outcome.error,
+        outcome.samples,
     )
 
 

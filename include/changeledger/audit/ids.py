@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.findings import FINDINGS, SAMPLES, SHOWN, Finding, checked, of_rows, repeated
+from changeledger.audit.narrow_rows import ROWS, Broken, Judged, each_of, narrow, repeated, rows_that
 from changeledger.audit.record_sums import ENTRIES, hashes
 from changeledger.kernels import order
-from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, valid
+from changeledger.kernels.arrow import RECORD, Bools, column, flags_of, valid
 from changeledger.model import change
 
 # Inputs: the ids of the run's changes; rows of the published ledger that have one of them; the run's
@@ -40,10 +41,8 @@ NEW_IDS: Final = pa.schema(
 )
 IDS: Final = pa.schema([("id", pa.string())])
 PUBLISHED_IDS: Final = pa.schema([("id", pa.string()), ("source_position", RECORD), ("hash", pa.int64())])
-DUPLICATE_IDS: Final = pa.schema(
-    [("id", pa.string()), ("source_position", RECORD), ("reason", pa.string()), ("detail", pa.string())]
-)
-OUTPUTS: Final = {FOUND: FINDINGS, EARLIER: ENTRIES, JOINED: IDS}
+DUPLICATE_IDS: Final = pa.schema([("id", pa.string()), ("source_position", RECORD)])
+OUTPUTS: Final = {FOUND: ROWS, EARLIER: ENTRIES, JOINED: IDS}
 
 
 def new_ids(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -79,21 +78,37 @@ def ids_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def of_duplicates(named: pa.RecordBatch) -> pa.RecordBatch:
     """`DUPLICATE_IDS` of rows of dispositions."""
-    columns = [named.column(name) for name in ("detail", "source_position", "reason", "detail")]
+    columns = [named.column(name) for name in ("detail", "source_position")]
     return pa.RecordBatch.from_arrays(columns, schema=DUPLICATE_IDS)
 
 
-def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    new, published = tables[NEW], tables[PUBLISHED]
-    joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
-    found = checked(
-        {
-            "change_id_unique": lambda: _change_id_unique(new, published.filter(pa.array(~joined))),
-            "duplicates_leave_one": lambda: _duplicates(tables),
+@dataclass(frozen=True)
+class IdRules:
+    """The rules that look at one id at a time."""
+
+    table: str
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        new, published, duplicates = (tables[name] for name in (NEW, PUBLISHED, DUPLICATES))
+        joined = _among(published, column(new.filter(new.column("is_joined")), "id"))
+        others = published.filter(pa.array(~joined))
+        changes = new.filter(new.column("is_change"))
+        rows = [
+            narrow(
+                Judged(self.table, changes, position="source_position", change_id="id"),
+                {"change_id_unique": lambda: _change_id_unique(changes, others)},
+            ),
+            narrow(
+                Judged(self.table, duplicates, position="source_position", change_id="id"),
+                {"duplicates_leave_one": lambda: _duplicates(tables)},
+            ),
+        ]
+        halves = published.filter(pa.array(joined))
+        return {
+            FOUND: pa.concat_tables(rows),
+            EARLIER: _earlier(new, halves),
+            JOINED: halves.select(IDS.names),
         }
-    )
-    halves = published.filter(pa.array(joined))
-    return {FOUND: found, EARLIER: _earlier(new, halves), JOINED: halves.select(IDS.names)}
 
 
 def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
@@ -101,34 +116,24 @@ def _among(rows: pa.Table, ids: pa.StringArray) -> Bools:
     return flags_of(pc.is_in(column(rows, "id"), value_set=ids.drop_null()))
 
 
-def _change_id_unique(new: pa.Table, published: pa.Table) -> Finding:
+def _change_id_unique(changes: pa.Table, published: pa.Table) -> Broken:
     """`published`: what of it the run must not have again."""
-    changes = new.filter(new.column("is_change"))
-    ids, records = column(changes, "id"), column(changes, "source_position")
-    number, groups = repeated([ids], len(changes))
-    again = np.flatnonzero(_among(changes, column(published, "id")))
-    found = [_offence(ids, records, rows, len(rows), "twice in this run") for rows in groups]
-    found += [_offence(ids, records, np.array([row]), 2, "published already") for row in again[:SAMPLES]]
-    return Finding(number + len(again), samples=tuple(found[:SAMPLES]))
+    twice = each_of(
+        repeated([column(changes, "id")], len(changes)),
+        lambda size: f"{size} changes of this run have this id",
+    )
+    why = dict(zip(twice.at.tolist(), twice.why, strict=True))
+    for row in np.flatnonzero(_among(changes, column(published, "id"))).tolist():
+        why[row] = "a published change has this id"
+    at = sorted(why)
+    return Broken(np.array(at, np.int64), [why[row] for row in at])
 
 
-def _offence(
-    ids: pa.StringArray, records: pa.StructArray, at: Indices, rows: int, where: str
-) -> dict[str, Any]:
-    return {
-        "change_id": ids[int(at[0])].as_py(),
-        "rows": rows,
-        "records": records.take(pa.array(at[:SHOWN])).to_pylist(),
-        "where": where,
-    }
-
-
-def _duplicates(tables: Mapping[str, pa.Table]) -> Finding:
+def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
     """Duplicates that name a change which is not in the ledger."""
     duplicates = tables[DUPLICATES]
     there = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
-    gone = of_rows(duplicates, ~_among(duplicates, there), ("source_position", "reason", "detail"))
-    return Finding(gone.violations, samples=gone.samples)
+    return rows_that(~_among(duplicates, there), "it repeats a change that is not in the ledger")
 
 
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:

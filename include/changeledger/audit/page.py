@@ -44,7 +44,7 @@ class Audit(NamedTuple):
     window: Window
     branch: str
     results: Sequence[RuleResult]
-    queries: Mapping[str, Sequence[str]]
+    queries: Mapping[str, Sequence[str]] = {}
 
 
 def write(folder: Path, audit: Audit, shown: Any) -> None:
@@ -57,7 +57,7 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
         "feed": audit.feed,
         "window": audit.window,
         "tables": tables,
-        "pages": {table: _pages(folder, table) for table in tables},
+        "pages": _pages(folder),
         "stopping": [v for v in audit.results if v.stops],
         "violated": [v for v in audit.results if not v.success],
         "rules_in_all": len(audit.results),
@@ -67,7 +67,7 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
 
 
-def _pages(folder: Path, table: str) -> list[str]:
-    """Addresses of Great Expectations' pages of a suite, relative to the folder."""
-    place = folder.joinpath("validations", *table.split("."))
-    return [quote(page.relative_to(folder).as_posix()) for page in sorted(place.glob("*/*/*.html"))]
+def _pages(folder: Path) -> list[str]:
+    """Addresses of Great Expectations' pages of the two suites, relative to the folder."""
+    pages = sorted(folder.glob("validations/*/*/*/*.html"))
+    return [quote(page.relative_to(folder).as_posix()) for page in pages]

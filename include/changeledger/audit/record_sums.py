@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changeledger.audit.findings import SAMPLES, as_json, of_json
+from changeledger.audit.narrow_rows import position_text
+from changeledger.audit.rules import SAMPLES
 from changeledger.kernels import order
-from changeledger.kernels.arrow import RECORD, Bools, Indices, column, flags_of, numbers, valid
+from changeledger.kernels.arrow import NAMES, RECORD, Bools, Indices, column, flags_of, numbers, valid
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.model import change
@@ -41,7 +42,7 @@ SUMS: Final = pa.schema(
 ENTRY: Final = "entries"
 FAULTS: Final = "faults"
 FAULT: Final = pa.schema(
-    [("source", pa.string()), ("lost", pa.int64()), ("doubled", pa.int64()), ("samples", pa.string())]
+    [("source", pa.string()), ("lost", pa.int64()), ("doubled", pa.int64()), ("samples", NAMES)]
 )
 _NO_SOURCE = "(no source)"
 _LOW = 0xFFFFFFFF
@@ -52,7 +53,7 @@ class Faulty(NamedTuple):
 
     lost: int
     doubled: int
-    samples: tuple[dict[str, Any], ...]
+    samples: tuple[str, ...]
 
 
 def of_ledger(changes: pa.RecordBatch) -> pa.RecordBatch:
@@ -147,17 +148,15 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
     read, accounted = (_summed(group, np.where(side, times, 0), len(first)) for side in (is_read, ~is_read))
     wrong = np.flatnonzero((read != accounted) & own[first])
     short = (read - accounted)[wrong]
-    some = [
-        {
-            "source_position": records[int(first[at])].as_py(),
-            "read": int(read[at]),
-            "accounted": int(accounted[at]),
-            "dispositions": _dispositions(entries, (group == at) & ~is_read & (times > 0)),
-        }
-        for at in wrong[:SAMPLES]
-    ]
+    some = []
+    for at in wrong[:SAMPLES]:
+        said = _dispositions(entries, (group == at) & ~is_read & (times > 0))
+        place = position_text(records[int(first[at])].as_py())
+        some.append(
+            f"{place} (read {read[at]}, accounted for {accounted[at]}: {', '.join(said) or 'nothing'})"
+        )
     lost, doubled = int(short[short > 0].sum()), int(-short[short < 0].sum())
-    return {"source": source, "lost": lost, "doubled": doubled, "samples": as_json(some)}
+    return {"source": source, "lost": lost, "doubled": doubled, "samples": some}
 
 
 def _summed(group: Indices, values: Indices, size: int) -> Indices:
@@ -175,7 +174,6 @@ def faults(found: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
     known: dict[str, Faulty] = {}
     for row in found:
         one = known.get(row["source"], Faulty(0, 0, ()))
-        samples = of_json(row["samples"])
-        both = (*one.samples, *samples)[:SAMPLES]
+        both = (*one.samples, *row["samples"])[:SAMPLES]
         known[row["source"]] = Faulty(one.lost + row["lost"], one.doubled + row["doubled"], both)
     return known

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
-from changeledger.audit.findings import FINDINGS, Finding, checked, of_rows
+from changeledger.audit.narrow_rows import ROWS, Broken, Judged, narrow, rows_that
 from changeledger.kernels import order
 from changeledger.kernels.arrow import RECORD, column, valid
 from changeledger.kernels.hashed import Hashes, hash_of
@@ -17,9 +18,8 @@ HALVES: Final = "halves"
 THERE: Final = "there"
 FOUND: Final = "found"
 
-HALF: Final = pa.schema([("source_position", RECORD), ("reason", pa.string()), ("detail", pa.string())])
 RECORDS: Final = pa.schema([("source_position", RECORD)])
-OUTPUTS: Final = {FOUND: FINDINGS}
+OUTPUTS: Final = {FOUND: ROWS}
 
 
 def key(rows: pa.RecordBatch) -> Hashes:
@@ -35,17 +35,24 @@ def records_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def of_halves(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """`HALF` of rows of dispositions."""
-    return rows.select(HALF.names)
+    """`RECORDS` of rows of dispositions."""
+    return rows.select(RECORDS.names)
 
 
-def of_places(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-    return {FOUND: checked({"duplicates_leave_one": lambda: _halves(tables[HALVES], tables[THERE])})}
+@dataclass(frozen=True)
+class PlaceRules:
+    """The rule that looks at one place at a time."""
+
+    table: str
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        halves = tables[HALVES]
+        rule = {"duplicates_leave_one": lambda: _halves(halves, tables[THERE])}
+        return {FOUND: narrow(Judged(self.table, halves, position="source_position"), rule)}
 
 
-def _halves(halves: pa.Table, there: pa.Table) -> Finding:
+def _halves(halves: pa.Table, there: pa.Table) -> Broken:
     own, others = (column(table, "source_position").flatten() for table in (halves, there))
     # Source and row: the number of a repeated row stands between them.
     stands = order.are_among([own[0], own[3]], [others[0], others[3]]) & valid(own[3])
-    gone = of_rows(halves, ~stands, HALF.names)
-    return Finding(gone.violations, samples=gone.samples)
+    return rows_that(~stands, "it repeats half of an update that is not in the ledger")

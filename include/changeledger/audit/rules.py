@@ -1,6 +1,6 @@
 """The rules that a run's tables must satisfy before they are published: what they say, and their weight.
 
-What they have found comes from the functions on Arrow batches beside it, by the same names.
+The functions on Arrow batches beside it apply them, by the same names.
 """
 
 from __future__ import annotations
@@ -9,11 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from changeledger.audit.findings import Finding
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
 Severity = Literal["critical", "error", "warning"]
+
+
+# Rows that break a rule, and records that a sum names: so many are shown.
+SAMPLES: Final = 20
+# Of a sample: both images of the change that it names, for the page alone.
+IMAGES: Final = "images"
+
+
+class Sum(NamedTuple):
+    """What a rule counts that is no row. `of`: a source or table; `wrong`: None if it cannot be counted."""
+
+    of: str
+    wrong: int | None
+    why: str
 
 
 @dataclass(frozen=True)
@@ -22,13 +35,16 @@ class Rule:
 
     A failed `warning` is reported and does not stop the release, an `error` stops it unless a person
     tolerates it, a `critical` one always does: records or changes would be lost.
+    `sums`: what it counts; None for a rule that is asked of rows (`narrow_rows.RULES`). `is_users`: an
+    expectation that a user has added.
     """
 
     name: str
     column: str
     says: str
-    finding: Finding
     severity: Severity = "error"
+    sums: tuple[Sum, ...] | None = None
+    is_users: bool = False
 
 
 class _Of(NamedTuple):
@@ -37,6 +53,7 @@ class _Of(NamedTuple):
     severity: Severity = "error"
 
 
+LEDGER_KEEPS: Final = "ledger_keeps_everything"
 # In the order of the page. A column that is empty here is the table's key.
 TABLE_RULES: Final[Mapping[str, _Of]] = {
     "mask_agrees_with_images": _Of(
@@ -60,7 +77,7 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
         "critical",
     ),
     "order_strict": _Of("sort_key", "No two changes of one key have the same position in the order."),
-    "ledger_keeps_everything": _Of(
+    LEDGER_KEEPS: _Of(
         "change_id",
         "A run never removes rows from the ledger, except when it joins the two halves of a key update.",
         "critical",
@@ -87,20 +104,20 @@ TABLE_RULES: Final[Mapping[str, _Of]] = {
 }
 
 
-def table_rules(contract: Contract, found: Mapping[str, Finding], image_chain: Severity) -> list[Rule]:
-    """Of one table. A rule of which nothing is found, since nothing had to be looked for, is left out."""
+def table_rules(contract: Contract, keeps: Sum | None, image_chain: Severity) -> list[Rule]:
+    """Of one table. `keeps`: of `ledger_keeps_everything`, None where nothing was published before."""
     key = ", ".join(change.quoted(c.name) for c in contract.key)
     severities = {"image_chain": image_chain}
+    sums = {LEDGER_KEEPS: None if keeps is None else (keeps,)}
     return [
-        Rule(name, of.column or key, of.says, found[name], severities.get(name, of.severity))
+        Rule(name, of.column or key, of.says, severities.get(name, of.severity), sums.get(name))
         for name, of in TABLE_RULES.items()
-        if name in found
+        if name != LEDGER_KEEPS or keeps is not None
     ]
 
 
-def ledger_keeps(kept: int | None, published: int | None) -> Finding:
+def ledger_keeps(ledger: str, kept: int | None, published: int | None) -> Sum:
     """`kept`: the branch's rows of other runs; `published`: those of main, except joined halves."""
     if kept is None or published is None:
-        return Finding(None, error="the snapshots do not say how many rows they have")
-    offences = () if kept == published else ({"kept_rows": kept, "published_rows": published},)
-    return Finding(len(offences), samples=offences)
+        return Sum(ledger, None, "the snapshots do not say how many rows they have")
+    return Sum(ledger, abs(kept - published), f"{published:,} rows were published, {kept:,} of them are kept")

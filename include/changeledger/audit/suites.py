@@ -1,79 +1,139 @@
-"""Great Expectations: one suite per table, over the numbers that rules have found, and Data Docs.
+"""Great Expectations: one suite over the narrow rows of all tables, one over sums, and Data Docs.
 
-A batch is one row whose columns are the rules and whose values are their violations, so an expectation
-costs no Spark job. Great Expectations takes seconds to import: only the functions here do so.
+Great Expectations takes seconds to import: only the functions here do so.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from changeledger.audit.rules import Rule
+from changeledger.audit import user_expectations
+from changeledger.audit.narrow_rows import CHANGE, NOT_CHECKED, OF_CHANGES, RULE, WHERE
+from changeledger.audit.outcomes import Outcomes, RuleOutcome, exception, failure_severity
+from changeledger.audit.rules import SAMPLES, Rule
+from changeledger.audit.user_expectations import Asked
 from changeledger.config.folders import private
-from changeledger.model.wording import counted
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
     from great_expectations import ExpectationSuite
-    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.core import ExpectationSuiteValidationResult, ExpectationValidationResult
     from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
+    from pyspark.sql import DataFrame
 
-_UNSAFE = re.compile(r"[^\w.\- ]")
+# Names of the suites, and what a row of sums is about.
+ROWS: Final = "rows"
+SUMS: Final = "sums"
+_OF_SUMS: Final = ("table", "of", "why")
+_NOT_COUNTED: Final = -1
 
 
-@dataclass(frozen=True)
-class RuleOutcome:
-    """What Great Expectations says of one rule; `errored`: it could not be checked."""
+class Judged(NamedTuple):
+    """What is validated. `rows`: `narrow_rows.ROWS` of all subjects; `asked`: users' expectations.
 
-    success: bool
-    errored: bool
+    `redact`: without the values of the source's rows.
+    """
+
+    rows: DataFrame
+    asked: Sequence[Asked] = ()
+    redact: bool = False
 
 
 def load() -> None:
     """Import Great Expectations, which takes seconds."""
-    import great_expectations  # noqa: F401, PLC0415
+    import changeledger.audit.expectations  # noqa: F401, PLC0415
 
 
-def validate(
-    rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path
-) -> dict[tuple[str, str], RuleOutcome]:
-    """Validate each subject's rules, and write results and Data Docs (`index.html`) to `folder`.
+def validate(judged: Judged, rules: Mapping[str, Sequence[Rule]], run_name: str, folder: Path) -> Outcomes:
+    """Validate the rules of all subjects, and write results and Data Docs (`index.html`) to `folder`.
 
-    What an earlier attempt at the same run left in `folder` is replaced. Outcomes are by subject and
-    rule name.
+    What an earlier attempt at the same run left in `folder` is replaced.
     """
     import great_expectations as gx  # noqa: PLC0415
-    import pandas as pd  # type: ignore[import-untyped]  # noqa: PLC0415
 
     shutil.rmtree(folder, ignore_errors=True)
     private(folder)
     context = _context(folder)
-    source = context.data_sources.add_pandas("changeledger")
-    outcomes = {}
-    for subject, of_subject in rules.items():
-        # A rule without a count has no column, so its expectation errs instead of passing.
-        counts = {r.name: r.finding.violations for r in of_subject if r.finding.violations is not None}
-        name = _UNSAFE.sub("_", subject)
-        batch = source.add_dataframe_asset(name).add_batch_definition_whole_dataframe(run_name)
-        suite = context.suites.add(_suite(name, of_subject))
-        definition = gx.ValidationDefinition(name=name, data=batch, suite=suite)
-        result = context.validation_definitions.add(definition).run(
-            batch_parameters={"dataframe": pd.DataFrame(counts, index=[0])},
-            result_format="BASIC",
-            run_id=gx.RunIdentifier(run_name=run_name),
-        )
-        for expectation in result.results:
-            outcomes[subject, _column(expectation)] = _outcome(expectation)
+    run = gx.RunIdentifier(run_name=run_name, run_time=datetime.now(UTC))
+    ours = {name: [rule for rule in of_name if not rule.is_users] for name, of_name in rules.items()}
+    each = {rule.name: rule for of_subject in ours.values() for rule in of_subject}.values()
+    of_rows, of_sums = ([rule for rule in each if (rule.sums is None) == wanted] for wanted in (True, False))
+    outcomes = _outcomes_of_rows(_validated_rows(context, judged.rows, of_rows, run), ours)
+    sums = _sums(ours, [rule.name for rule in of_sums])
+    outcomes |= _outcomes_of_sums(_validated_sums(context, sums, of_sums, run), ours)
+    for asked in judged.asked:
+        outcomes |= user_expectations.validate(context, asked, run, redact=judged.redact)
     context.build_data_docs()
     # Moving pictures of a tutorial: most of a run's pages in size, and no page shows them.
     for picture in folder.glob("static/images/*.gif"):
         picture.unlink()
     return outcomes
+
+
+def _validated_rows(
+    context: AbstractDataContext, rows: DataFrame, rules: Sequence[Rule], run: Any
+) -> ExpectationSuiteValidationResult:
+    """Rows that break a rule are asked for where there are some: that takes Spark jobs for each rule."""
+    import great_expectations as gx  # noqa: PLC0415
+
+    # The caller keeps the rows at hand.
+    source = context.data_sources.add_spark(ROWS, persist=False)
+    batch = source.add_dataframe_asset(ROWS).add_batch_definition_whole_dataframe(ROWS)
+    suite = context.suites.add(_suite(ROWS, rules))
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(name=ROWS, data=batch, suite=suite)
+    )
+    shown = {
+        "result_format": "SUMMARY",
+        "partial_unexpected_count": SAMPLES,
+        "unexpected_index_column_names": list(WHERE),
+        "return_unexpected_index_query": False,
+    }
+    parameters = {"dataframe": rows}
+    validated = definition.run(batch_parameters=parameters, result_format="BASIC", run_id=run)
+    if validated.success:
+        return validated
+    # With the same run id: this result replaces the other one.
+    return definition.run(batch_parameters=parameters, result_format=shown, run_id=run)
+
+
+def _validated_sums(
+    context: AbstractDataContext, sums: pd.DataFrame, rules: Sequence[Rule], run: Any
+) -> ExpectationSuiteValidationResult:
+    import great_expectations as gx  # noqa: PLC0415
+
+    batch = context.data_sources.add_pandas(SUMS).add_dataframe_asset(SUMS)
+    suite = context.suites.add(_suite(SUMS, rules))
+    data = batch.add_batch_definition_whole_dataframe(SUMS)
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(name=SUMS, data=data, suite=suite)
+    )
+    shown = {"result_format": "COMPLETE", "unexpected_index_column_names": list(_OF_SUMS)}
+    return definition.run(batch_parameters={"dataframe": sums}, result_format=shown, run_id=run)
+
+
+def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataFrame:
+    """A row for each sum, its number in the column of its rule."""
+    import pandas as pd  # noqa: PLC0415
+
+    found = [
+        {
+            "table": subject,
+            "of": one.of,
+            "why": one.why,
+            rule.name: _NOT_COUNTED if one.wrong is None else one.wrong,
+        }
+        for subject, of_subject in rules.items()
+        for rule in of_subject
+        for one in rule.sums or ()
+    ]
+    frame = pd.DataFrame(found, columns=[*_OF_SUMS, *names])
+    return frame.astype(dict.fromkeys(names, "float64"))
 
 
 def _context(folder: Path) -> AbstractDataContext:
@@ -108,49 +168,86 @@ def _context(folder: Path) -> AbstractDataContext:
 
 def _suite(name: str, rules: Sequence[Rule]) -> ExpectationSuite:
     from great_expectations import ExpectationSuite  # noqa: PLC0415
-    from great_expectations.expectations.core.expect_column_values_to_be_between import (  # noqa: PLC0415
-        ExpectColumnValuesToBeBetween,
-    )
-    from great_expectations.expectations.metadata_types import FailureSeverity  # noqa: PLC0415
+
+    from changeledger.audit.expectations import named  # noqa: PLC0415
 
     return ExpectationSuite(
         name=name,
         expectations=[
-            ExpectColumnValuesToBeBetween(
+            named(rule.name, of_sums=rule.sums is not None)(
                 column=rule.name,
-                min_value=0,
-                max_value=0,
-                # Data Docs print the description where they would print "values must be between 0 and 0".
-                description=_description(rule),
-                severity=FailureSeverity.WARNING if rule.severity == "warning" else FailureSeverity.CRITICAL,
-                meta={"column": rule.column, "checked": rule.finding.checked},
+                # Data Docs print the description where they would print "values must be null". The renderer
+                # writes it into the page as it is, and topic names are not ours.
+                description=escape(rule.says, quote=False),
+                severity=failure_severity(rule.severity),
+                meta={"column": rule.column, "severity": rule.severity},
             )
             for rule in rules
         ],
     )
 
 
-def _description(rule: Rule) -> str:
-    found = rule.finding
-    asked = "" if found.checked is None else f" of {counted(found.checked, 'row')}"
-    if found.error is not None:
-        outcome = f"NOT CHECKED: {found.error}"
-    elif found.violations:
-        outcome = f"{counted(found.violations or 0, 'violation')}{asked}"
-    else:
-        outcome = f"no violation{asked}"
-    # The renderer writes it into the page as it is; errors and topic names are not ours.
-    return escape(f"{rule.says} ({outcome})", quote=False)
+def _outcomes_of_rows(
+    validated: ExpectationSuiteValidationResult, rules: Mapping[str, Sequence[Rule]]
+) -> Outcomes:
+    results = {_column(result): result for result in validated.results}
+    asked: dict[str, list[str]] = {}
+    for subject, of_subject in rules.items():
+        for rule in of_subject:
+            if rule.sums is None:
+                asked.setdefault(rule.name, []).append(subject)
+    outcomes: Outcomes = {}
+    for name, subjects in asked.items():
+        of_rule = {subject: _of_table(results[name], name, subject) for subject in subjects}
+        if not results[name].success and all(outcome.success for outcome in of_rule.values()):
+            failed = RuleOutcome(
+                False, errored=True, violations=None, error="it fails, and no table says where"
+            )
+            of_rule = dict.fromkeys(subjects, failed)
+        outcomes |= {(subject, name): outcome for subject, outcome in of_rule.items()}
+    return outcomes
+
+
+def _of_table(result: ExpectationValidationResult, rule: str, table: str) -> RuleOutcome:
+    error = exception(result)
+    if error is not None:
+        return RuleOutcome(False, errored=True, violations=None, error=error)
+    details = result.result["details"]
+    counts = details["tables"].get(table, {})
+    own = [dict(row) for row in details["samples"] if row["table"] == table]
+    said = [row["why"].removeprefix(NOT_CHECKED) for row in own if row["thing"] == RULE]
+    if counts.get("unchecked"):
+        return RuleOutcome(False, errored=True, violations=None, error=said[0] if said else None)
+    checked = counts.get(CHANGE, 0) if rule in OF_CHANGES else None
+    broken = counts.get("broken", 0)
+    shown = ({name: value for name, value in row.items() if name not in {"table", "thing"}} for row in own)
+    return RuleOutcome(not broken, violations=broken, checked=checked, samples=tuple(shown))
+
+
+def _outcomes_of_sums(
+    validated: ExpectationSuiteValidationResult, rules: Mapping[str, Sequence[Rule]]
+) -> Outcomes:
+    results = {_column(result): result for result in validated.results}
+    return {
+        (subject, rule.name): _of_sums(results[rule.name], rule.name, subject)
+        for subject, of_subject in rules.items()
+        for rule in of_subject
+        if rule.sums is not None
+    }
+
+
+def _of_sums(result: ExpectationValidationResult, rule: str, subject: str) -> RuleOutcome:
+    error = exception(result)
+    if error is not None:
+        return RuleOutcome(False, errored=True, violations=None, error=error)
+    wrong = [row for row in result.result.get("unexpected_index_list") or () if row["table"] == subject]
+    for row in wrong:
+        if row[rule] == _NOT_COUNTED:
+            return RuleOutcome(False, errored=True, violations=None, error=row["why"])
+    samples = tuple({"source": row["of"], "why": row["why"]} for row in wrong[:SAMPLES])
+    return RuleOutcome(not wrong, violations=sum(int(row[rule]) for row in wrong), samples=samples)
 
 
 def _column(result: ExpectationValidationResult) -> str:
     assert result.expectation_config is not None
     return str(result.expectation_config.kwargs["column"])
-
-
-def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
-    """`exception_info` holds `raised_exception` itself, or one such entry for each metric that failed."""
-    info = result.exception_info or {}
-    entries = [info, *(entry for entry in info.values() if isinstance(entry, dict))]
-    errored = any(entry.get("raised_exception") for entry in entries)
-    return RuleOutcome(bool(result.success) and not errored, errored)

@@ -13,7 +13,6 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.kernels.arrow import table_schema
-from changeledger.kernels.rows import Here
 from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, LeaseHeld
@@ -78,7 +77,7 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     Waits for a run of the feed that is running, and says so.
     """
     # Seconds to import: to look into the quarantine needs no Spark.
-    from changeledger.lake.spread import as_frame  # noqa: PLC0415
+    from changeledger.spark.rows import Workers  # noqa: PLC0415
     from changeledger.stages.extraction.replaying import ask  # noqa: PLC0415
 
     settings = Settings()
@@ -86,7 +85,7 @@ def replay(spark: SparkSession, feed: Feed, chosen: Chosen, say: Callable[[str],
     rows = pa.Table.from_pylist(list(records(feed, chosen, *_REPLAY.names)), _REPLAY)
     _await_lease(control, feed, say)
     try:
-        return ask(spark, feed, as_frame(spark, Here(rows)))
+        return ask(spark, feed, Workers(lambda: spark).given(rows).frame)
     finally:
         control.release_lease(feed.feed, _HOLDER)
 

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType, TimestampType
 
 from changeledger.cli.answers import Answer, plain
-from changeledger.cli.statement.check import Statement
 from changeledger.model.errors import ConfigError
+from changeledger.read_only_sql.check import Statement
 
 
 def answer(spark: SparkSession, statement: Statement, most: int | None = None) -> Answer:

@@ -12,7 +12,9 @@ from pydantic import (
     ValidationError,
 )
 
+from changeledger.config.expectations import ExpectationsFile
 from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
@@ -36,8 +38,33 @@ def invalid_settings(error: ValidationError) -> str:
 
 
 def load_feed(path: Path) -> Feed:
-    """Read one feed file. Raises ConfigError that names the file, the setting and what is wrong."""
-    return read_yaml(path, Feed, "the feed file", "docs/settings.md")
+    """Read one feed file, and the files of its expectations beside the folder of feeds.
+
+    Raises ConfigError that names the file, the setting and what is wrong.
+    """
+    feed = read_yaml(path, Feed, "the feed file", "docs/settings.md")
+    for more in sorted((path.parent.parent / "expectations" / feed.feed).glob("*.yaml")):
+        feed = _with_expectations(feed, more)
+    return feed
+
+
+def _with_expectations(feed: Feed, path: Path) -> Feed:
+    what = "the file of expectations"
+    found = read_yaml(path, ExpectationsFile, what, "docs/expectations.md")
+    table = feed.table(found.table)
+    if table is None:
+        near = meant(found.table, [one.table for one in feed.tables])
+        guess = f", did you mean {near!r}?" if near else ""
+        said = f"{what} {path} is for {found.table!r}, which the feed {feed.feed!r} does not have{guess}"
+        raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)")
+    of_table = {**table.model_dump(), "expectations": [*table.expectations, *found.expectations]}
+    try:
+        extended = TableConfig.model_validate(of_table)
+    except ValidationError as error:
+        said = f"{what} {path} is not valid: {invalid_settings(error)}"
+        raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)") from error
+    tables = tuple(extended if one is table else one for one in feed.tables)
+    return feed.model_copy(update={"tables": tables})
 
 
 @cache

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from changeledger.config.connection import Connection
 from changeledger.config.database import Database, Tolerance, Verify
+from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.feed import Feed
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.config.sources import SOURCE_MODELS
@@ -59,6 +60,11 @@ def page() -> str:
         ),
         ("Feed: an entry of `tables`", "", TableConfig),
         ("Feed: an entry of `columns`", "", ColumnConfig),
+        (
+            "Feed: an entry of `expectations`",
+            "Examples: [expectations.md](expectations.md).",
+            ExpectationConfig,
+        ),
         ("Database", _DATABASE, Database),
         ("Database: `compare`", "", Tolerance),
         ("Database: `verify`", "", Verify),

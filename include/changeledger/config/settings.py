@@ -36,9 +36,6 @@ class Settings(BaseSettings):
     SQLite file below the home. `warehouse`: where data files are stored, a path or URI that all of Spark's
     machines see; without it `warehouse` below the home. It appears on no command line."""
 
-    rows_here: int = Field(default=150_000, ge=0)
-    """Up to this many rows of a window are handled by the job's own process, in up to 2 GB; more are spread
-    over Spark's workers."""
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
     alert_url: str = Field(default="", repr=False)

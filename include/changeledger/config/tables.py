@@ -7,6 +7,7 @@ from pydantic import (
     model_validator,
 )
 
+from changeledger.config.expectations import ExpectationConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
 
@@ -46,6 +47,9 @@ class TableConfig(Strict):
     columns: tuple[ColumnConfig, ...] = ()
     """The columns, if the records do not have them or have coarser types."""
 
+    expectations: tuple[ExpectationConfig, ...] = ()
+    """What the audit checks of the table beside its own rules ([expectations.md](expectations.md))."""
+
     @property
     def stated(self) -> tuple[ColumnConfig, ...]:
         """The columns whose types are stated."""
@@ -56,4 +60,11 @@ class TableConfig(Strict):
         for member, names in (("key", self.key), ("columns", [c.name for c in self.columns])):
             if twice := alike(names):
                 raise ValueError(f"{member} names a column twice: {', '.join(twice)}")
+        return self
+
+    @model_validator(mode="after")
+    def _rules_differ(self) -> TableConfig:
+        rules = [one.rule for one in self.expectations]
+        if twice := sorted({name for name in rules if rules.count(name) > 1}):
+            raise ValueError(f"two expectations are called {', '.join(twice)}: give them a `name`")
         return self

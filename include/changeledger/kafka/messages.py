@@ -1,4 +1,4 @@
-"""Messages of Kafka topics as Arrow batches, read by this process or by Spark's Python workers.
+"""Messages of Kafka topics as Arrow batches, read by Spark's Python workers.
 
 An offset need not have a record: transactions leave marks, aborted records are not handed out, compaction
 removes some. So a range of offsets is over when the client is beyond its end: at a record there, or at the
@@ -91,15 +91,10 @@ class MessageScan:
     seconds: float
     schema: ClassVar[pa.Schema] = MESSAGE
 
-    def few(self, most_bytes: int) -> pa.Table | None:
-        """All messages, if they have up to so many bytes."""
-        found, size = [], 0
-        for batch in (batch for part in self.parts for batch in self.rows(part)):
-            size += batch.nbytes
-            if size > most_bytes:
-                return None
-            found.append(batch)
-        return pa.Table.from_batches(found, MESSAGE)
+    @property
+    def weights(self) -> list[int]:
+        """How many offsets each part has."""
+        return [sum(one.end - one.start for one in part) for part in self.parts]
 
     def rows(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The messages of a part, by offset in each partition.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,8 @@ class Among:
 
     key: Key
     hashes: Known
+    # Few rows of many pass.
+    is_selective: ClassVar[bool] = True
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         return rows.filter(pa.array(order.is_among(self.key(rows), self.hashes)))

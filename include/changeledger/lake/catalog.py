@@ -17,10 +17,11 @@ from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError, OperationalError, ProgrammingError
 
 from changeledger.config.settings import Settings
+from changeledger.model import table_names
 from changeledger.spark.lake_catalog import sql_url
 
 # As Spark's configuration calls it; the catalog's database keeps it with every table.
-NAME = "lake"
+NAME = table_names.CATALOG
 # It writes in place of rows that may not be there, and writes their small files again.
 for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
     warnings.filterwarnings("ignore", _said, UserWarning)

@@ -6,9 +6,7 @@ reads them as Arrow, file by file.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -19,8 +17,6 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
-
-from changeledger.kernels.rows import BatchKernel
 
 
 @dataclass(frozen=True)
@@ -45,14 +41,10 @@ class Scan:
         projection = scan.projection().select(*_selected(schema, scan.projection()))
         return cls(alone(table), table.io, projection, where, schema, tuple(scan.plan_files()))
 
-    def all_rows(self, among: BatchKernel) -> list[pa.RecordBatch]:
-        """The rows of all files that pass through the kernel: by this process, some files at once."""
-
-        def passed(part: FileScanTask) -> list[pa.RecordBatch]:
-            return [found for rows in self.rows(part) if (found := among(rows)).num_rows]
-
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [rows for found in pool.map(passed, self.parts) for rows in found]
+    @property
+    def weights(self) -> list[int]:
+        """How many rows each file has."""
+        return [task.file.record_count for task in self.parts]
 
     def rows(self, part: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Of one file."""

@@ -30,8 +30,8 @@ from pyiceberg.typedef import Record
 
 from changeledger.kernels.rows import as_batch
 from changeledger.lake.file_scans import alone
-from changeledger.lake.worker_batches import gathered
 from changeledger.model.errors import ConfigError, ContractError
+from changeledger.spark.sinks import Gathered, Intake, Sink, packed
 
 # What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
 # runs what it names, and the job has the source's secret.
@@ -64,7 +64,7 @@ _ROWS_OF_FILE = 250_000
 
 @dataclass(frozen=True)
 class Writing:
-    """Rows into new files of a table."""
+    """Rows into new files of a table; as a sink of workers it answers `FILES`, for whoever commits them."""
 
     metadata: TableMetadata
     io: FileIO
@@ -74,17 +74,13 @@ class Writing:
         require_distinct_names(table.schema())
         return cls(alone(table), table.io)
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """`FILES` that have been written, for whoever commits them elsewhere: see `files_in`."""
-        found = self.files_of(batches)
-        if found:
-            yield as_batch(files_as_rows(found))
+    def __call__(self, asker: int) -> Sink:
+        return _Write(asker, self)
 
-    def files_of(self, batches: Iterable[pa.RecordBatch]) -> list[DataFile]:
+    def files(self, rows: pa.Table) -> list[DataFile]:
         """The rows in files that have those of one partition each."""
         return [
             file
-            for rows in gathered((batch for batch in batches if batch.num_rows), _ROWS_OF_FILE)
             for key, own in self._partitions(in_columns(rows, self._columns))
             for file in write_file(self.io, self.metadata, iter([self._task(key, own)]))
         ]
@@ -126,6 +122,70 @@ class Writing:
                 "undo it (ALTER TABLE ... REPLACE PARTITION FIELD); only changeledger may change its tables",
             )
         return cells
+
+
+@dataclass(frozen=True)
+class _Write:
+    asker: int
+    writing: Writing
+
+    def __call__(self) -> Intake:
+        return _BeingWritten(self)
+
+
+class _BeingWritten:
+    is_full = False
+
+    def __init__(self, of: _Write) -> None:
+        self._of, self._gathered, self._files = of, Gathered(_ROWS_OF_FILE), list[DataFile]()
+
+    def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._write(self._gathered.add(rows))
+        return ()
+
+    def rest(self) -> Iterable[pa.RecordBatch]:
+        self._write(self._gathered.rest())
+        return [packed(self._of.asker, "", [as_batch(files_as_rows(self._files))])] if self._files else ()
+
+    def _write(self, tables: Iterable[pa.Table]) -> None:
+        self._files += [file for rows in tables for file in self._of.writing.files(rows)]
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """The rows of a file that stay into new ones, answered as `FILES`; nothing is written where all stay."""
+
+    writing: Writing
+    rows: int
+
+    def __call__(self, asker: int) -> Sink:
+        return _Rewrite(asker, self)
+
+
+@dataclass(frozen=True)
+class _Rewrite:
+    asker: int
+    rewriting: Rewriting
+
+    def __call__(self) -> Intake:
+        return _BeingRewritten(self)
+
+
+class _BeingRewritten:
+    is_full = False
+
+    def __init__(self, of: _Rewrite) -> None:
+        self._of, self._stays = of, list[pa.RecordBatch]()
+
+    def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        self._stays.append(rows)
+        return ()
+
+    def rest(self) -> Iterable[pa.RecordBatch]:
+        of = self._of.rewriting
+        if self._stays and sum(rows.num_rows for rows in self._stays) < of.rows:
+            files = of.writing.files(pa.Table.from_batches(self._stays))
+            yield packed(self._of.asker, "", [as_batch(files_as_rows(files))])
 
 
 def require_distinct_names(schema: Schema) -> None:

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 from functools import lru_cache, reduce
 from typing import TypeVar
 
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from changeledger.lake import refs
+from changeledger.lake import catalog, refs
 from changeledger.model.change import quoted
 
 Columns = Sequence[tuple[str, str]]
@@ -58,7 +60,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
     A branch has no schema of its own in Iceberg: they show on main at once, empty.
     """
     wanted = schema_of(tuple(columns))
-    for path, kind, is_new in _different(spark.table(table).schema, wanted):
+    for path, kind, is_new in _different(_schema(table), wanted):
         name = ".".join(map(quoted, path))
         what = f"ADD COLUMN {name} {kind}" if is_new else f"ALTER COLUMN {name} TYPE {kind}"
         spark.sql(f"ALTER TABLE {table} {what}")
@@ -67,7 +69,7 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
     another type: a run has added them that was never released. True if there were some."""
-    there, wanted = spark.table(table).schema, schema_of(tuple(columns))
+    there, wanted = _schema(table), schema_of(tuple(columns))
     other = [path for path, _, is_new in _different(wanted, there) if is_new]
     other += [path for path, _, is_new in _different(there, wanted) if not is_new]
     if not other:
@@ -80,6 +82,12 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     for path in gone:
         spark.sql(f"ALTER TABLE {table} DROP COLUMN {'.'.join(map(quoted, path))}")
     return bool(gone)
+
+
+def _schema(table: str) -> StructType:
+    """The table's columns as Spark has them."""
+    there = schema_to_pyarrow(catalog.load(table).schema(), include_field_ids=False)
+    return from_arrow_schema(there, prefer_timestamp_ntz=True)
 
 
 @lru_cache(maxsize=1024)
@@ -156,18 +164,6 @@ def put(rows: DataFrame, table: str) -> int | None:
 def replace_partition(rows: DataFrame, table: str, column: str, *values: str | int) -> None:
     """Write the rows of these partitions in place of those that are there: twice is as good as once."""
     rows.writeTo(table).overwrite(F.col(column).isin(*values))
-
-
-def replace_window(rows: DataFrame, table: str, window_id: str, since: int | None) -> None:
-    """The rows in place of those that main has of the window: twice is as good as once.
-
-    `since`: main before the rows were read; None if it had no snapshot. Iceberg raises ValidationException if
-    another process has written rows of the window since: they may be the same ones.
-    """
-    writer = rows.writeTo(table).option("isolation-level", "serializable")
-    if since is not None:
-        writer = writer.option("validate-from-snapshot-id", str(since))
-    writer.overwrite(F.col("window_id") == window_id)
 
 
 def replace(rows: DataFrame, table: str, branch: str) -> None:

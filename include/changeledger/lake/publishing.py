@@ -37,7 +37,9 @@ def release_tag(release_id: int) -> str:
     return f"release_{release_id}"
 
 
-def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *, force: bool = False) -> None:
+def complete(
+    session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow, *, force: bool = False
+) -> None:
     """Tag and move every table of a committed release. Each step may have been done already.
 
     Raises LeaseLost if another run works on the feed; ReleaseStuck where somebody else has written a
@@ -46,7 +48,7 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
     """
     tag, tables = release_tag(release.id), release.tables
     iceberg.parallel_map(lambda table: refs.set_tag(table, tag, tables[table]), tables)
-    _point_to(spark, control, release)
+    _point_to(session, control, release)
     mains = refs.heads(tables, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
     stuck = _moved(behind, mains)
@@ -61,7 +63,7 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
         iceberg.parallel_map(lambda t: refs.forward(t, tables[t]), [t for t in behind if t not in stuck])
     except refs.MainMoved as moved:
         raise _stuck(release, [moved.table]) from moved
-    _take_off_replay_list(spark, control, release)
+    _take_off_replay_list(session, control, release)
     control.complete_release(release.feed, release.id)
     built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
     iceberg.parallel_map(lambda one: refs.drop(*one), built.items())
@@ -70,7 +72,7 @@ def complete(spark: SparkSession, control: ControlStore, release: ReleaseRow, *,
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
     """Finish what a crash between the commit point and the last table has left."""
     for release in control.incomplete_releases(feed):
-        complete(session(), control, release)
+        complete(session, control, release)
 
 
 def require_mains(feed: str, tables: dict[str, int]) -> None:
@@ -99,11 +101,11 @@ def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:
     )
 
 
-def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+def _point_to(session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow) -> None:
     """Name the release in the feed's table of releases, once."""
     pointer = FeedTables.of(release.feed).releases
     if not catalog.exists(pointer):
-        iceberg.create(spark, pointer, RELEASE_COLUMNS)
+        iceberg.create(session(), pointer, RELEASE_COLUMNS)
     if catalog.load(pointer).scan(is_equal("release", release.id), ("release",)).count():
         return
     window = control.window_row(release.feed, release.window_id)
@@ -114,12 +116,14 @@ def _point_to(spark: SparkSession, control: ControlStore, release: ReleaseRow) -
     catalog.load(pointer).overwrite(pa.table(cells, schema=_POINTER), is_equal("release", release.id))
 
 
-def _take_off_replay_list(spark: SparkSession, control: ControlStore, release: ReleaseRow) -> None:
+def _take_off_replay_list(
+    session: Callable[[], SparkSession], control: ControlStore, release: ReleaseRow
+) -> None:
     """The records that the run has read again; what was asked for since stays on the list."""
     window = control.window_row(release.feed, release.window_id)
     if window is None or window.replay_snapshot is None:
         return
     listed = FeedTables.of(release.feed).replay_requests
-    read: DataFrame = iceberg.read(spark, listed, snapshot=window.replay_snapshot)
+    read: DataFrame = iceberg.read(session(), listed, snapshot=window.replay_snapshot)
     if not read.isEmpty():
         iceberg.delete_records(read, listed, "main")

@@ -1,12 +1,15 @@
-"""Data files written again without some of their rows: for many keys it costs less than to mark each row."""
+"""Data files written again without some of their rows, where these have one of some keys."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
+from pyiceberg.expressions import AlwaysTrue, And
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import FileScanTask, Table
@@ -16,45 +19,19 @@ from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
 from changeledger.kernels.rows import as_batch
 from changeledger.kernels.touched import Known, Touched
-from changeledger.lake import catalog, scans
+from changeledger.lake import scans
 from changeledger.lake.file_scans import Scan, alone
-from changeledger.lake.file_writes import Writing, commit
-from changeledger.lake.iceberg import parallel_map
-from changeledger.lake.worker_batches import gathered
+from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
+from changeledger.spark.rows import Asked, Workers
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
-_ROWS_AT_ONCE = 100_000
-
-
-def without(keys: pa.Table, place: tuple[str, str], open_by: str | None) -> bool:
-    """Take the rows with one of the keys off the branch; of a column `open_by`, those where it is NULL.
-
-    False, and nothing is done, where the files are large, or where positions are deleted in one: Iceberg's
-    totals would count them for ever.
-    """
-    name, branch = place
-    table = catalog.load(name)
-    there = Touched.of_keys(as_batch(keys))
-    where = scans.are_near(there)
-    if open_by is not None:
-        where = And(where, scans.is_null(open_by))
-    tasks = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
-    size = sum(task.file.file_size_in_bytes for task in tasks)
-    rows = sum(task.file.record_count for task in tasks)
-    if any(t.delete_files for t in tasks) or size > _MOST_BYTES or rows > _MOST_ROWS:
-        return False
-    stays = Stays(keys, there.hashes, open_by)
-    written = parallel_map(lambda task: (task.file, _rewritten(table, task, stays)), tasks)
-    found = [(old, new) for old, new in written if new is not None]
-    if found:
-        commit(table, branch, [file for _, new in found for file in new], [old for old, _ in found])
-    return True
+_COUNT: Final = pa.schema([("n", pa.int64())])
 
 
 @dataclass(frozen=True)
 class Stays:
-    """The kernel of the rows that do not go."""
+    """The kernel of the rows that have none of these keys, and of those where the column `open_by` is set."""
 
     keys: pa.Table
     hashes: Known
@@ -76,13 +53,52 @@ class Stays:
         return rows.filter(pa.array(stays))
 
 
-def _rewritten(table: Table, task: FileScanTask, stays: Stays) -> list[DataFile] | None:
-    """New files for one; None where all of its rows stay."""
-    everything: BooleanExpression = AlwaysTrue()
-    schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
-    scan = Scan(alone(table), table.io, table.schema(), everything, schema, (task,))
-    batches = gathered(scan.rows(task), _ROWS_AT_ONCE)
-    left = [stays(as_batch(rows)) for rows in batches]
-    if sum(map(len, left)) == task.file.record_count:
-        return None
-    return Writing.into(table).files_of(left)
+class Rewrite(NamedTuple):
+    """Of a table: the files that may have rows that go, and the kernel of those that stay."""
+
+    table: Table
+    files: Sequence[FileScanTask]
+    stays: Stays
+
+    @classmethod
+    def of(cls, table: Table, branch: str, keys: pa.Table, open_by: str | None) -> Rewrite | None:
+        """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
+        them for ever."""
+        there = Touched.of_keys(as_batch(keys))
+        where = scans.are_near(there)
+        if open_by is not None:
+            where = And(where, scans.is_null(open_by))
+        files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
+        size = sum(task.file.file_size_in_bytes for task in files)
+        rows = sum(task.file.record_count for task in files)
+        if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
+            return None
+        return cls(table, files, Stays(keys, there.hashes, open_by))
+
+    def asked(self, workers: Workers) -> list[Asked]:
+        """Of each file: how many of its rows stay, and the files that have them now."""
+        schema = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
+        read, writing = partial(self._read, schema), Writing.into(self.table)
+        found = []
+        for task in self.files:
+            left = workers.read(read(task)).through(self.stays, schema)
+            found.append(Asked(left.through(_counted, _COUNT)))
+            found.append(Asked(left, Rewriting(writing, task.file.record_count), schema=FILES))
+        return found
+
+    def _read(self, schema: pa.Schema, task: FileScanTask) -> Scan:
+        return Scan(alone(self.table), self.table.io, self.table.schema(), AlwaysTrue(), schema, (task,))
+
+    def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
+        """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""
+        new: list[DataFile] = []
+        old: list[DataFile] = []
+        for task, counts, files in zip(self.files, answers[::2], answers[1::2], strict=True):
+            if sum(counts.column("n").to_pylist()) < task.file.record_count:
+                new += files_in(files)
+                old.append(task.file)
+        return new, old
+
+
+def _counted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=_COUNT)

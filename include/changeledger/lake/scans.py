@@ -1,4 +1,4 @@
-"""Rows of the lake's tables, read by this process: for few rows, and for counting."""
+"""Rows of the lake's tables: read by Spark's workers, and a few of them by this process."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from pyiceberg.expressions import (
     Or,
 )
 
-from changeledger.kernels.rows import unchanged
+from changeledger.kernels.rows import BatchKernel
 from changeledger.kernels.touched import Touched
 from changeledger.lake import catalog, summaries
 from changeledger.lake.file_scans import Scan
+from changeledger.spark.rows import SparkRows, Workers
 
 # Rows, and bytes in files, which are packed.
 Weight = tuple[int, int]
@@ -37,23 +38,28 @@ _RUN = "window_id"
 
 def weight(table: str, run: str | None = None) -> Weight:
     """How many rows the files of main have, and bytes; or those of a run's partition."""
-    return _weight(table, AlwaysTrue() if run is None else of_window(run))
-
-
-def most_rows(table: str, where: BooleanExpression, snapshot: int) -> int:
-    """Not more rows of a snapshot meet the condition: as many as the files have that may hold one."""
-    return _weight(table, where, snapshot)[0]
-
-
-def _weight(table: str, where: BooleanExpression, snapshot: int | None = None) -> Weight:
-    files = [task.file for task in catalog.load(table).scan(where, snapshot_id=snapshot).plan_files()]
+    where = AlwaysTrue() if run is None else of_window(run)
+    files = [task.file for task in catalog.load(table).scan(where).plan_files()]
     return sum(file.record_count for file in files), sum(file.file_size_in_bytes for file in files)
 
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
     """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
     scan = Scan.of(catalog.load(table), where, schema, snapshot)
-    return pa.Table.from_batches(scan.all_rows(unchanged), schema)
+    return pa.Table.from_batches([rows for part in scan.parts for rows in scan.rows(part)], schema)
+
+
+def scanned(  # noqa: PLR0913, PLR0917 - what is read, and of what
+    workers: Workers,
+    table: str,
+    where: BooleanExpression,
+    schema: pa.Schema,
+    snapshot: int | None = None,
+    among: BatchKernel | None = None,
+) -> SparkRows:
+    """`read`, by Spark's workers. `among`: the kernel of those that are wanted."""
+    rows = workers.read(Scan.of(catalog.load(table), where, schema, snapshot))
+    return rows if among is None else rows.through(among, schema)
 
 
 def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -69,6 +75,10 @@ def is_equal(name: str, value: object) -> BooleanExpression:
 
 def is_behind(name: str, value: object) -> BooleanExpression:
     return _bound(GreaterThan, name, value)
+
+
+def is_from(name: str, value: object) -> BooleanExpression:
+    return _bound(GreaterThanOrEqual, name, value)
 
 
 def is_before(name: str, value: object) -> BooleanExpression:

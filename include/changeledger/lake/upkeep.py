@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from changeledger.lake import iceberg, refs
+from changeledger.lake import iceberg, refs, writes
 from changeledger.model.change import literal
+from changeledger.spark.rows import Workers
 
 
 def delete_where(spark: SparkSession, table: str, condition: str) -> int:
@@ -36,14 +37,15 @@ def retain_only(spark: SparkSession, raw: str, runs: Sequence[str], kept: Mappin
 
     Returns how many runs have lost rows.
     """
-    since = refs.snapshot_of(raw)
     whole = [run for run in runs if run not in kept]
     if whole:
         names = ", ".join(map(literal, whole))
         spark.sql(f"DELETE FROM {raw} WHERE window_id IN ({names})")  # noqa: S608 - literals
     changed = len(whole)
+    workers = Workers(lambda: spark)
     for run, rows in kept.items():
+        since = refs.snapshot_of(raw)
         if rows.count() < iceberg.read(spark, raw).where(F.col("window_id") == run).count():
-            iceberg.replace_window(rows, raw, run, since)
+            writes.replace_window(workers.of_spark(rows), raw, run, since)
             changed += 1
     return changed

@@ -1,50 +1,116 @@
-"""Rows of kernels into the lake: those of this process without Spark, those of its workers by it."""
+"""Rows of kernels into the lake: workers write files, and this process commits those of a table at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.manifest import DataFile
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
-from changeledger.kernels.rows import Here, Rows
+from changeledger.kernels.rows import Rows
 from changeledger.lake import catalog, iceberg, refs, scans
-from changeledger.lake.bounds import FLOATS, between, sql_literal
-from changeledger.lake.file_writes import Writing, commit, files_in
-from changeledger.lake.rewrites import without
-from changeledger.lake.spread import Spread, as_frame
+from changeledger.lake.bounds import between
+from changeledger.lake.file_writes import FILES, Writing, commit, files_in
+from changeledger.lake.rewrites import Rewrite
 from changeledger.model.change import quoted
 from changeledger.model.errors import ConfigError, SourceUnavailable
+from changeledger.spark.rows import Asked, as_spark
+from changeledger.spark.session import for_small_data
 
-# This many keys stand in a statement; more are joined.
-_MOST_KEYS = 2_000
-# A table and its branch.
-Place = tuple[str, str]
-_DELETE = "WHEN MATCHED THEN DELETE"
+# This many keys travel to the workers that write files again; more are joined by Spark.
+_MOST_KEYS: Final = 200_000
+_DELETE: Final = "WHEN MATCHED THEN DELETE"
+
+
+class Keys(NamedTuple):
+    """Rows that go: with one of these keys; of a column `open_by`, those where it is NULL."""
+
+    rows: Rows
+    columns: iceberg.Columns
+    open_by: str | None = None
+
+    @property
+    def chosen(self) -> Rows:
+        """The columns of the keys alone."""
+        return _chosen(self.rows, self.columns)
+
+
+class TableChange(NamedTuple):
+    """What becomes of a table on a branch: the `columns` of new rows come, and rows of keys go."""
+
+    table: str
+    branch: str
+    new: Rows
+    columns: iceberg.Columns
+    gone: Keys | None = None
 
 
 def append(rows: Rows, table: str, branch: str, columns: iceberg.Columns) -> None:
     """The `columns` of the rows, after what the branch has; no rows, no commit."""
-    if isinstance(rows, Here) and not len(rows.table):
-        return
-    names = [name for name, _ in columns]
-    chosen = pa.schema([rows.schema.field(name) for name in names])
-    found = _written(rows.through(partial(_chosen, names), chosen), table)
-    if found:
-        commit(catalog.load(table), branch, found)
+    apply([TableChange(table, branch, rows, columns)])
 
 
-def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> None:
-    """The rows in place of those that main has of the window: twice is as good as once.
+def apply(changes: Sequence[TableChange]) -> None:
+    """One commit for each table, and one job for all: rows that stay of files are written with the new ones.
+
+    Keys that are in large files are taken off by MERGE, in a commit of its own.
+    """
+    workers = as_spark(changes[0].new).workers
+    keys = [one.gone.chosen for one in changes if one.gone is not None]
+    known = iter(keys[0].collected_with(keys[1:], _MOST_KEYS + 1) if keys else [])
+    rewrites = [None if one.gone is None else _rewrite(one, one.gone, next(known)) for one in changes]
+    asked: list[list[Asked]] = []
+    for one, rewrite in zip(changes, rewrites, strict=True):
+        new = as_spark(_chosen(one.new, one.columns))
+        own = [Asked(new, Writing.into(catalog.load(one.table)), schema=FILES)]
+        asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
+    answers = iter(workers.answers([ask for own in asked for ask in own]))
+    for one, rewrite, own in zip(changes, rewrites, asked, strict=True):
+        written, *left = [next(answers) for _ in own]
+        new_files, old = rewrite.changed(left) if rewrite else ([], [])
+        files = [*files_in(written), *new_files]
+        if files or old:
+            commit(catalog.load(one.table), one.branch, files, old)
+
+
+def _rewrite(change: TableChange, gone: Keys, keys: pa.Table) -> Rewrite | None:
+    """The files to be written again; None if there is nothing to do, or MERGE has done it."""
+    if not len(keys):
+        return None
+    rewrite = None
+    if len(keys) <= _MOST_KEYS:
+        rewrite = Rewrite.of(catalog.load(change.table), change.branch, keys, gone.open_by)
+    if rewrite is None:
+        _delete(change, gone, keys)
+    return rewrite
+
+
+def _delete(change: TableChange, gone: Keys, keys: pa.Table) -> None:
+    """MERGE. Of a join Spark passes over no file; of literal ends it does, where all `keys` are known."""
+    same = [f"t.{quoted(name)} = s.{quoted(name)}" for name, _ in gone.columns]
+    if len(keys) <= _MOST_KEYS:
+        same += [f"t.{bound}" for bound in between(keys, gone.columns)]
+    if gone.open_by is not None:
+        same.append(f"t.{quoted(gone.open_by)} IS NULL")
+    frame: DataFrame = as_spark(gone.chosen).frame
+    # The files are large, however small the window.
+    for_small_data(frame.sparkSession, small=False)
+    iceberg.merge(frame, change.table, change.branch, " AND ".join(same), _DELETE)
+
+
+def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> int:
+    """The rows in place of those that main has of the window: twice is as good as once. Returns how many.
 
     `since`: main before the rows were read; None if it had no snapshot. Raises SourceUnavailable if another
     process has written main since: its rows may be the same ones.
     """
-    found, there = _written(rows, table), catalog.load(table)
+    given = as_spark(rows)
+    written = given.workers.answers([Asked(given, Writing.into(catalog.load(table)), schema=FILES)])
+    found, there = files_in(written[0]), catalog.load(table)
     main = there.current_snapshot()
     if (main and main.snapshot_id) != since:
         raise _written_meanwhile(table)
@@ -59,6 +125,7 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
             commit(there, refs.MAIN, found, [task.file for task in old], alone=True)
         except (CommitFailedException, ValidationException) as error:
             raise _written_meanwhile(table) from error
+    return sum(file.record_count for file in found)
 
 
 def _written_meanwhile(table: str) -> SourceUnavailable:
@@ -68,57 +135,10 @@ def _written_meanwhile(table: str) -> SourceUnavailable:
     )
 
 
-def _written(rows: Rows, table: str) -> list[DataFile]:
-    """New files of the table, with the rows: written where these are."""
-    writing = Writing.into(catalog.load(table))
-    if isinstance(rows, Here):
-        return writing.files_of(rows.table.to_batches())
-    assert isinstance(rows, Spread), "rows are here or spread"
-    return files_in(rows.written(writing))
-
-
-def _chosen(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.select(list(names))
-
-
-def delete_keys(
-    spark: SparkSession, keys: Rows, place: Place, columns: iceberg.Columns, open_by: str | None = None
-) -> None:
-    """Take the rows with one of these keys off the branch; of a column `open_by`, those where it is NULL.
-
-    `keys` has the `columns` among its own. A few keys stand in the statement, so that files without any of
-    them are passed over, and files that are not large are written again by this process.
-    """
+def _chosen(rows: Rows, columns: iceberg.Columns) -> Rows:
     names = [name for name, _ in columns]
-    is_open = "" if open_by is None else f" AND {quoted(open_by)} IS NULL"
-    if isinstance(keys, Here) and (not len(keys.table) or without(keys.table.select(names), place, open_by)):
-        return
-    has_floats = FLOATS & {kind for _, kind in columns}
-    if isinstance(keys, Here) and len(keys.table) <= _MOST_KEYS and not has_floats:
-        where = f"{_are(keys.table.select(names), columns)}{is_open}"
-        spark.sql(f"DELETE FROM {iceberg.on_branch(*place)} WHERE {where}")  # noqa: S608 - literals
-        return
-    same = [f"t.{quoted(name)} = s.{quoted(name)}" for name in names]
-    if isinstance(keys, Here):
-        # Of a join Spark passes over no file; of these it does.
-        same += [f"t.{bound}" for bound in between(keys.table, columns)]
-    frame: DataFrame = as_frame(spark, keys).select(*map(quoted, names))
-    iceberg.merge(frame, *place, f"{' AND '.join(same)}{is_open}", _DELETE)
+    return rows.through(partial(_select, names), pa.schema([rows.schema.field(name) for name in names]))
 
 
-def _are(keys: pa.Table, columns: iceberg.Columns) -> str:
-    """SQL: is a row's key one of these?"""
-    cells = [[sql_literal(value, kind) for value in keys.column(n).to_pylist()] for n, kind in columns]
-    names = [quoted(name) for name, _ in columns]
-    each = [
-        f"{name} IN ({', '.join(dict.fromkeys(values))})" for name, values in zip(names, cells, strict=True)
-    ]
-    if len(columns) > 1:
-        rows = ", ".join(_struct(row) for row in zip(*cells, strict=True))
-        each.append(f"{_struct(names)} IN ({rows})")
-    return " AND ".join([*between(keys, columns), *each])
-
-
-def _struct(cells: Sequence[str]) -> str:
-    members = ", ".join(f"'{at}', {cell}" for at, cell in enumerate(cells))
-    return f"named_struct({members})"
+def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.select(names)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from changeledger.model.errors import ConfigError
 
+# What Spark and pyiceberg call the catalog of the lake.
+CATALOG = "lake"
 # Columns that the ledger adds to published rows.
 RESERVED = frozenset(
     {

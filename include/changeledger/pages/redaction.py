@@ -16,9 +16,7 @@ _KEPT: Final = frozenset(
     {
         "change_id", "change_ids", "_change_id", "source_position", "records", "operation", "flags", "kind",
         "columns", "sort_key", "_sort_key", "_next_sort_key", "_valid_from", "_valid_to",
-        "_window_id", "window_id", "table", "reason", "disposition", "dispositions", "where", "rows", "read",
-        "accounted", "lacking", "source", "asked", "received", "problem", "removed",
-        "current_rows", "open_history_rows", "kept_rows", "published_rows",
+        "_window_id", "window_id", "table", "reason", "position", "why", "source",
     }
 )  # fmt: skip
 

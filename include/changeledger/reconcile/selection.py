@@ -40,6 +40,11 @@ class OpenOrEmptied:
     hashes: Known
     emptied: tuple[bytes, ...] = ()
 
+    @property
+    def is_selective(self) -> bool:
+        """A truncate ends whatever was there."""
+        return not self.emptied
+
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         passes = is_among(key_of_rows(self.contract)(rows), self.hashes)
         if self.emptied:

@@ -49,7 +49,7 @@ _SQL = {
     # The JVM compiles no method of more than 8000 bytes: what Spark fuses beyond that runs interpreted.
     "spark.sql.codegen.hugeMethodLimit": "8000",
     # Spark asks for a batch's size before each row that it hands to Python, and to know it, all columns. Of
-    # wide rows that took two thirds of the JVM's time. Rows are counted instead: `Carrier`.
+    # wide rows that took two thirds of the JVM's time. Rows are counted instead: `for_rows_of`.
     "spark.sql.execution.arrow.maxBytesPerBatch": "2147483647",
     "spark.ui.showConsoleProgress": "false",
     # Notes the caller's line at every call on a Column: two thirds of the time to build a wide plan.
@@ -78,12 +78,13 @@ def for_small_data(spark: SparkSession, *, small: bool = True) -> None:
             spark.conf.unset(name)
 
 
-_MOST_AT_ONCE = 10_000
+# Of Spark's rows at once to Python, so many, or so many bytes of what is packed in files.
+_MOST_AT_ONCE, _MOST_BYTES = 10_000, 16 << 20
 
 
-def for_rows_of(spark: SparkSession, size: int, most: int) -> None:
-    """Hand rows of that many bytes to Python in batches of at most this many bytes."""
-    at_once = max(1, min(_MOST_AT_ONCE, most // max(size, 1)))
+def for_rows_of(spark: SparkSession, rows: int, packed: int) -> None:
+    """Hand rows to Python in batches that are not too large. `packed`: how many bytes so many rows have."""
+    at_once = max(1, min(_MOST_AT_ONCE, _MOST_BYTES * max(rows, 1) // max(packed, 1)))
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(at_once))
 
 

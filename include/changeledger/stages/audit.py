@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
 
-from changeledger.audit import conservation, gate, rules, suites
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.audit import conservation, gate, rules, suites, user_expectations
 from changeledger.audit.conservation import WindowReads
+from changeledger.audit.gate import RuleResult
+from changeledger.audit.narrow_rows import NOT_CHECKED, RULE, RULES
+from changeledger.audit.page import Audit
 from changeledger.audit.rules import Rule
+from changeledger.audit.user_expectations import Asked
 from changeledger.control import AuditResult
-from changeledger.lake import iceberg, summaries
-from changeledger.model.contract import Contract
+from changeledger.kernels.rows import Rows, together
+from changeledger.lake import summaries
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
-from changeledger.spark.caching import cached
+from changeledger.pages.redaction import REDACTED, redacted_row
+from changeledger.spark.rows import as_spark
+from changeledger.stages.auditing.asked import AskedTables
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
 from changeledger.stages.auditing.judging import Accounting, Judging, feed_rules, read_dispositions
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 
@@ -31,14 +42,18 @@ def run(ctx: StageContext) -> None:
     built = ctx.require_done("reconcile")
     ctx = ctx.at(built)
     feed, window = ctx.feed, ctx.window
-    with ThreadPoolExecutor(1) as pool, cached() as cache:
+    folder = gate.docs_index(ctx.settings.data_docs, feed.feed, window).parent
+    with ThreadPoolExecutor(1) as pool:
         # Seconds of importing, while Spark reads.
         loading = pool.submit(suites.load)
         tables = summaries.built(built.tables)
-        subjects = _subjects(ctx, Carrier.for_rows(_size(ctx, tables), cache), tables)
+        subjects, rows = _subjects(ctx, tables)
         loading.result()
-    docs_root, redact = ctx.settings.data_docs, ctx.settings.redact_values
-    verdicts = gate.judge(feed.feed, window, ctx.branch, subjects, docs_root, redact=redact)
+        subjects, asked = _with_expectations(ctx, subjects, AskedTables(ctx, tables))
+        judged = suites.Judged(ctx.workers.kept(_shown(ctx, rows)), asked, ctx.settings.redact_values)
+        verdicts = gate.judge(judged, window, subjects, folder)
+    verdicts = _with_images(ctx, verdicts)
+    gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
     ctx.control.save_audit(feed.feed, window, stored, built)
     docs = ctx.settings.address(gate.docs_index(ctx.settings.data_docs, feed.feed, window))
@@ -55,40 +70,76 @@ def run(ctx: StageContext) -> None:
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)
 
 
-def _size(ctx: StageContext, tables: Mapping[str, summaries.BuiltTable]) -> int:
-    """How many rows the run has, about: of raw records, which have a disposition each, or of intervals."""
-    added = {name: one.added for name, one in tables.items()}
-    ledgers, histories = (
-        sum(added.get(getattr(names, kind), 0) for names in ctx.names.values())
-        for kind in ("changes", "history")
-    )
-    return max(ledgers + added.get(ctx.lake.dispositions, 0), histories)
-
-
 def _subjects(
-    ctx: StageContext, carrier: Carrier, tables: Mapping[str, summaries.BuiltTable]
-) -> list[gate.Subject]:
-    """The feed, and each of its tables."""
-    judged = JudgedRows(ctx, tables, carrier)
+    ctx: StageContext, tables: Mapping[str, summaries.BuiltTable]
+) -> tuple[list[gate.Subject], Rows]:
+    """The feed and each of its tables, and `narrow_rows.ROWS` of all of them."""
+    judged = JudgedRows(ctx, tables)
     judging = Judging(judged, read_dispositions(judged), _SEVERITY[ctx.feed.image_chain])
     contracts = list(ctx.contracts().values())
-    with ThreadPoolExecutor(1) as pool:
-        reading = pool.submit(judged.read)
-        found = iceberg.parallel_map(judging.of_table, contracts)
-        accounting = judging.accounting(reading.result(), found)
+    found = ctx.workers.each(judging.of_table, contracts)
+    accounting = judging.accounting(judged.read(), found)
     for balance in accounting.balances:
         log.info("%s: %s", ctx.feed.feed, balance)
+    name = f"feed {ctx.feed.feed}"
+    of_records = judging.of_records(name, redact=ctx.settings.redact_values)
     of_feed = ctx.lake.dispositions, ctx.lake.quarantine
-    return [
-        gate.Subject(f"feed {ctx.feed.feed}", of_feed, _feed_rules(ctx, judging, accounting)),
-        *(_subject(ctx, contract, judged.rules) for contract, judged in zip(contracts, found, strict=True)),
+    subjects = [
+        gate.Subject(name, of_feed, _feed_rules(ctx, judging, accounting)),
+        *(
+            gate.Subject(contract.table, tuple(ctx.names[contract.table]), tuple(of_table.rules))
+            for contract, of_table in zip(contracts, found, strict=True)
+        ),
     ]
+    return subjects, together([of_records, *(rows for of_table in found for rows in of_table.rows)])
 
 
-def _subject(ctx: StageContext, contract: Contract, of_table: Sequence[Rule]) -> gate.Subject:
-    names, snapshots = ctx.names[contract.table], ctx.snapshots or {}
-    shown = with_images(of_table, contract, names.changes, snapshots[names.changes])
-    return gate.Subject(contract.table, tuple(names), tuple(shown))
+def _with_expectations(
+    ctx: StageContext, subjects: Sequence[gate.Subject], tables: AskedTables
+) -> tuple[list[gate.Subject], list[Asked]]:
+    """The subjects with the rules that users have added, and what these are asked of."""
+    contracts, in_all = ctx.contracts(), []
+    extended = []
+    for subject in subjects:
+        table = ctx.feed.table(subject.name)
+        if table is not None and table.expectations:
+            asked = tables.of(table, contracts[subject.name])
+            names = {one.rule for each in asked for one in each.expectations}
+            added = user_expectations.rules(table, names)
+            extended.append(replace(subject, rules=(*subject.rules, *added)))
+            in_all += asked
+        else:
+            extended.append(subject)
+    return extended, in_all
+
+
+def _shown(ctx: StageContext, rows: Rows) -> DataFrame:
+    """The rows for Great Expectations, whose results and pages show them."""
+    frame = as_spark(rows).frame
+    if not ctx.settings.redact_values:
+        return frame
+    # Of an error only its type: its message may hold values.
+    error = {rule: F.regexp_extract(rule, rf"^{NOT_CHECKED}\w+", 0) for rule in RULES}
+    is_error = F.col("thing") == RULE
+    reasons = {
+        rule: F.when(is_error & F.col(rule).isNotNull(), error[rule]).otherwise(F.col(rule)) for rule in RULES
+    }
+    return frame.withColumns({**reasons, "key": F.when(F.col("key").isNotNull(), F.lit(REDACTED))})
+
+
+def _with_images(ctx: StageContext, verdicts: Sequence[RuleResult]) -> list[RuleResult]:
+    """With the images of changes that break a rule, for the page."""
+    shown, snapshots = [], ctx.snapshots or {}
+    contracts = ctx.contracts()
+    for table, results in groupby(verdicts, attrgetter("table")):
+        of_table = list(results)
+        if table in contracts:
+            ledger = ctx.names[table].changes
+            of_table = with_images(of_table, contracts[table], ledger, snapshots[ledger])
+        shown += of_table
+    if not ctx.settings.redact_values:
+        return shown
+    return [replace(result, samples=tuple(map(redacted_row, result.samples))) for result in shown]
 
 
 def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> tuple[Rule, ...]:

@@ -20,10 +20,9 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
 from changeledger.control.tables.results import DIFFER
-from changeledger.lake import iceberg
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
-from changeledger.spark.caching import Cache, cached
+from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.comparison.findings import FindingsWriter
@@ -47,10 +46,10 @@ def run(
     for_small_data(spark)
     names = ", ".join(feed.feed for feed in others)
     log.info("%s: comparing %s with the reference %s", database.database, names, reference.feed)
-    found = ledgers(spark, [reference, *others])
-    one, *ranges = iceberg.parallel_map(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
-    rows = []
-    with FindingsWriter.opened(spark, control) as writer:
+    rows: list[ComparisonRow] = []
+    with Workers(lambda: spark) as workers, FindingsWriter.opened(spark, workers, control) as writer:
+        found = ledgers(spark, workers, [reference, *others])
+        one, *ranges = workers.each(lambda feed: feed_range(feed, found[feed.feed]), [reference, *others])
         for other in ranges:
             rows += _compared(Pair(control, database, one, other, full), writer)
     pairs = {(reference.feed, other.feed) for other in others}
@@ -76,18 +75,16 @@ def _compared(pair: Pair, writer: FindingsWriter) -> list[ComparisonRow]:
     if not (one.rows and other.rows):
         log.info("%s: %s has no changes yet", other.feed.feed, (other if one.rows else one).feed.feed)
         return []
-    with cached() as cache:
-        method = _method(pair, cache)
-    return _tables(pair, method, writer)
+    return _tables(pair, _method(pair), writer)
 
 
-def _method(pair: Pair, cache: Cache) -> Method:
+def _method(pair: Pair) -> Method:
     one, other = pair.one, pair.other
     name = other.feed.feed
     if one.unplaced or other.unplaced:
         log.info("%s: one of the feeds has no LSNs: matched by key and sequence", name)
         return Method(Reach())
-    found = corresponding(one, other, cache)
+    found = corresponding(one, other)
     log.info("%s: %s", name, positions.said(found.as_json(one.feed.feed, name)))
     if found.lsn == positions.UNKNOWN:
         return Method(one.reach_by_time(other), found)
@@ -95,7 +92,7 @@ def _method(pair: Pair, cache: Cache) -> Method:
         return Method(one.reach(other), found)
     known, unclear = (one, other) if found.of_other else (other, one)
     translation = Translation(known)
-    return Method(known.reach(translation.translated(unclear, cache)), found, translation)
+    return Method(known.reach(translation.translated(unclear)), found, translation)
 
 
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
@@ -112,7 +109,7 @@ def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[Comparis
             continue
         timed = None if method.translation is None else method.translation.timed(reach)
         todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
-    return iceberg.parallel_map(lambda one: one.compared(writer), todo)
+    return writer.workers.each(lambda one: one.compared(writer), todo)
 
 
 def _settled(pair: Pair) -> dict[str, bytes]:

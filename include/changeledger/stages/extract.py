@@ -10,14 +10,14 @@ from __future__ import annotations
 from changeledger.dialects.interface import MessageDialect
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.common.frame import stage_of_source
+from changeledger.stages.common.frame import stage
 from changeledger.stages.extraction import replaying
 from changeledger.stages.extraction.messages import extract_messages
 from changeledger.stages.extraction.tables import extract_tables
 from changeledger.stages.normalization import repairing
 
 
-@stage_of_source
+@stage
 def run(ctx: StageContext) -> bool:
     """Whether it has found anything for the other stages.
 

@@ -14,27 +14,30 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from changeledger.dialects import kernel as kernels
 from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.tables.plan import TablePlan
-from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.rows import Here, Part, Rows, bucketed, together
+from changeledger.kernels.arrow import MESSAGE, ledger_schema
+from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.lake import catalog, iceberg, refs, scans, writes
-from changeledger.lake.records import message_record
-from changeledger.lake.spread import as_frame
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
 from changeledger.reconcile.expired import expired
-from changeledger.spark.caching import cached
+from changeledger.spark.session import for_rows_of
 from changeledger.stages.common import branches, input_records, published_changes
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.stages.normalization import mask_orders, not_chosen, other_feeds, reading, repairing
+from changeledger.stages.normalization import (
+    mask_orders,
+    not_chosen,
+    other_feeds,
+    reading,
+    repairing,
+    waiting,
+)
 from changeledger.stages.normalization.reading import Input, Records
 
 _COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
@@ -46,29 +49,27 @@ def run(ctx: StageContext) -> None:
     ctx.require_ended("extract")
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
-    with cached() as cache:
-        carrier = Carrier.of_raw(ctx, cache)
-        if isinstance(dialect, MessageDialect):
-            inputs = _message_inputs(ctx, dialect, carrier)
-        else:
-            inputs = _table_inputs(ctx, dialect, carrier)
-        inputs += repairing.inputs(ctx, carrier)
-        of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
-        # A table without a record in the window has its branch, too: the later stages expect it.
-        _prepare(ctx, {**ctx.contracts(), **of_window})
-        left = iceberg.parallel_map(partial(_write, ctx), inputs)
-        _write_dispositions(ctx, left)
-        if isinstance(dialect, MessageDialect):
-            _write_pending(ctx, any(one.counts.get(change.PENDING) for one in left))
+    if isinstance(dialect, MessageDialect):
+        inputs = _message_inputs(ctx, dialect)
+    else:
+        inputs = _table_inputs(ctx, dialect)
+    inputs += repairing.inputs(ctx)
+    of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
+    # A table without a record in the window has its branch, too: the later stages expect it.
+    _prepare(ctx, {**ctx.contracts(), **of_window})
+    left = ctx.workers.each(partial(_write, ctx), inputs)
+    _write_dispositions(ctx, left)
+    if isinstance(dialect, MessageDialect):
+        waiting.write(ctx, any(one.counts.get(change.PENDING) for one in left))
     _forget_replayed(ctx)
     ctx.finish("normalize", ctx.written, of_window.values())
 
 
-def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) -> list[Input]:
+def _table_inputs(ctx: StageContext, dialect: TableDialect) -> list[Input]:
     writer_schemas = ctx.control.writer_schemas(ctx.feed.feed)
     records: list[Records] = []
     for table in ctx.names:
-        raw = _raw_rows(ctx, ctx.names[table].raw, carrier)
+        raw = _raw_rows(ctx, ctx.names[table].raw)
         of_table = {instance: one for instance, one in writer_schemas.items() if one.table == table}
         for instance, one in of_table.items():
             rows = raw.through(partial(_of_instance, instance), raw.schema) if len(of_table) > 1 else raw
@@ -76,25 +77,31 @@ def _table_inputs(ctx: StageContext, dialect: TableDialect, carrier: Carrier) ->
     return _inputs(ctx, records)
 
 
-def _raw_rows(ctx: StageContext, table: str, carrier: Carrier) -> Rows:
+def _raw_rows(ctx: StageContext, table: str) -> Rows:
     """The rows of a change table as they were read."""
     schema = to_arrow_schema(iceberg.read(ctx.spark, table).schema)
-    new = carrier.scanned(ctx.spark, table, scans.of_window(ctx.id), (schema, None))
+    new = scans.scanned(ctx.workers, table, scans.of_window(ctx.id), schema)
     again = input_records.asked_again(ctx, table)
     if again is None:
         return new
-    return together([new, carrier.carried(again.select(*map(change.quoted, schema.names)), schema)])
+    return together([new, _of_spark(ctx, again.select(*map(change.quoted, schema.names)), schema)])
+
+
+def _of_spark(ctx: StageContext, few: DataFrame, schema: pa.Schema) -> Rows:
+    """Records that Spark has looked up, which may be large."""
+    for_rows_of(ctx.spark, *map(sum, zip((0, 0), *map(scans.weight, ctx.raws), strict=True)))
+    return ctx.workers.of_spark(few, few.count(), schema)
 
 
 def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
     return raw.filter(pc.equal(raw.column("_instance"), instance))
 
 
-def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier) -> list[Input]:
+def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
     schemas = control.writer_schemas(name), control.avro_schemas(name)
     known = kernels.EarlierWindows(control.contracts(name), *schemas)
-    found = reading.discovered(dialect.kernel, _raw_messages(ctx, carrier), ctx.feed, known, ctx.id)
+    found = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
     for warning in found.warnings:
         log.warning("%s: %s", name, warning)
     for schema_name, schema in found.writer_schemas.items():
@@ -104,22 +111,12 @@ def _message_inputs(ctx: StageContext, dialect: MessageDialect, carrier: Carrier
     return [*_inputs(ctx, found.records), Input(None, None, not_chosen.named(ctx, together(found.others)))]
 
 
-def _raw_messages(ctx: StageContext, carrier: Carrier) -> Rows:
-    """`arrow.MESSAGE` of what `_messages` has."""
-    new = carrier.scanned(ctx.spark, ctx.lake.raw, scans.of_window(ctx.id), (MESSAGE, None))
+def _raw_messages(ctx: StageContext) -> Rows:
+    """`arrow.MESSAGE` of the window's messages, and of those that earlier windows have left to wait."""
+    new = scans.scanned(ctx.workers, ctx.lake.raw, scans.of_window(ctx.id), MESSAGE)
     others = (input_records.asked_again(ctx, ctx.lake.raw), input_records.waiting(ctx))
     more = [rows.select(*MESSAGE.names) for rows in others if rows is not None]
-    return together([new, *(carrier.carried(rows, MESSAGE) for rows in more)])
-
-
-def _messages(ctx: StageContext) -> DataFrame:
-    """The window's messages, and those that earlier windows have left to wait."""
-    new = input_records.raw(ctx, ctx.lake.raw)
-    waiting = input_records.waiting(ctx)
-    if waiting is None:
-        return new.drop("source_position")
-    waiting = waiting.withColumn("window_id", F.lit(ctx.id))
-    return new.unionByName(waiting.select(*new.columns)).drop("source_position")
+    return together([new, *(_of_spark(ctx, rows, MESSAGE) for rows in more)])
 
 
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
@@ -130,7 +127,7 @@ def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
         partial(other_feeds.borrowed, ctx),
         partial(other_feeds.computed, ctx),
     )
-    return reading.inputs(records, known)
+    return reading.inputs(records, known, ctx.workers.each)
 
 
 def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
@@ -181,14 +178,14 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
         return _left(one.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
     contract, names = one.contract, ctx.names[one.table]
     decoded = _joined(ctx, one.decoded, contract)
-    made = _resolved(ctx, decoded, contract, published_changes.nothing(contract))
+    made = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
     published = published_changes.published(ctx, contract, made[ledger_kernels.CHANGES])
     if published is not None:
         # What stands at the positions of the window's changes is published already, or half of it.
         made = _resolved(ctx, decoded, contract, published)
         replaced = made[ledger_kernels.REPLACED].collected()
         if len(replaced):
-            gone = as_frame(ctx.spark, Here(replaced))
+            gone = ctx.workers.given(replaced).frame
             iceberg.delete_changes(gone, names.changes, ctx.branch)
     changes = made[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
@@ -237,7 +234,7 @@ def _write_dispositions(ctx: StageContext, left: Iterable[OtherRecords]) -> None
     if not found:
         return
     rows, counts = together([one.rows for one in found]), {what for one in found for what in one.counts}
-    late = _late(ctx) if change.PENDING in counts else ()
+    late = waiting.late(ctx) if change.PENDING in counts else ()
     if late:
         rows = rows.through(partial(expired, late=late), ledger_kernels.LEFT_COLUMNS)
     writes.append(rows, ctx.lake.dispositions, ctx.branch, change.DISPOSITION_COLUMNS)
@@ -260,41 +257,3 @@ def _forget_replayed(ctx: StageContext) -> None:
         read = iceberg.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
         again = asked.join(read, "source_position", "left_semi")
         iceberg.delete_records(again, ctx.lake.quarantine, ctx.branch)
-
-
-def _late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
-    """Topic, partition and offset of what has waited for longer than the feed allows."""
-    if ctx.window.request.partial or not input_records.some_wait(ctx):
-        return frozenset()
-    limit = ctx.window.end - ctx.feed.pending_timeout
-    late = iceberg.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
-    return frozenset(tuple(row) for row in late.select("topic", "partition", "offset").collect())
-
-
-def _write_pending(ctx: StageContext, some: bool) -> None:
-    """What waits after this window, in place of what waited before it.
-
-    A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
-    """
-    if not catalog.exists(ctx.lake.pending):
-        if not some:
-            return
-        iceberg.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
-    iceberg.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
-    if not some and not input_records.some_wait(ctx):
-        return
-    earlier = iceberg.read(ctx.spark, ctx.lake.pending)
-    waiting = (
-        iceberg.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
-        .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))
-        .select("source_position", "table", "reason")
-    )
-    earlier = earlier.withColumn("source_position", message_record())
-    before = earlier.select("source_position", "since")
-    messages = _messages(ctx).withColumn("source_position", message_record())
-    rows = messages.join(waiting, "source_position").join(before, "source_position", "left")
-    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start)))
-    if ctx.window.request.partial:
-        others = earlier.join(waiting.select("source_position"), "source_position", "left_anti")
-        rows = rows.unionByName(others)
-    iceberg.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)

@@ -37,7 +37,7 @@ def run(ctx: StageContext) -> None:
     release_id = ctx.control.commit_release(feed, window, tables, counts, _position(ctx))
     release = ctx.control.release(feed, window)
     assert release is not None, "committed above"
-    complete(ctx.spark, ctx.control, release)
+    complete(ctx.session, ctx.control, release)
     ctx.control.release_lease(feed, window.holder)
     log.info("%s: release %d published, tag %s", feed, release_id, release_tag(release_id))
 

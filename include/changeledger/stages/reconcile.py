@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from changeledger.lake import catalog, iceberg, refs, scans
+from changeledger.lake import catalog, refs, scans
 from changeledger.model.contract import Contract
-from changeledger.spark.caching import Cache, cached
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
 from changeledger.stages.common.frame import stage
@@ -23,11 +22,8 @@ def run(ctx: StageContext) -> None:
     new = scans.of_run({name: normalized[name] for name in ledgers.values()}, ctx.id)
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
     published = refs.heads(tables, refs.MAIN)
-    with cached() as cache:
-        found = iceberg.parallel_map(
-            lambda c: _table(ctx, c, published, new[ledgers[c.table]], cache), contracts
-        )
-        write_breaks(ctx, [breaks for breaks in found if breaks is not None])
+    found = ctx.workers.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]]), contracts)
+    write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     if catalog.exists(ctx.lake.image_chain_breaks):
         built.add(ctx.lake.image_chain_breaks)
@@ -35,7 +31,7 @@ def run(ctx: StageContext) -> None:
 
 
 def _table(
-    ctx: StageContext, contract: Contract, published: Mapping[str, int], changes: int, cache: Cache
+    ctx: StageContext, contract: Contract, published: Mapping[str, int], changes: int
 ) -> Breaks | None:
     """Build one table from that many new changes; return what breaks its image chain.
 
@@ -46,4 +42,4 @@ def _table(
     branches.begin(ctx, names.current, contract, published.get(names.current))
     if not changes:
         return None
-    return Building(ctx, contract, history, cache).build(changes)
+    return Building(ctx, contract, history).build()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from changeledger.compare.columns import Columns
 from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
@@ -21,14 +21,13 @@ from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.lake import iceberg
 from changeledger.lake.publishing import release_tag
-from changeledger.lake.scans import Weight
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
-from changeledger.spark.caching import Cache, cached
+from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.stored import Stored, stored, weights
+from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter, summary
 from changeledger.stages.verification.snapshot import take
@@ -76,7 +75,7 @@ def run(
             f"name one of {names}" if names else f"write `database: {name}` in the file of a feed",
         )
     for_small_data(spark)
-    with ProofWriter.opened(spark, control) as writer:
+    with Workers(lambda: spark) as workers, ProofWriter.opened(spark, workers, control) as writer:
         rows = [row for feed in chosen for row in resnapshot_check.prove(spark, control, writer, feed)]
         if source is not None:
             reading = _DatabaseProof(spark, control, database.database, source)
@@ -172,7 +171,7 @@ class _DatabaseProof:
         if behind:
             names = ", ".join(sorted(behind))
             log.info("%s: %s still wait; the source is read for the others", self.database, names)
-        snapshot = take(self.spark, self.database, self.source, _contracts(tables))
+        snapshot = take(self.spark, writer.workers, self.database, self.source, _contracts(tables))
         self.control.save_snapshot(snapshot)
         return self._proved(writer, snapshot, tables)
 
@@ -186,37 +185,8 @@ class _DatabaseProof:
         return self._proved(writer, snapshot, todo)
 
     def _proved(self, writer: ProofWriter, snapshot: SnapshotRow, tables: Sequence[_Table]) -> list[ProofRow]:
-        found = _stored(self.spark, snapshot, tables)
-        return iceberg.parallel_map(_Proving(self.spark, writer, self.source, snapshot, found).table, tables)
-
-
-# By the name in the lake and the tag of a release, or the snapshot that was read.
-_Stored = Mapping[tuple[str, str], Stored]
-
-
-def _stored(spark: SparkSession, snapshot: SnapshotRow, tables: Sequence[_Table]) -> _Stored:
-    """The tables of the snapshot and of the feeds' releases, by few queries."""
-    groups: dict[str, dict[tuple[str, str], DataFrame]] = {}
-    for one in tables:
-        kept = snapshot.tables[one.table]
-        read = iceberg.read(spark, kept["name"], snapshot=kept["snapshot"])
-        groups.setdefault("", {})[kept["name"], snapshot.id] = read
-        tag = release_tag(one.release.id)
-        for name in (one.names.current, one.names.history):
-            groups.setdefault(one.feed.feed, {})[name, tag] = iceberg.read(spark, name, at=tag)
-    weight = weights(sorted({name for group in groups.values() for name, _ in group}))
-    found: dict[tuple[str, str], Stored] = {}
-    for made in iceberg.parallel_map(lambda group: _group(group, weight), groups.values()):
-        found |= made
-    return found
-
-
-def _group(
-    frames: Mapping[tuple[str, str], DataFrame], weight: Mapping[str, Weight]
-) -> dict[tuple[str, str], Stored]:
-    by_name = {name: frame for (name, _), frame in frames.items()}
-    made = stored(by_name, weight)
-    return {(name, at): made[name] for name, at in frames}
+        proving = _Proving(self.spark, writer, self.source, snapshot)
+        return writer.workers.each(proving.table, tables)
 
 
 @dataclass(frozen=True)
@@ -225,34 +195,32 @@ class _Proving:
     writer: ProofWriter
     source: Verify
     snapshot: SnapshotRow
-    stored: _Stored
 
     def table(self, one: _Table) -> ProofRow:
         log.info("%s: %s: comparing with what was read at %s", one.feed.feed, one.table, self.snapshot.until)
-        with cached() as cache:
-            proof = self._proof(one, cache)
-            sums = proof.summed()
-            counts = dict.fromkeys(COUNTED, 0) | {
-                "rows": sums.rows,
-                judging.EQUAL: sums.equal,
-                "buckets": sums.buckets,
-                "read_again": len(sums.differing),
-            }
-            row = self._row(one, counts)
-            if sums.differing or sums.apart:
-                log.info(
-                    "%s: %s: %d of %d parts and %d keys are looked at row by row",
-                    one.feed.feed, one.table, len(sums.differing), sums.buckets, sums.apart,
-                )  # fmt: skip
-                judged = proof.judged(sums)
-                for verdict, n in judged.counts.items():
-                    counts[verdict] += n
-                if judged.many:
-                    row.outcome = DRIFTED if self._is_grace_period_over(one) else WAITING
-                if row.outcome == DRIFTED:
-                    kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
-                    wrong = concluded(proof.explained(judged), self._ledger(one), kernel, cache)
-                    self.writer.add_drift(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
+        proof = self._proof(one)
+        sums = proof.summed()
+        counts = dict.fromkeys(COUNTED, 0) | {
+            "rows": sums.rows,
+            judging.EQUAL: sums.equal,
+            "buckets": sums.buckets,
+            "read_again": len(sums.differing),
+        }
+        row = self._row(one, counts)
+        if sums.differing or sums.apart:
+            log.info(
+                "%s: %s: %d of %d parts and %d keys are looked at row by row",
+                one.feed.feed, one.table, len(sums.differing), sums.buckets, sums.apart,
+            )  # fmt: skip
+            judged = proof.judged(sums)
+            for verdict, n in judged.counts.items():
+                counts[verdict] += n
+            if judged.many:
+                row.outcome = DRIFTED if self._is_grace_period_over(one) else WAITING
+            if row.outcome == DRIFTED:
+                kernel = drift.Conclude(self.writer.named(row), proof.fence.since)
+                wrong = concluded(proof.explained(judged), self._ledger(one), kernel)
+                self.writer.add_drift(row, wrong[drift.DRIFT_ROWS], wrong[drift.REPAIR_ROWS])
         self.writer.add_proof(row)
         return row
 
@@ -279,19 +247,27 @@ class _Proving:
         needed = self.snapshot.until + self.source.grace_period
         return one.reached is not None and one.reached >= needed
 
-    def _proof(self, one: _Table, cache: Cache) -> Proof:
+    def _proof(self, one: _Table) -> Proof:
         kept, tag = self.snapshot.tables[one.table], release_tag(one.release.id)
         parts = {
-            READ: self.stored[kept["name"], self.snapshot.id],
-            CURRENT: self.stored[one.names.current, tag],
-            HISTORY: self.stored[one.names.history, tag],
+            READ: Stored.of(
+                self.writer.workers,
+                kept["name"],
+                iceberg.read(self.spark, kept["name"], snapshot=kept["snapshot"]),
+                kept["snapshot"],
+            ),
+            CURRENT: self._at(one.names.current, tag),
+            HISTORY: self._at(one.names.history, tag),
         }
         lsns = (None if lsn is None else bytes.fromhex(lsn) for lsn in (
             self.snapshot.since_lsn, self.snapshot.until_lsn))  # fmt: skip
         since = self.snapshot.since - self.source.lag - _SLACK
         fence = Fence(since, self.snapshot.until + _SLACK, *lsns)
         columns = Columns.of(Contract.model_validate(kept["contract"]), one.contract)
-        return Proof(parts, columns, fence, cache)
+        return Proof(parts, columns, fence)
 
     def _ledger(self, one: _Table) -> Stored:
-        return Stored(iceberg.read(self.spark, one.names.changes, at=release_tag(one.release.id)), 0)
+        return self._at(one.names.changes, release_tag(one.release.id))
+
+    def _at(self, table: str, tag: str) -> Stored:
+        return Stored.of(self.writer.workers, table, iceberg.read(self.spark, table, at=tag), tag)

@@ -215,7 +215,7 @@ def quick(known: Known) -> list[Cell]:
     committed = at("publish", "insert releases")
     mains = [e.at for e in known[2, "publish"] if e.label.startswith("set ") and e.label.endswith(" main")]
     return [
-        Cell("killed", 2, "extract", at("extract", "overwrite raw"), "task"),
+        Cell("killed", 2, "extract", at("extract", "append raw"), "task"),
         Cell("killed", 2, "reconcile", len(known[2, "reconcile"]), "task"),
         Cell("killed", 2, "publish", committed + 1, "next"),
         Cell("killed", 2, "publish", mains[1], "task"),
@@ -224,7 +224,7 @@ def quick(known: Known) -> list[Cell]:
         Cell("repeated", 2, "normalize", 0, "task"),
         Cell("cleaned_during", 2, "extract", 0, "run"),
         Cell("cleaned_uncounted", 2, "extract", 0, "run"),
-        Cell("half_done", 2, "extract", at("extract", "overwrite raw"), "task"),
-        Cell("together", 2, "extract", at("extract", "overwrite raw"), "task"),
+        Cell("half_done", 2, "extract", at("extract", "append raw"), "task"),
+        Cell("together", 2, "extract", at("extract", "append raw"), "task"),
         Cell("together", 2, "publish", at("publish", "append releases"), "task"),
     ]

@@ -67,9 +67,8 @@ def _while_read(act: Change, after: Change | None = None, do: str = "hold") -> A
     """
 
     def play(who: Operator, cell: Cell, url: str, base: Base) -> Sequence[str]:
-        at = next(e.at for e in base.known[cell.window, cell.stage] if e.label.startswith("overwrite raw"))
-        place = who.place._replace(environment={**who.place.environment, "CHANGELEDGER_ROWS_HERE": "0"})
-        job = who.lab.stage(place, who.folder, cell.stage, cell.window, Fault(do, at))
+        at = next(e.at for e in base.known[cell.window, cell.stage] if e.label.startswith("append raw"))
+        job = who.lab.stage(who.place, who.folder, cell.stage, cell.window, Fault(do, at))
         job.await_meeting()
         act(who, url)
         job.go_on()

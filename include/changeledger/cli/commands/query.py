@@ -38,8 +38,8 @@ def query(
 
 
 def _ask_spark(sql: str, *, as_json: bool) -> None:
-    from changeledger.cli.statement import tables  # noqa: PLC0415 - as above
-    from changeledger.cli.statement.check import checked  # noqa: PLC0415
+    from changeledger.cli import statement_tables as tables  # noqa: PLC0415 - as above
+    from changeledger.read_only_sql.check import checked  # noqa: PLC0415
 
     statement = checked(sql)
     require_lake(Settings())

@@ -20,7 +20,7 @@ from changeledger.dialects.interface import TableDialect
 from changeledger.dialects.kernel import ResolvedSchema
 from changeledger.dialects.tables.rows import stored_names
 from changeledger.kernels.arrow import RECORD
-from changeledger.kernels.rows import Here
+from changeledger.kernels.in_memory import InMemory
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
 from changeledger.model.source_names import TABLES_ALIKE, meant, not_meant
@@ -190,7 +190,7 @@ def _records(  # noqa: PLR0913, PLR0917 - the rows, and what is known of them
 ) -> reading.Records:
     """Rows read with all columns of their table, or with those of these `names`."""
     raw = _batch(table, [name for name in table.names if names is None or name in names], rows)
-    return reading.of_change_table(dialect.kernel, table.table, writer_schema, Here.of(raw), feed, WINDOW)
+    return reading.of_change_table(dialect.kernel, table.table, writer_schema, InMemory.of(raw), feed, WINDOW)
 
 
 def _batch(table: ChangeTable, names: Sequence[str], rows: Sequence[Numbered]) -> pa.RecordBatch:

@@ -24,7 +24,8 @@ from changeledger.dialects.messages.samples import Sample
 from changeledger.dialects.registry import DIALECTS
 from changeledger.dialects.tables import instants
 from changeledger.kernels.arrow import MESSAGE
-from changeledger.kernels.rows import Here, together
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import together
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.normalization import reading
@@ -146,7 +147,7 @@ def _messages(
         (m.key, m.value, [{"key": name, "value": one} for name, one in m.headers]) for _, m in messages
     )
     known = kernels.EarlierWindows({}, {}, schemas(ids))
-    raw = Here.of(_batch([m for _, m in messages]))
+    raw = InMemory.of(_batch([m for _, m in messages]))
     found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)
     for warning in found.warnings:
         warn(warning)

@@ -70,7 +70,7 @@ def _refuse(message: str) -> NoReturn:
 
 def _remedy(sql: str) -> str:
     # A tenth of a second to import: for a refusal only.
-    from changeledger.cli.statement.check import checked as checked_for_spark  # noqa: PLC0415
+    from changeledger.read_only_sql.check import checked as checked_for_spark  # noqa: PLC0415
 
     try:
         checked_for_spark(sql)

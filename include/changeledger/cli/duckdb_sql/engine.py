@@ -9,12 +9,12 @@ import duckdb
 import psutil  # type: ignore[import-untyped]
 from duckdb import DuckDBPyConnection
 
+from changeledger.cli import statement_tables as tables
 from changeledger.cli.answers import Answer, plain
 from changeledger.cli.duckdb_sql.addresses import quoted
 from changeledger.cli.duckdb_sql.check import USE_SPARK, Query, checked
 from changeledger.cli.duckdb_sql.datasets import dataset
 from changeledger.cli.lake import require_lake
-from changeledger.cli.statement import tables
 from changeledger.config.settings import Settings
 from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from changeledger.cli import statement_tables as tables
 from changeledger.cli.answers import Answer
 from changeledger.cli.lake import require_lake
-from changeledger.cli.statement import tables
 from changeledger.config.settings import Settings
 from changeledger.lake import catalog
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyiceberg.expressions import In
 
-from changeledger.audit.findings import IMAGES
-from changeledger.audit.rules import Rule
+from changeledger.audit.gate import RuleResult
+from changeledger.audit.rules import IMAGES
 from changeledger.kernels.arrow import NAMES, row_type
 from changeledger.lake import scans
 from changeledger.model.contract import Contract
@@ -22,28 +22,25 @@ _READ: Final = (
 )  # fmt: skip
 
 
-def with_images(rules: Sequence[Rule], contract: Contract, ledger: str, snapshot: int) -> list[Rule]:
-    """The rules with both images of each change that their samples name, from this snapshot of the ledger."""
-    ids = sorted({id_ for rule in rules for sample in rule.finding.samples for id_ in _ids(sample)})
+def with_images(
+    results: Sequence[RuleResult], contract: Contract, ledger: str, snapshot: int
+) -> list[RuleResult]:
+    """The results with both images of each change in their samples, from this snapshot of the ledger."""
+    ids = sorted({row["change_id"] for result in results for row in result.samples if "change_id" in row})
     if not ids:
-        return list(rules)
+        return list(results)
     image = row_type(contract.columns)
     schema = pa.schema([*_READ, ("before", image), ("after", image)])
     rows = scans.read(ledger, In("change_id", ids), schema, snapshot)  # type: ignore[call-arg, arg-type]
-    images = {row["change_id"]: _image(row) for row in rows.to_pylist(maps_as_pydicts="lossy")}
-    return [_shown(rule, images) for rule in rules]
+    images: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.to_pylist(maps_as_pydicts="lossy"):
+        images.setdefault(row["change_id"], []).append(_image(row))
+    return [_shown(result, images) for result in results]
 
 
-def _ids(sample: Mapping[str, Any]) -> list[str]:
-    return [id_ for id_ in (sample.get("change_id"), *sample.get("change_ids", ())) if id_ is not None]
-
-
-def _shown(rule: Rule, images: Mapping[str, dict[str, Any]]) -> Rule:
-    samples = tuple(
-        {**sample, IMAGES: [images[id_] for id_ in _ids(sample) if id_ in images]}
-        for sample in rule.finding.samples
-    )
-    return replace(rule, finding=replace(rule.finding, samples=samples))
+def _shown(result: RuleResult, images: Mapping[str, list[dict[str, Any]]]) -> RuleResult:
+    samples = ({**row, IMAGES: images.get(row.get("change_id", ""), [])} for row in result.samples)
+    return replace(result, samples=tuple(samples))
 
 
 def _image(row: Mapping[str, Any]) -> dict[str, Any]:

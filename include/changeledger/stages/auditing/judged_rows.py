@@ -15,7 +15,7 @@ from changeledger.audit import columns, dispositions, ids, record_sums, repeated
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.kernels.arrow import RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
-from changeledger.kernels.rows import BatchKernel, Here, Rows, together
+from changeledger.kernels.rows import BatchKernel, Rows, together
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -32,10 +32,9 @@ from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile.selection import key_of_rows
 from changeledger.stages.common import input_records, published_changes
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 
-_OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "known", "before", "flags", "source_position"}
+_OF_BREAKS = {"table", "key", "change_id", "kind", "columns", "source_position"}
 BREAKS: Final = table_schema([(name, kind) for name, kind in change.BREAK_COLUMNS if name in _OF_BREAKS])
 _READ_MESSAGE: Final = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 _READ_ROW: Final = pa.schema([("source_position", RECORD), ("_instance", pa.string())])
@@ -58,7 +57,6 @@ class JudgedRows:
 
     ctx: StageContext
     tables: Mapping[str, BuiltTable]
-    carrier: Carrier
 
     def dispositions(self) -> Rows:
         """The run's records that became no change, or are no change of their own."""
@@ -74,13 +72,13 @@ class JudgedRows:
         found: list[Rows] = []
         for raw in ctx.raws:
             schema, kernel = (_READ_MESSAGE, _message_read) if raw == ctx.lake.raw else (_READ_ROW, _row_read)
-            own = self.carrier.scanned(ctx.spark, raw, scans.of_window(ctx.id), (schema, None))
+            own = scans.scanned(ctx.workers, raw, scans.of_window(ctx.id), schema)
             found.append(own.through(kernel, record_sums.ENTRIES))
         more = [input_records.asked_again(ctx, raw) for raw in ctx.raws]
         more += [input_records.waiting(ctx), input_records.planned(ctx)]
         for rows in more:
             if rows is not None:
-                carried = self.carrier.carried(rows.select("source_position"), _READ_RECORD)
+                carried = ctx.workers.of_spark(rows.select("source_position"), schema=_READ_RECORD)
                 found.append(carried.through(_other_read, record_sums.ENTRIES))
         return together(found)
 
@@ -93,9 +91,10 @@ class JudgedRows:
     def of_keys(self, contract: Contract, new: Rows) -> OfKeys:
         """`new`: the run's changes of the table."""
         names = self.ctx.names[contract.table]
-        nothing = Here(ids.PUBLISHED_IDS.empty_table())
+        workers = self.ctx.workers
+        nothing = workers.nothing(ids.PUBLISHED_IDS)
         if not any(self._is_written(name) for name in names):
-            none = Here(built_schema(contract).empty_table())
+            none = workers.nothing(built_schema(contract))
             return OfKeys(none, none, nothing)
         if all(self.tables[name].main is None for name in names):
             # All that is there is the run's.
@@ -141,10 +140,10 @@ class JudgedRows:
         """Rows of main that have an id of the run's changes."""
         name = self.ctx.names[contract.table].changes
         if self.tables[name].main is None:
-            return Here(ids.PUBLISHED_IDS.empty_table())
+            return self.ctx.workers.nothing(ids.PUBLISHED_IDS)
         among = _among(new.through(ids.new_ids, ids.NEW_IDS), by("id"))
         of = pa.schema([("change_id", pa.string()), ("source_position", RECORD)])
-        rows = self.carrier.scanned(self.ctx.spark, name, published_changes.are_near(new), (of, None))
+        rows = scans.scanned(self.ctx.workers, name, published_changes.are_near(new), of)
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:
@@ -165,7 +164,7 @@ class JudgedRows:
 
     def _of_window(self, table: str, schema: pa.Schema) -> Rows:
         if not self._is_written(table):
-            return Here(schema.empty_table())
+            return self.ctx.workers.nothing(schema)
         return self._at(table, scans.of_window(self.ctx.id), schema)
 
     def _at(
@@ -173,7 +172,7 @@ class JudgedRows:
     ) -> Rows:
         """Rows of the table as the run has built it."""
         assert self.ctx.snapshots is not None, "the audit judges snapshots"
-        return self.carrier.scanned(self.ctx.spark, table, where, (schema, self.ctx.snapshots[table]), among)
+        return scans.scanned(self.ctx.workers, table, where, schema, self.ctx.snapshots[table], among)
 
 
 def _among(rows: Rows, key: Key) -> Among:

@@ -7,18 +7,26 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from changeledger.audit import conservation, dispositions, ids, key_rules, record_sums, repeated_halves, rules
+from changeledger.audit import (
+    conservation,
+    dispositions,
+    ids,
+    key_rules,
+    narrow_rows,
+    record_sums,
+    repeated_halves,
+    rules,
+)
 from changeledger.audit.conservation import Balance
-from changeledger.audit.findings import SAMPLES, Finding, by_rule, plain, together
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Here, Part, Rows, bucketed, count
+from changeledger.kernels.rows import Part, Rows, bucketed, counts
 from changeledger.kernels.rows import together as rows_together
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.stages.auditing.judged_rows import BREAKS, JudgedRows
+from changeledger.stages.auditing.judged_rows import JudgedRows
 
 
 class Dispositions(NamedTuple):
@@ -37,9 +45,10 @@ class Dispositions(NamedTuple):
 
 
 class OfTable(NamedTuple):
-    """The rules of a table, and the entries of its ledger for the sums over the run."""
+    """The rules of a table, their narrow rows, and the entries of its ledger for the sums over the run."""
 
     rules: list[Rule]
+    rows: list[Rows]
     entries: list[Rows]
 
 
@@ -66,30 +75,32 @@ class Judging:
     image_chain: rules.Severity
 
     def of_table(self, contract: Contract) -> OfTable:
-        new = self.judged.changes(contract)
+        table, new = contract.table, self.judged.changes(contract)
         of_keys = self.judged.of_keys(contract, new)
         parts = {
             key_rules.CHANGES: Part(new, by("key")),
             key_rules.HISTORY: Part(of_keys.history, by("key")),
             key_rules.CURRENT: Part(of_keys.current, by("key")),
         }
-        found = bucketed(parts, key_rules.KeyRules(self.judged.ctx.id), key_rules.OUTPUTS)[key_rules.FOUND]
+        by_keys = bucketed(parts, key_rules.KeyRules(table, self.judged.ctx.id), key_rules.OUTPUTS)
         by_ids = self._by_ids(contract, new, of_keys.published)
-        findings = by_rule([found.collected(), by_ids[ids.FOUND].collected()])
-        if self.beside.has(contract.table, named=False):
-            name = "duplicates_leave_one"
-            findings[name] = together(findings[name], self._halves(contract))
-        findings |= self._ledger_keeps(contract, findings, by_ids[ids.JOINED])
-        findings["image_chain"] = self._breaks(contract)
+        breaks = self.beside.breaks.through(dispositions.BreakRule(table), narrow_rows.ROWS)
+        rows = [by_keys[key_rules.FOUND], by_ids[ids.FOUND], breaks]
+        if self.beside.has(table, named=False):
+            rows.append(self._halves(contract))
         return OfTable(
-            rules.table_rules(contract, findings, self.image_chain),
+            rules.table_rules(
+                contract, self._ledger_keeps(contract, new, by_ids[ids.JOINED]), self.image_chain
+            ),
+            rows,
             [new.through(record_sums.of_ledger, record_sums.ENTRIES), by_ids[ids.EARLIER]],
         )
 
     def _by_ids(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
         table = contract.table
-        duplicates, stayed = Here(ids.DUPLICATE_IDS.empty_table()), Here(ids.IDS.empty_table())
-        parts = {
+        workers = self.judged.ctx.workers
+        duplicates, stayed = workers.nothing(ids.DUPLICATE_IDS), workers.nothing(ids.IDS)
+        parts: dict[str, Rows] = {
             ids.NEW: new.through(ids.new_ids, ids.NEW_IDS),
             ids.PUBLISHED: published,
             ids.DUPLICATES: duplicates,
@@ -101,56 +112,48 @@ class Judging:
             )
             parts[ids.DUPLICATES] = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
             parts[ids.STAYED] = self.judged.stayed(contract, named)
-        return bucketed({name: Part(rows, by("id")) for name, rows in parts.items()}, ids.of_ids, ids.OUTPUTS)
+        return bucketed(
+            {name: Part(rows, by("id")) for name, rows in parts.items()}, ids.IdRules(table), ids.OUTPUTS
+        )
 
-    def _halves(self, contract: Contract) -> Finding:
+    def _halves(self, contract: Contract) -> Rows:
         table, rows = contract.table, self.beside.rows
         halves = rows.through(partial(dispositions.repeated_halves, table=table), dispositions.ROWS)
         others = rows.through(partial(dispositions.others, table=table), repeated_halves.RECORDS)
         there = self.judged.records(contract, halves).and_all([others])
         parts = {
             repeated_halves.HALVES: Part(
-                halves.through(repeated_halves.of_halves, repeated_halves.HALF), repeated_halves.key
+                halves.through(repeated_halves.of_halves, repeated_halves.RECORDS), repeated_halves.key
             ),
             repeated_halves.THERE: Part(there, repeated_halves.key),
         }
-        found = bucketed(parts, repeated_halves.of_places, repeated_halves.OUTPUTS)[repeated_halves.FOUND]
-        return by_rule([found.collected()])["duplicates_leave_one"]
+        found = bucketed(parts, repeated_halves.PlaceRules(table), repeated_halves.OUTPUTS)
+        return found[repeated_halves.FOUND]
 
-    def _ledger_keeps(
-        self, contract: Contract, found: Mapping[str, Finding], joined: Rows
-    ) -> dict[str, Finding]:
-        """Nothing before there is something published. Counted from what Iceberg's snapshots say."""
-        summary = self.judged.tables[self.judged.ctx.names[contract.table].changes]
+    def _ledger_keeps(self, contract: Contract, new: Rows, joined: Rows) -> rules.Sum | None:
+        """None where nothing was published before. Counted from what Iceberg's snapshots say."""
+        ledger = self.judged.ctx.names[contract.table].changes
+        summary = self.judged.tables[ledger]
         if summary.main is None:
-            return {}
-        now, before, new = summary.now.live, summary.main.live, found["key_not_null"].checked
-        kept = None if now is None or new is None else now - new
-        published = None if before is None else before - len(joined.collected())
-        return {"ledger_keeps_everything": rules.ledger_keeps(kept, published)}
+            return None
+        now, before = summary.now.live, summary.main.live
+        own, gone = counts([new, joined])
+        kept = None if now is None else now - own
+        published = None if before is None else before - gone
+        return rules.ledger_keeps(ledger, kept, published)
 
-    def _breaks(self, contract: Contract) -> Finding:
-        rows = self.beside.breaks.through(
-            partial(dispositions.chosen, column="table", value=contract.table), BREAKS
-        )
-        return _finding(rows, [name for name in BREAKS.names if name != "table"])
-
-    def of_dispositions(self) -> dict[str, Finding]:
-        """What is quarantined, and what has a reason that a rule asks for."""
-        asked = {
-            change.QUARANTINED: "disposition",
-            change.INCOMPATIBLE_SHAPE: "reason",
-            change.BEFORE_WITHOUT_AFTER: "reason",
-        }
-        found = {}
-        for value, column in asked.items():
-            number = sum(int(str(kind["n"])) for kind in self.beside.kinds if kind[column] == value)
-            rows = self.beside.rows.through(
-                partial(dispositions.chosen, column=column, value=value), dispositions.ROWS
-            )
-            shown = ("table", "source_position", "reason", "detail")
-            found[value] = Finding(number, samples=_samples(rows, shown) if number else ())
+    def quarantined(self) -> dict[str, int]:
+        """How many records are quarantined, by reason."""
+        found: dict[str, int] = {}
+        for kind in self.beside.kinds:
+            if kind["disposition"] == change.QUARANTINED:
+                reason = str(kind["reason"])
+                found[reason] = found.get(reason, 0) + int(str(kind["n"]))
         return found
+
+    def of_records(self, feed: str, *, redact: bool) -> Rows:
+        """The rules that look at one record, asked of the run's dispositions. `feed`: as a subject."""
+        return self.beside.rows.through(dispositions.RecordRules(feed, redact), narrow_rows.ROWS)
 
     def accounting(self, read: Rows, of_tables: Iterable[OfTable]) -> Accounting:
         """Everything that was read, against what became of it."""
@@ -167,15 +170,4 @@ class Judging:
 
 
 def feed_rules(feed: Feed, judging: Judging, of_run: Accounting) -> list[Rule]:
-    return conservation.feed_rules(feed, of_run.balances, of_run.faults, judging.of_dispositions())
-
-
-def _finding(rows: Rows, shown: list[str]) -> Finding:
-    number = count(rows)
-    return Finding(number, samples=_samples(rows, shown) if number else ())
-
-
-def _samples(rows: Rows, shown: Iterable[str]) -> tuple[dict[str, object], ...]:
-    some = rows.collected(SAMPLES).select(list(shown))
-    kinds = {field.name: field.type for field in some.schema}
-    return tuple({name: plain(v, kinds[name]) for name, v in row.items()} for row in some.to_pylist())
+    return conservation.feed_rules(feed, of_run.balances, of_run.faults, judging.quarantined())

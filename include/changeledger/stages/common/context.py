@@ -29,6 +29,7 @@ from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
+from changeledger.spark.rows import Workers
 
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
@@ -74,6 +75,7 @@ class StageContext:
 
     # Spark, started by the first call: a stage with little to do needs none.
     session: Callable[[], SparkSession]
+    workers: Workers
     feed: Feed
     window: Window
     control: ControlStore
@@ -87,7 +89,12 @@ class StageContext:
 
     @classmethod
     def begin(
-        cls, session: Callable[[], SparkSession], feed: Feed, window: Window, lease: HeldLease
+        cls,
+        session: Callable[[], SparkSession],
+        workers: Workers,
+        feed: Feed,
+        window: Window,
+        lease: HeldLease,
     ) -> StageContext | None:
         """The run under the feed's lease; None when there is nothing left to do for its window.
 
@@ -102,7 +109,9 @@ class StageContext:
             return None
         catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
-        return cls(session, asked, window, control, Settings(), feed, f"{window.branch}_{lease.token}")
+        return cls(
+            session, workers, asked, window, control, Settings(), feed, f"{window.branch}_{lease.token}"
+        )
 
     @property
     def spark(self) -> SparkSession:

@@ -12,6 +12,7 @@ from changeledger.config.feed import Feed
 from changeledger.control import lease_heartbeat
 from changeledger.model.window import Window
 from changeledger.spark import failures
+from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import MOST_ROWS, HeldLease, StageContext, take_lease
 
@@ -34,18 +35,6 @@ def stage(work: Callable[[StageContext], bool | None]) -> Stage:
     """The frame of a stage: `work` on a run that holds its feed's lease meanwhile."""
 
     @wraps(work)
-    def started(ctx: StageContext) -> bool | None:
-        # Expressions cannot be built before there is a session.
-        _ = ctx.spark
-        return work(ctx)
-
-    return stage_of_source(started)
-
-
-def stage_of_source(work: Callable[[StageContext], bool | None]) -> Stage:
-    """The frame of the stage that asks the source: it starts Spark itself, where there is something new."""
-
-    @wraps(work)
     def run(session: Session, feed: Feed, window: Window, lease: HeldLease | None = None) -> bool | None:
         held = lease or take_lease(feed, window)
         if held is None:
@@ -58,8 +47,12 @@ def stage_of_source(work: Callable[[StageContext], bool | None]) -> Stage:
             for_small_data(spark, small=received <= MOST_ROWS)
             return spark
 
-        with lease_heartbeat(held.control, feed.feed, window.holder), failures.named(feed.connection):
-            ctx = StageContext.begin(prepared, feed, window, held)
+        with (
+            lease_heartbeat(held.control, feed.feed, window.holder),
+            failures.named(feed.connection),
+            Workers(prepared) as workers,
+        ):
+            ctx = StageContext.begin(prepared, workers, feed, window, held)
             return work(ctx) if ctx is not None else False
 
     return run

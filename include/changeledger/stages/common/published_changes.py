@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
 
 from changeledger.kernels.arrow import ledger_schema
-from changeledger.kernels.rows import Here, Rows, count
+from changeledger.kernels.rows import Rows, count
 from changeledger.kernels.touched import (
     HASHES,
     Among,
@@ -19,7 +19,6 @@ from changeledger.kernels.touched import (
 from changeledger.lake import refs, scans
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext
 
 # Of ledger rows, to find those at the positions of others.
@@ -27,25 +26,22 @@ _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("
 _COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 
 
-def nothing(contract: Contract) -> Rows:
-    return Here(ledger_schema(contract).empty_table())
-
-
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None if there are none."""
     table = ctx.names[contract.table].changes
     if refs.snapshot_of(table) is None:
         return None
-    own = changes.through(HashesOf(ledger_kernels.key), HASHES).collected()
+    hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
+    own, commits = hashes.collected_with([changes.through(_commits, _COMMITS)])
     if not len(own):
         return None
-    near, carrier = are_near(changes), Carrier.of(changes)
+    near = scans.are_near(Touched.of(commits))
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
-    placed = carrier.scanned(ctx.spark, table, near, (_PLACED.append(narrow), None), among)
+    placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), among=among)
     if not count(placed):
         return None
-    return carrier.scanned(ctx.spark, table, near, (ledger_schema(contract), None), among)
+    return scans.scanned(ctx.workers, table, near, ledger_schema(contract), among=among)
 
 
 def are_near(changes: Rows) -> BooleanExpression:

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
 
-from changeledger.compare import effects, findings, log
 from changeledger.config.feed import Feed
-from changeledger.lake import catalog, iceberg
+from changeledger.lake import catalog, iceberg, refs
 from changeledger.model import change
-from changeledger.stages.common.stored import Stored, stored, weights
-
-# What a comparison reads of a ledger.
-NEEDED = tuple(dict.fromkeys((*effects.NEEDED, *log.NEEDED, *findings.NEEDED)))
+from changeledger.spark.rows import Workers
+from changeledger.stages.common.stored import Stored
 
 
-def ledgers(spark: SparkSession, feeds: Sequence[Feed]) -> dict[str, dict[str, Stored]]:
+def ledgers(spark: SparkSession, workers: Workers, feeds: Sequence[Feed]) -> dict[str, dict[str, Stored]]:
     """What the tools have captured: by feed and table, in lower case, the ledgers that are there."""
-    names = dict(zip((f.feed for f in feeds), map(_names, feeds), strict=True))
-    weight = weights([name for of_feed in names.values() for name in of_feed.values()])
 
-    def of_feed(feed: str) -> dict[str, Stored]:
-        frames = {table: _captured(spark, name) for table, name in names[feed].items()}
-        return stored(frames, {table: weight[name] for table, name in names[feed].items()})
+    def of_feed(feed: Feed) -> dict[str, Stored]:
+        return {table: _captured(spark, workers, name) for table, name in _names(feed).items()}
 
-    return dict(zip(names, iceberg.parallel_map(of_feed, names), strict=True))
+    return dict(zip((f.feed for f in feeds), iceberg.parallel_map(of_feed, feeds), strict=True))
 
 
 def _names(feed: Feed) -> dict[str, str]:
@@ -35,7 +32,16 @@ def _names(feed: Feed) -> dict[str, str]:
     return {table.lower(): own.changes for table, own in names.items() if own.changes in there}
 
 
-def _captured(spark: SparkSession, ledger: str) -> DataFrame:
+def _captured(spark: SparkSession, workers: Workers, ledger: str) -> Stored:
     """All but repairs."""
-    is_repair = F.coalesce(F.array_contains("flags", change.REPAIRED), F.lit(False))
-    return iceberg.read(spark, ledger).where(~is_repair).select(*NEEDED)
+    found = Stored.of(workers, ledger, iceberg.read(spark, ledger), refs.MAIN)
+    return replace(found, only=(_no_repairs, "flags"))
+
+
+def _no_repairs(rows: pa.RecordBatch) -> pa.RecordBatch:
+    flags = rows.column("flags")
+    # Of a list the parents of what is in it are the rows.
+    at = pc.list_parent_indices(flags).filter(pc.equal(pc.list_flatten(flags), change.REPAIRED))
+    stays = np.ones(len(rows), np.bool_)
+    stays[at.to_numpy()] = False
+    return rows.filter(pa.array(stays))

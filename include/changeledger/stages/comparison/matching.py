@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -14,7 +14,6 @@ from changeledger.compare import buckets, counts, effects, findings, positions, 
 from changeledger.compare import log as of_log
 from changeledger.compare.columns import Columns
 from changeledger.compare.counts import Counts, Span
-from changeledger.compare.effects import OTHER, REFERENCE
 from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.compare.verdicts import EQUAL, FAULTS
@@ -23,9 +22,8 @@ from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.model.contract import Contract
 from changeledger.model.wording import counted
-from changeledger.spark.caching import Cache
-from changeledger.stages.common.context import MOST_ROWS, log
-from changeledger.stages.common.stored import Stored
+from changeledger.stages.common.context import log
+from changeledger.stages.common.stored import Ledger
 from changeledger.stages.comparison.ranges import Translation, log_of
 
 Numbers = dict[tuple[str, int], int]
@@ -63,15 +61,14 @@ class Side(NamedTuple):
     """One feed's ledger of a table. `number`: `effects.REFERENCE` or `effects.OTHER`."""
 
     number: int
-    ledger: Stored
+    ledger: Ledger
     contract: Contract
     reach: Reach
     # Of a feed whose positions are change LSNs, with the table's ledger of the feed that has both.
-    translation: tuple[Translation, Stored] | None
-    cache: Cache
+    translation: tuple[Translation, Ledger] | None
 
     def times(self) -> Times:
-        rows = self.ledger.rows(of_log.NEEDED, self.cache, self._between)
+        rows = self._rows(of_log.NEEDED)
         found = self._in_reach(rows.through(of_log.as_log, of_log.LOG))
         counted = found.through(of_log.times, of_log.TIMES).collected()
         number, *ends = (column(counted, name).drop_null() for name in of_log.TIMES.names)
@@ -80,22 +77,20 @@ class Side(NamedTuple):
     def effects(self, make: effects.MakeEffects, at: Rows | None = None) -> Rows:
         """`effects.SCHEMA`. `at`: the positions at which alone is looked."""
         if at is None:
-            rows = self.ledger.rows(effects.NEEDED, self.cache, self._between)
+            rows = self._rows(effects.NEEDED)
         else:
-            rows = self.ledger.among(effects.NEEDED, "commit_lsn", at, self.cache)
+            rows = self.ledger.among(effects.NEEDED, "commit_lsn", at)
         return self._in_reach(rows.through(make, effects.SCHEMA))
 
-    def read_here(self, rows: int) -> Side:
-        """The same, with the rows in reach here, where they are few."""
-        if self.ledger.held is not None or self._between is None or rows > MOST_ROWS:
-            return self
-        return self._replace(ledger=self.ledger.read_here(self._between, rows))
+    def _rows(self, names: Sequence[str]) -> Rows:
+        between = self._between
+        return self.ledger.rows(names) if between is None else self.ledger.between(names, between)
 
     def _in_reach(self, rows: Rows) -> Rows:
         if self.translation is None:
             return rows.through(of_log.InReach(self.reach), rows.schema)
         translation, known = self.translation
-        placed = translation.placed(rows, log_of(known, self.cache))
+        placed = translation.placed(rows, log_of(known))
         return placed.through(of_log.InReach(self.reach, translation.times), rows.schema)
 
     @property
@@ -123,8 +118,7 @@ class Matching:
         """Raises ContractError if the feeds do not agree on the table's key."""
         columns = Columns.of(one.contract, other.contract)
         times = [one.times(), other.times()]
-        sides = [side.read_here(found.rows) for side, found in zip((one, other), times, strict=True)]
-        return cls(sides[REFERENCE], sides[OTHER], columns, method, _span(times), name)
+        return cls(one, other, columns, method, _span(times), name)
 
     def counted(self) -> tuple[Counts, Rows | None]:
         """What all effects count; and rows of what is wrong (`rematch.FOUND_COLUMNS`), if anything is."""
@@ -146,7 +140,7 @@ class Matching:
         found = wrong
         for side, columns, look in zip((self.one, self.other), own, looks, strict=True):
             ids = found.through(look.ids, findings.IDS)
-            rows = side.ledger.among(findings.NEEDED, "change_id", ids, side.cache)
+            rows = side.ledger.among(findings.NEEDED, "change_id", ids)
             shown = rows.through(findings.Show(columns), findings.SHOWN_COLUMNS)
             parts = {findings.FOUND: Part(found, look.key), findings.SHOWN: Part(shown, by("change_id"))}
             found = bucketed(parts, look, {findings.FOUND: look.schema})[findings.FOUND]

@@ -14,8 +14,7 @@ from changeledger.compare.positions import Positions
 from changeledger.compare.reach import Reach, moment
 from changeledger.config.feed import Feed
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.spark.caching import Cache, uncached
-from changeledger.stages.common.stored import Stored
+from changeledger.stages.common.stored import Ledger
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class FeedRange:
 
     feed: Feed
     # By table in lower case.
-    ledgers: Mapping[str, Stored]
+    ledgers: Mapping[str, Ledger]
     # Changes of the log.
     rows: int = 0
     first: bytes | None = None
@@ -47,20 +46,20 @@ class FeedRange:
         until = min(filter(None, (self.until, other.until)), default=None)
         return Reach(since_time=since, until_time=until)
 
-    def log(self, cache: Cache) -> list[Rows]:
+    def log(self) -> list[Rows]:
         """`log.LOG` of the changes of each table."""
-        return [log_of(ledger, cache).through(log.only_changes, LOG) for ledger in self.ledgers.values()]
+        return [log_of(ledger).through(log.only_changes, LOG) for ledger in self.ledgers.values()]
 
 
-def log_of(ledger: Stored, cache: Cache) -> Rows:
+def log_of(ledger: Ledger) -> Rows:
     """`log.LOG` of all rows."""
-    return ledger.rows(log.NEEDED, cache).through(log.as_log, LOG)
+    return ledger.rows(log.NEEDED).through(log.as_log, LOG)
 
 
-def feed_range(feed: Feed, ledgers: Mapping[str, Stored]) -> FeedRange:
+def feed_range(feed: Feed, ledgers: Mapping[str, Ledger]) -> FeedRange:
     if not ledgers:
         return FeedRange(feed, ledgers)
-    each = [log_of(ledger, uncached).through(log.extent, EXTENT) for ledger in ledgers.values()]
+    each = [log_of(ledger).through(log.extent, EXTENT) for ledger in ledgers.values()]
     extent = log.whole(together(each).collected())
     first = extent.first
     # A first snapshot shows all up to its own position; the log continues after it.
@@ -79,13 +78,13 @@ def feed_range(feed: Feed, ledgers: Mapping[str, Stored]) -> FeedRange:
     )
 
 
-def corresponding(one: FeedRange, other: FeedRange, cache: Cache) -> Positions:
+def corresponding(one: FeedRange, other: FeedRange) -> Positions:
     """How the positions of the two feeds correspond."""
     parts = max((one.rows + other.rows) // positions.ENOUGH, 1)
     lsns = {}
     for name, of in ((positions.ONE, one), (positions.OTHER, other)):
         as_lsns = positions.AsLsns(name, parts)
-        rows = together([table.through(as_lsns, positions.LSNS) for table in of.log(cache)])
+        rows = together([table.through(as_lsns, positions.LSNS) for table in of.log()])
         lsns[name] = Part(rows, positions.KEY)
     ranges = ((one.first, one.last), one.changes, (other.first, other.last), other.changes)
     counted = bucketed(lsns, positions.Count(ranges), {"counts": positions.COUNTS})
@@ -99,9 +98,9 @@ class Translation(NamedTuple):
     # The commit times at which what is compared begins and ends.
     times: tuple[datetime, datetime] | None = None
 
-    def translated(self, one: FeedRange, cache: Cache) -> FeedRange:
+    def translated(self, one: FeedRange) -> FeedRange:
         """The first and the last commit of the feed that the other one has, too."""
-        rows = self.placed(together(one.log(cache)), together(self.known.log(cache)))
+        rows = self.placed(together(one.log()), together(self.known.log()))
         placed = rows.through(log.only_placed, LOG).through(log.extent, EXTENT)
         extent = log.whole(placed.collected())
         return replace(one, first=extent.first, last=extent.last)
@@ -115,7 +114,7 @@ class Translation(NamedTuple):
         """With the times of the reach."""
         ends = [end or b"" for end in (reach.since, reach.until)]
         first = partial(log.first_times, ends=ends)
-        each = [rows.through(first, FIRST_TIMES) for rows in self.known.log(uncached)]
+        each = [rows.through(first, FIRST_TIMES) for rows in self.known.log()]
         found = together(each).collected()
         now = datetime.now(UTC)
         since, until = (log.least(found, name) or now for name in FIRST_TIMES.names)

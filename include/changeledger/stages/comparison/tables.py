@@ -12,7 +12,6 @@ from changeledger.compare.verdicts import EQUAL
 from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.tables.results import AGREE, DIFFER, WARN
-from changeledger.spark.caching import Cache, cached
 from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
@@ -51,30 +50,29 @@ class TablePair:
             "feed": feed,
         }
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
-        with cached() as cache:
-            matching = self._matching(cache)
-            result, faulty = matching.counted()
-            row = ComparisonRow(
-                id=f"{reference}.{feed}.{self.table}.{from_lsn}.{to_lsn}",
-                **named,
-                from_lsn=from_lsn,
-                to_lsn=to_lsn,
-                from_time=matching.span.since,
-                to_time=matching.span.until,
-                outcome=_outcome(pair.database, result),
-                counts=result.counts,
-                columns=result.columns,
-                spans=[list(span) for span in result.spans],
-                positions=None if self.method.positions is None
-                else self.method.positions.as_json(reference, feed),
-                at=datetime.now(UTC),
-            )  # fmt: skip
-            wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
-            writer.add(row, wrong)
+        matching = self._matching()
+        result, faulty = matching.counted()
+        row = ComparisonRow(
+            id=f"{reference}.{feed}.{self.table}.{from_lsn}.{to_lsn}",
+            **named,
+            from_lsn=from_lsn,
+            to_lsn=to_lsn,
+            from_time=matching.span.since,
+            to_time=matching.span.until,
+            outcome=_outcome(pair.database, result),
+            counts=result.counts,
+            columns=result.columns,
+            spans=[list(span) for span in result.spans],
+            positions=None if self.method.positions is None
+            else self.method.positions.as_json(reference, feed),
+            at=datetime.now(UTC),
+        )  # fmt: skip
+        wrong = None if faulty is None else matching.explained(faulty, {"comparison_id": row.id, **named})
+        writer.add(row, wrong)
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 
-    def _matching(self, cache: Cache) -> Matching:
+    def _matching(self) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
         for number, one in enumerate((pair.one, pair.other)):
@@ -84,7 +82,7 @@ class TablePair:
             translation = None
             if method.translation is not None and method.translation.known is not one:
                 translation = (method.translation, method.translation.known.ledgers[table])
-            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation, cache))
+            sides.append(Side(number, one.ledgers[table], contract, method.reach, translation))
         return Matching.of(sides[REFERENCE], sides[OTHER], method, f"{pair.other.feed.feed}: {self.table}")
 
 

@@ -10,29 +10,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from changeledger.config.connection import Connection
-from changeledger.config.settings import Settings
 from changeledger.config.sources import KafkaTopics
 from changeledger.dialects.messages.frames import AVRO_WITH_ID, CONTENT_TYPE, ID_HEADERS
 from changeledger.kafka.gaps import check_continuity, check_retention
-from changeledger.kafka.messages import RAW, MessageScan, of_window
+from changeledger.kafka.messages import RAW, of_window
 from changeledger.kafka.schema_registry import SchemaRegistry
 from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
-from changeledger.kernels.rows import Here, Rows
 from changeledger.lake import catalog, iceberg, writes
-from changeledger.lake.spread import Spread
 from changeledger.model import change
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
-from changeledger.spark.caching import uncached
-from changeledger.spark.session import for_small_data
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, joined
 
-# More are read by Spark's workers, however few messages they are.
-_MOST_BYTES = 64 << 20
 # Of a window's frames. A registry is asked for fewer that it does not know.
 _MOST_IDS = 10_000
 
@@ -48,7 +41,7 @@ def extract_messages(ctx: StageContext) -> None:
     completeness.promise(ctx, asked)
     wanted = sum(asked.values())
     if wanted:
-        _read(ctx, kafka, start, end, wanted)
+        _read(ctx, kafka, start, end)
     completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
@@ -56,26 +49,12 @@ def extract_messages(ctx: StageContext) -> None:
     log.info("%s: read %s, %s, into %s", feed.feed, topics, offsets, ctx.lake.raw)
 
 
-def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets, wanted: int) -> None:
+def _read(ctx: StageContext, kafka: Kafka, start: Offsets, end: Offsets) -> None:
     if not catalog.exists(ctx.lake.raw):
         iceberg.create(ctx.spark, ctx.lake.raw, change.RAW_MESSAGE_COLUMNS, ("window_id", "topic"))
     since = ctx.main_before(ctx.lake.raw)
-    messages = _messages(ctx, kafka.messages(start, end), wanted)
-    raw = messages.through(partial(of_window, ctx.id), RAW)
+    raw = ctx.workers.read(kafka.messages(start, end)).through(partial(of_window, ctx.id), RAW)
     writes.replace_window(raw, ctx.lake.raw, ctx.id, since)
-
-
-def _messages(ctx: StageContext, scan: MessageScan, wanted: int) -> Rows:
-    """Read by this process, if they are few and small; else by Spark's workers.
-
-    How large they are shows when they are read: up to `_MOST_BYTES` of them are then read again.
-    """
-    if wanted <= Settings().rows_here:
-        few = scan.few(_MOST_BYTES)
-        if few is not None:
-            return Here(few)
-    for_small_data(ctx.spark, small=False)
-    return Spread.of_parts(ctx.spark, scan, uncached, wanted)
 
 
 def _fetch_schemas(ctx: StageContext) -> None:

@@ -6,13 +6,15 @@ that a raw row is from, and the control store has its writer schema.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from sqlalchemy import Select
 
@@ -21,13 +23,11 @@ from changeledger.control import SourceMark
 from changeledger.dialects.interface import ChangeTable, TableDialect, TablePositions, TableReader
 from changeledger.dialects.tables.raw import AsRaw, RawTable, numbered
 from changeledger.jdbc.database import JdbcDatabase
-from changeledger.kernels.rows import Here, Rows, together
-from changeledger.lake import catalog, iceberg
-from changeledger.lake.spread import as_frame
+from changeledger.kernels.rows import Rows, together
+from changeledger.lake import catalog, iceberg, writes
 from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
-from changeledger.spark.caching import uncached
-from changeledger.stages.common.carrier import Carrier
+from changeledger.spark.session import for_rows_of
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.extraction import completeness, source_states
 
@@ -76,7 +76,11 @@ def _resolve(
     return dict(start), dict(end)
 
 
-_LARGE = 20
+# A large value, such as of varchar(max), has about so many bytes.
+_LARGE = 64 << 10
+
+
+_COUNTED = pa.schema([("instance", pa.string()), ("rows", pa.int64())])
 
 
 class _Asked(NamedTuple):
@@ -87,10 +91,8 @@ class _Asked(NamedTuple):
     expected: int
 
     @property
-    def weight(self) -> int:
-        """As how many usual rows they count: one large value can be as long as a thousand others."""
-        has_large = any(column.sql_type.is_large for column in self.of.writer_schema.columns)
-        return self.expected * (_LARGE if has_large else 1)
+    def has_large(self) -> bool:
+        return any(column.sql_type.is_large for column in self.of.writer_schema.columns)
 
     def read(self, received: int) -> SourceRead:
         differ = f"the source has {counted(self.expected, 'row')}, {received:,} were read"
@@ -116,8 +118,10 @@ class _WindowTables:
         completeness.promise(self.ctx, {one.of.instance: one.expected for one in asked})
         if not any(one.expected for one in asked):
             return [one.read(0) for one in asked]
+        if any(one.has_large for one in asked):
+            for_rows_of(self.ctx.spark, 1, _LARGE)
         by_table = [[one for one in asked if one.of.table == table] for table in self.ctx.names]
-        return [read for found in iceberg.parallel_map(self._write, by_table) for read in found]
+        return [read for found in self.ctx.workers.each(self._write, by_table) for read in found]
 
     def _asked(self, one: ChangeTable) -> _Asked:
         queries = self.reader.queries(one, self.start.get(one.table), self.end.get(one.table))
@@ -137,24 +141,24 @@ class _WindowTables:
         elif new:
             iceberg.widen(ctx.spark, name, new)
         rows = self._rows(asked, frames, raw)
-        iceberg.replace_window(as_frame(ctx.spark, rows), name, ctx.id, since)
+        writes.replace_window(rows, name, ctx.id, since)
         log.info("%s: read the window's rows of %s into %s", ctx.feed.feed, table, name)
-        received = self._received(rows, name)
-        return [one.read(received.get(one.of.instance, 0)) for one in asked]
+        received = Counter[str]()
+        for row in rows.through(_by_instance, _COUNTED).collected().to_pylist():
+            received[row["instance"]] += row["rows"]
+        return [one.read(received[one.of.instance]) for one in asked]
 
     def _rows(self, asked: Sequence[_Asked], frames: Mapping[str, DataFrame], raw: RawTable) -> Rows:
-        ctx, carrier = self.ctx, Carrier.for_rows(sum(one.weight for one in asked), uncached)
-        kernel = self.dialect.kernel
+        ctx, kernel = self.ctx, self.dialect.kernel
         found = [
-            carrier.carried(frame).through(AsRaw(kernel, ctx.feed, instance, ctx.id, raw), raw.schema)
-            for instance, frame in frames.items()
+            ctx.workers.of_spark(frames[one.of.instance], one.expected).through(
+                AsRaw(kernel, ctx.feed, one.of.instance, ctx.id, raw), raw.schema
+            )
+            for one in asked
         ]
         return numbered(together(found))
 
-    def _received(self, rows: Rows, raw: str) -> dict[str, int]:
-        """Raw rows by change table."""
-        if isinstance(rows, Here):
-            counts = rows.table.group_by("_instance").aggregate([([], "count_all")]).to_pylist()
-            return {row["_instance"]: row["count_all"] for row in counts}
-        mine = iceberg.read(self.ctx.spark, raw).where(F.col("window_id") == self.ctx.id)
-        return dict(mine.groupBy("_instance").count().collect())
+
+def _by_instance(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """How many rows each change table has."""
+    return pa.RecordBatch.from_arrays(pc.value_counts(rows.column("_instance")).flatten(), schema=_COUNTED)

@@ -24,6 +24,6 @@ def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[in
     with lease_heartbeat(control, feed.feed, _HOLDER):
         waiting = control.incomplete_releases(feed.feed)
         for release in waiting:
-            complete(spark, control, release, force=force)
+            complete(lambda: spark, control, release, force=force)
     control.release_lease(feed.feed, _HOLDER)
     return [release.id for release in waiting]

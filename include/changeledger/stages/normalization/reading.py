@@ -5,7 +5,7 @@ It touches no lake, no control store and no Spark: normalize and the `decode` co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -24,7 +24,8 @@ from changeledger.dialects.tables.outcomes import decoded_schema, refused
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Here, Part, Rows, as_batch, bucketed, together
+from changeledger.kernels.in_memory import InMemory
+from changeledger.kernels.rows import Part, Rows, as_batch, bucketed, together
 from changeledger.mask_order import mask_evidence
 from changeledger.mask_order.decision import Evidence
 from changeledger.model import change
@@ -37,8 +38,7 @@ _LOOKED_AT = 20_000
 _LONGEST = 500
 # Which of the discovery's tables a message is of; NULL for those of none.
 _NUMBER = pa.field("table_number", pa.int32())
-# The column that the two rows of an update share.
-_PAIRED = "pair_key"
+_PAIRED = "pair_key"  # What the two rows of an update share.
 
 
 class TableKnowledge(NamedTuple):
@@ -80,7 +80,7 @@ class Records:
         """What the masks of some of the records say of their byte order; read by `writer_schema`."""
         assert self.mask_rules is not None, "asked only of records with masks"
         rules = self.mask_rules(writer_schema)
-        few = Here(self.raw[0].collected(_LOOKED_AT))
+        few = InMemory(self.raw[0].collected(_LOOKED_AT))
         found = as_batch(self.decode(few, ResolvedSchema(writer_schema), writer_schema).collected())
         if _PAIRED in found.schema.names:
             found = pairs.joined(found, TablePlan(self.feed, writer_schema, writer_schema, "look"))
@@ -225,7 +225,7 @@ def of_change_table(  # noqa: PLR0913, PLR0917 - the rows, and what is known of 
         return rows.through(partial(_decoded_rows, kernel, plan), decoded_schema(contract))
 
     def refuse(rows: Rows, why: str) -> Rows:
-        return rows.through(partial(_refused_rows, why), UNCHANGED)
+        return rows.through(partial(refused, why=why), UNCHANGED)
 
     rules, source_table = kernel.mask_rules, writer_schema.source_table
     return Records(feed, table, writer_schema, [raw], decode, refuse, rules, source_table)
@@ -235,11 +235,11 @@ def _decoded_rows(kernel: TableKernel, plan: TablePlan, raw: pa.RecordBatch) -> 
     return kernel.decode(raw, plan)
 
 
-def _refused_rows(why: str, raw: pa.RecordBatch) -> pa.RecordBatch:
-    return refused(raw, why)
+# `map` for tables, which may be worked on together.
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 
-def inputs(records: Sequence[Records], known: TableKnowledge) -> list[Input]:
+def inputs(records: Sequence[Records], known: TableKnowledge, each: Each = map) -> list[Input]:
     """One input for each table, its records of all writer schemas decoded into its contract.
 
     Records of a writer schema that the contract rules out are an input of their own, as are those of a table
@@ -248,7 +248,11 @@ def inputs(records: Sequence[Records], known: TableKnowledge) -> list[Input]:
     by_table: dict[str, list[Records]] = {}
     for one in records:
         by_table.setdefault(one.table, []).append(one)
-    return [found for table, parts in by_table.items() for found in _inputs_of(table, parts, known)]
+
+    def of_table(table: str) -> list[Input]:
+        return list(_inputs_of(table, by_table[table], known))
+
+    return [found for of in each(of_table, by_table) for found in of]
 
 
 def _inputs_of(table: str, parts: Sequence[Records], known: TableKnowledge) -> Iterator[Input]:

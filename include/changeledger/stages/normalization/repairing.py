@@ -12,12 +12,12 @@ from pyspark.sql import functions as F
 
 from changeledger.control.outcomes import DRIFTED, SOURCE
 from changeledger.dialects.messages.message_rows import decoded_schema
-from changeledger.lake import iceberg
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import iceberg, writes
 from changeledger.lake.records import row_record
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import REPAIRS
 from changeledger.stages.common import input_records
-from changeledger.stages.common.carrier import Carrier
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.normalization.reading import Input
 from changeledger.verify import repairs
@@ -46,13 +46,14 @@ def take(ctx: StageContext) -> None:
         )
     record = row_record(F.col("proof_id"), F.encode("key", "UTF-8"))
     plans = iceberg.read(ctx.spark, REPAIRS).where(F.col("proof_id").isin(proofs))
-    rows = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
-    typed = rows.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
-    iceberg.replace_window(typed, ctx.lake.applied_repairs, ctx.id, since)
+    named = plans.withColumns({"window_id": F.lit(ctx.id), "source_position": record})
+    typed = named.select(*(F.col(name).cast(kind) for name, kind in repairs.COLUMNS))
+    rows = ctx.workers.of_spark(typed, schema=table_schema(repairs.COLUMNS))
+    writes.replace_window(rows, ctx.lake.applied_repairs, ctx.id, since)
     log.info("%s: repairs as planned by %s", feed.feed, ", ".join(proofs))
 
 
-def inputs(ctx: StageContext, carrier: Carrier) -> list[Input]:
+def inputs(ctx: StageContext) -> list[Input]:
     """One for each table that the run repairs."""
     planned = input_records.planned(ctx)
     if planned is None:
@@ -61,7 +62,8 @@ def inputs(ctx: StageContext, carrier: Carrier) -> list[Input]:
     for row in planned.select("table").distinct().collect():
         contract = ctx.control.contract(ctx.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
-        rows = carrier.carried(planned.where(F.col("table") == row["table"]), repairs.RAW)
+        own = planned.where(F.col("table") == row["table"])
+        rows = ctx.workers.of_spark(own, own.count(), repairs.RAW)
         decode = partial(repairs.decode, plan=repairs.Plan(ctx.feed, contract, ctx.id))
         found.append(Input(contract.table, contract, rows.through(decode, decoded_schema(contract))))
     return found

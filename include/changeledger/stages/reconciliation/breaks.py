@@ -11,9 +11,8 @@ from pyspark.sql import functions as F
 
 from changeledger.kernels.arrow import table_schema
 from changeledger.kernels.display import keys_as_json
-from changeledger.kernels.rows import Here, Rows, count, together
+from changeledger.kernels.rows import Rows, count, together
 from changeledger.lake import catalog, iceberg, writes
-from changeledger.lake.spread import as_frame
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.stages.common.context import StageContext
@@ -34,15 +33,14 @@ class Breaks(NamedTuple):
 
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
-    is_known = catalog.exists(ctx.lake.image_chain_breaks)
-    rows: list[Rows] = []
-    if not is_known:
-        rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None and count(r)]
-        if not rows:
+    rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None]
+    if not catalog.exists(ctx.lake.image_chain_breaks):
+        if not rows or not count(together(rows)):
             return
         iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
-    iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
-    if is_known:
+        iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+    else:
+        iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
         writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
@@ -50,22 +48,20 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
 
 def _after(ctx: StageContext, one: Breaks) -> list[Rows]:
     """The table's new rows; those of its keys that were built again are gone from the branch."""
-    found = [one.found] if count(one.found) else []
     if one.rebuilt is None:
-        return found
+        return [one.found]
     keys = pa.table({"key": pa.array(_texts(one), pa.string())})
     breaks = iceberg.read(ctx.spark, ctx.lake.image_chain_breaks)
     published = breaks.where(F.col("table") == one.contract.table)
-    known = published.join(F.broadcast(as_frame(ctx.spark, Here(keys))), "key", "left_semi").select(
+    known = published.join(F.broadcast(ctx.workers.given(keys).frame), "key", "left_semi").select(
         "key", "change_id", "window_id"
     )
     runs = {(row["key"], row["change_id"]): row["window_id"] for row in known.collect()}
     if runs:
-        rows = as_frame(ctx.spark, Here(keys)).withColumn("table", F.lit(one.contract.table))
+        rows = ctx.workers.given(keys).frame.withColumn("table", F.lit(one.contract.table))
         same = "t.`table` = s.`table` AND t.key = s.key"
         iceberg.merge(rows, ctx.lake.image_chain_breaks, ctx.branch, same, "WHEN MATCHED THEN DELETE")
-    rebuilt = one.rebuilt.through(partial(_first_found, runs), _SCHEMA)
-    return [*found, *([rebuilt] if count(rebuilt) else [])]
+    return [one.found, one.rebuilt.through(partial(_first_found, runs), _SCHEMA)]
 
 
 def _texts(one: Breaks) -> list[str]:

@@ -12,14 +12,13 @@ from pyiceberg.expressions import And, BooleanExpression
 
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BucketKernel, Here, Part, Rows, as_batch, bucketed
+from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed
 from changeledger.lake import refs, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
 from changeledger.reconcile import buckets
 from changeledger.reconcile.current import current
-from changeledger.spark.caching import Cache
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.reconciliation.breaks import Breaks
 from changeledger.stages.reconciliation.keys import Keys
@@ -32,15 +31,14 @@ class Building:
     ctx: StageContext
     contract: Contract
     published: int | None
-    cache: Cache
 
-    def build(self, changes: int) -> Breaks:
-        """`changes`: how many the run has. Returns what breaks the image chain."""
+    def build(self) -> Breaks:
+        """Returns what breaks the image chain."""
         ctx, contract = self.ctx, self.contract
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         emptied = tuple(came.column("sort_key").to_pylist())
-        keys = Keys(ctx, contract, self.published, emptied, changes, self.cache)
+        keys = Keys.of(ctx, contract, self.published, emptied)
         exploded = keys.new.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened()
         parts = {
@@ -51,7 +49,7 @@ class Building:
         }
         made = bucketed(parts, buckets.Continue(contract, truncates, ctx.id), buckets.outputs(contract))
         again = made[buckets.AGAIN].collected().combine_chunks()
-        self._write(made, keys, opened)
+        self._write(made)
         rebuilt = self._rebuild(again, truncates, keys) if len(again) else None
         log.info("%s: %s: history of %d late keys is built again", ctx.feed.feed, contract.table, len(again))
         return Breaks(contract, made[buckets.BREAKS], again, rebuilt)
@@ -72,20 +70,27 @@ class Building:
     def _names(self) -> TableNames:
         return self.ctx.names[self.contract.table]
 
-    def _write(self, made: Mapping[str, Rows], keys: Keys, opened: Rows) -> None:
+    def _write(self, made: Mapping[str, Rows]) -> None:
         """What the run has found takes the place of the open intervals that it continues from."""
-        if not keys.are_none(opened):
-            self._delete(made[buckets.OPENED], self._names.history, "_valid_to")
-            self._delete(made[buckets.OPENED], self._names.current)
-        self._append(made)
+        if self.published is None:
+            self._apply(made, None, None)
+        else:
+            opened = made[buckets.OPENED]
+            self._apply(made, self._keys(opened, "_valid_to"), self._keys(opened))
 
-    def _append(self, made: Mapping[str, Rows]) -> None:
+    def _apply(
+        self, made: Mapping[str, Rows], of_history: writes.Keys | None, of_current: writes.Keys | None
+    ) -> None:
         rows = made[buckets.CLOSED].and_all([made[buckets.OPENED]])
         alive = made[buckets.OPENED].through(partial(_alive, self.contract), _current_schema(self.contract))
         history, current = change.history_columns(self.contract), change.current_columns(self.contract)
-        branch = self.ctx.branch
-        writes.append(rows, self._names.history, branch, history)
-        writes.append(alive, self._names.current, branch, current)
+        names, branch = self._names, self.ctx.branch
+        writes.apply(
+            [
+                writes.TableChange(names.history, branch, rows, history, of_history),
+                writes.TableChange(names.current, branch, alive, current, of_current),
+            ]
+        )
 
     def _rebuild(self, again: pa.Table, truncates: pa.Table, keys: Keys) -> Rows:
         """History of these keys from all of their changes; returns its breaks."""
@@ -94,20 +99,17 @@ class Building:
         exploded = changes.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         parts = {
             buckets.CHANGES: Part(exploded, buckets.key_of_changes),
-            buckets.AGAIN: Part(Here(again), buckets.KEY),
+            buckets.AGAIN: Part(ctx.workers.given(again), buckets.KEY),
         }
         kernel: BucketKernel = buckets.Rebuild(contract, truncates, ctx.id)
         made = bucketed(parts, kernel, buckets.outputs(contract))
         cells = again.column("key").combine_chunks().flatten()
-        gone = Here(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
-        for table in (self._names.history, self._names.current):
-            self._delete(gone, table)
-        self._append(made)
+        gone = ctx.workers.given(pa.Table.from_arrays(cells, names=[c.name for c in contract.key]))
+        self._apply(made, self._keys(gone), self._keys(gone))
         return made[buckets.BREAKS]
 
-    def _delete(self, keys: Rows, table: str, open_by: str | None = None) -> None:
-        columns = [(c.name, c.spark_type) for c in self.contract.key]
-        writes.delete_keys(self.ctx.spark, keys, (table, self.ctx.branch), columns, open_by)
+    def _keys(self, rows: Rows, open_by: str | None = None) -> writes.Keys:
+        return writes.Keys(rows, [(c.name, c.spark_type) for c in self.contract.key], open_by)
 
 
 def _current_schema(contract: Contract) -> pa.Schema:

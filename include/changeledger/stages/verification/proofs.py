@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import WAITING
-from changeledger.kernels.rows import Here, Rows, together
+from changeledger.kernels.rows import Rows
 from changeledger.lake import catalog, iceberg
-from changeledger.lake.spread import as_frame
 from changeledger.model.table_names import DRIFT, NAMESPACE, REPAIRS
 from changeledger.model.wording import counted
+from changeledger.spark.rows import Workers, as_spark
 from changeledger.stages.common.context import log
 from changeledger.verify import drift, judging
 
@@ -37,22 +38,22 @@ def summary(counts: Mapping[str, int]) -> str:
 class ProofWriter:
     """Keeps what comes of proofs; several may be made at once. A row is saved after what is wrong."""
 
-    spark: SparkSession
+    workers: Workers
     control: ControlStore
     _rows: list[ProofRow] = field(default_factory=list)
-    _waiting: dict[str, list[Rows]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
+    _waiting: dict[str, list[pa.Table]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
     _replaced: dict[str, list[str]] = field(default_factory=lambda: {DRIFT: [], REPAIRS: []})
     _writing: Lock = field(default_factory=Lock)
 
     @classmethod
     @contextmanager
-    def opened(cls, spark: SparkSession, control: ControlStore) -> Iterator[ProofWriter]:
+    def opened(cls, spark: SparkSession, workers: Workers, control: ControlStore) -> Iterator[ProofWriter]:
         """What proofs have found is saved even if a later one fails."""
         catalog.create_namespace(NAMESPACE)
         for name, columns in ((DRIFT, drift.DRIFT_COLUMNS), (REPAIRS, drift.REPAIR_COLUMNS)):
             iceberg.create(spark, name, columns, ["proof_id"])
             iceberg.widen(spark, name, columns)
-        writer = cls(spark, control)
+        writer = cls(workers, control)
         try:
             yield writer
         finally:
@@ -74,17 +75,18 @@ class ProofWriter:
         for table, rows in ((DRIFT, drifts), (REPAIRS, repairs)):
             if rows is None:
                 continue
+            few = None if many else rows.collected()
             with self._writing:
-                if many:
-                    iceberg.replace_partition(as_frame(self.spark, rows), table, "proof_id", row.id)
+                if few is None:
+                    iceberg.replace_partition(as_spark(rows).frame, table, "proof_id", row.id)
                 else:
-                    self._waiting[table].append(Here(rows.collected()))
+                    self._waiting[table].append(few)
                     self._replaced[table].append(row.id)
 
     def _write(self) -> None:
         for table, rows in self._waiting.items():
             if rows:
-                found = as_frame(self.spark, together(rows))
+                found = self.workers.given(pa.concat_tables(rows)).frame
                 iceberg.replace_partition(found, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.save_proof(row)

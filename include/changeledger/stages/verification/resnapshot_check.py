@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from typing import NamedTuple
 
+from pyiceberg.expressions import And, BooleanExpression, Or
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import iceberg
+from changeledger.lake import iceberg, scans
 from changeledger.lake.publishing import release_tag
 from changeledger.model import change
-from changeledger.model.change import quoted
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
-from changeledger.spark.caching import Cache, cached
-from changeledger.stages.common.stored import Stored, stored, weights
+from changeledger.spark.rows import Workers
+from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.tables import concluded
 from changeledger.verify import drift, judging, resnapshot
@@ -34,12 +34,12 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
         for table in (t.table for t in feed.tables)
     }
     contracts = control.contracts(feed.feed)
-    with cached() as cache:
-        return [
-            _table(spark, writer, _Redelivered(feed, contracts[table], releases[-1], brought), cache)
-            for table, brought in runs.items()
-            if brought
-        ]
+    redelivered = [
+        _Redelivered(feed, contracts[table], releases[-1], brought)
+        for table, brought in runs.items()
+        if brought
+    ]
+    return writer.workers.each(lambda one: _table(spark, writer, one), redelivered)
 
 
 def unproved(control: ControlStore, feed: Feed) -> list[ReleaseRow]:
@@ -65,9 +65,9 @@ class _Redelivered(NamedTuple):
     runs: Sequence[str]
 
 
-def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered, cache: Cache) -> ProofRow:
+def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered) -> ProofRow:
     feed, release, contract = redelivered.feed, redelivered.release, redelivered.contract
-    rows = _rows(spark, redelivered, cache)
+    rows = _rows(spark, writer.workers, redelivered)
     kernel, parts = resnapshot.Judge(contract), {resnapshot.ROWS: Part(rows, resnapshot.KEY)}
     found = bucketed(parts, kernel, resnapshot.OUTPUTS)
     counts = dict.fromkeys(COUNTED, 0)
@@ -91,29 +91,30 @@ def _table(spark: SparkSession, writer: ProofWriter, redelivered: _Redelivered, 
     )
     if is_wrong:
         names, tag = TableNames.of(feed.namespace, contract.table), release_tag(release.id)
-        ledger = Stored(iceberg.read(spark, names.changes, at=tag), 0)
+        ledger = _at(spark, writer.workers, names.changes, tag)
         conclude = drift.Conclude(writer.named(made), release.created_at)
-        wrong = concluded(found[resnapshot.WRONG], ledger, conclude, cache)
+        wrong = concluded(found[resnapshot.WRONG], ledger, conclude)
         writer.add_drift(made, wrong[drift.DRIFT_ROWS])
     writer.add_proof(made)
     return made
 
 
-def _rows(spark: SparkSession, redelivered: _Redelivered, cache: Cache) -> Rows:
+def _at(spark: SparkSession, workers: Workers, table: str, tag: str) -> Stored:
+    return Stored.of(workers, table, iceberg.read(spark, table, at=tag), tag)
+
+
+def _rows(spark: SparkSession, workers: Workers, redelivered: _Redelivered) -> Rows:
     """`resnapshot.schema`: the rows that were sent again, and the versions in history."""
     contract = redelivered.contract
     names, tag = (
         TableNames.of(redelivered.feed.namespace, contract.table),
         release_tag(redelivered.release.id),
     )
-    brought = F.col("operation").eqNullSafe(change.SNAPSHOT) & F.col("window_id").isin(list(redelivered.runs))
-    ledger = iceberg.read(spark, names.changes, at=tag).where(brought).select(*resnapshot.OF_LEDGER)
-    columns = [*contract.names, *resnapshot.OF_HISTORY]
-    history = iceberg.read(spark, names.history, at=tag).select(*map(quoted, columns))
-    found = stored({names.changes: ledger, names.history: history}, weights([names.changes, names.history]))
-    schema = resnapshot.schema(contract)
-    again = found[names.changes].rows(resnapshot.OF_LEDGER, cache)
-    versions = found[names.history].rows(columns, cache)
+    of_runs: BooleanExpression = reduce(Or, map(scans.of_window, redelivered.runs))
+    brought = And(scans.is_equal("operation", change.SNAPSHOT), of_runs)
+    columns, schema = [*contract.names, *resnapshot.OF_HISTORY], resnapshot.schema(contract)
+    again = _at(spark, workers, names.changes, tag).rows(resnapshot.OF_LEDGER, brought)
+    versions = _at(spark, workers, names.history, tag).rows(columns)
     return together(
         [
             again.through(resnapshot.SentAgain(contract, redelivered.runs), schema),

@@ -17,12 +17,10 @@ from changeledger.dialects.sqlserver_cdc.time_mapping import TimeMapping
 from changeledger.dialects.tables import values
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import catalog, iceberg
-from changeledger.lake.spread import as_frame
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import snapshot_table
-from changeledger.spark.caching import uncached
-from changeledger.stages.common.carrier import Carrier
+from changeledger.spark.rows import Workers
 from changeledger.stages.common.context import log
 from changeledger.verify import snapshot_sql as sql
 
@@ -34,7 +32,9 @@ class _Moment(NamedTuple):
     lsn: bytes | None
 
 
-def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str, Contract]) -> SnapshotRow:
+def take(
+    spark: SparkSession, workers: Workers, database: str, source: Verify, tables: Mapping[str, Contract]
+) -> SnapshotRow:
     """Read the tables into the lake, in the columns of the contracts that the source has.
 
     Raises SourceUnavailable, and ConfigError if a table there has not the key.
@@ -42,7 +42,7 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
     assert source.connection is not None, "Database.source has found it"
     jdbc = JdbcDatabase(source.connection, Connection.named(source.connection))
     with closing(jdbc):
-        reading = _SnapshotReader(spark, jdbc, source, database)
+        reading = _SnapshotReader(spark, workers, jdbc, source, database)
         since = reading.moment()
         found = dict(iceberg.parallel_map(reading.table, tables.values()))
         until = reading.moment()
@@ -60,6 +60,7 @@ def take(spark: SparkSession, database: str, source: Verify, tables: Mapping[str
 
 class _SnapshotReader(NamedTuple):
     spark: SparkSession
+    workers: Workers
     database: JdbcDatabase
     source: Verify
     name: str
@@ -82,11 +83,12 @@ class _SnapshotReader(NamedTuple):
         (counted,) = self.database.rows(sql.row_count(source))
         cuts = self._cuts(source, contract, counted["rows"])
         raw = self.database.read(self.spark, sql.parts(source, contract, cuts))
-        carried = Carrier.for_rows(counted["rows"], uncached).carried(raw)
-        rows = carried.through(partial(values.typed, contract=contract), values.typed_schema(contract))
+        rows = self.workers.of_spark(raw, counted["rows"]).through(
+            partial(values.typed, contract=contract), values.typed_schema(contract)
+        )
         kept = snapshot_table(self.name, contract.table)
         is_old = catalog.exists(kept)
-        snapshot = iceberg.put(as_frame(self.spark, rows), kept)
+        snapshot = iceberg.put(rows.frame, kept)
         if is_old:
             iceberg.expire(self.spark, kept, datetime.now(UTC) - self.source.snapshot_ttl - timedelta(days=1))
         log.info("%s: read into %s", contract.table, kept)

@@ -11,8 +11,7 @@ import pyarrow as pa
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import column
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.spark.caching import Cache
-from changeledger.stages.common.stored import Stored
+from changeledger.stages.common.stored import Ledger
 from changeledger.verify import drift, judging, sums, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
@@ -39,10 +38,9 @@ class Proof:
     `columns`: the snapshot's first, then those of what is published.
     """
 
-    parts: Mapping[int, Stored]
+    parts: Mapping[int, Ledger]
     columns: Columns
     fence: Fence
-    cache: Cache
 
     def summed(self) -> Sums:
         """Do the hashes of many rows agree?"""
@@ -70,7 +68,7 @@ class Proof:
             keys = column(judged.wrong.collected(), "key_1").to_pylist()
         shown = [
             self.parts[part]
-            .rows(self._read(part).needed, self.cache)
+            .rows(self._read(part).needed)
             .through(drift.Show(self._read(part), keys), drift.SHOWN)
             for part in (SOURCE, CURRENT, HISTORY)
         ]
@@ -89,17 +87,17 @@ class Proof:
         found = []
         for part in (SOURCE, CURRENT, HISTORY):
             read = self._read(part)
-            rows = self.parts[part].rows(read.needed, self.cache)
+            rows = self.parts[part].rows(read.needed)
             found.append(rows.through(versions.MakeVersions(read, buckets), versions.VERSIONS))
         return found
 
 
-def concluded(explained: Rows, ledger: Stored, kernel: drift.Conclude, cache: Cache) -> dict[str, Rows]:
+def concluded(explained: Rows, ledger: Ledger, kernel: drift.Conclude) -> dict[str, Rows]:
     """`drift.DRIFTS` and `drift.REPAIRS` of `drift.EXPLAINED`, with the last change of each key."""
     last = explained.through(_last_ids, _IDS)
     parts = {
         drift.EXPLAINED_ROWS: Part(explained, drift.key_of_explained),
-        drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last, cache), drift.KEY_OF_LEDGER),
+        drift.LEDGER: Part(ledger.among(drift.OF_LEDGER, "change_id", last), drift.KEY_OF_LEDGER),
     }
     return bucketed(parts, kernel, drift.OUTPUTS)
 

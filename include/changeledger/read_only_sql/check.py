@@ -6,16 +6,16 @@ import re
 from itertools import pairwise
 from typing import NamedTuple, NoReturn
 
-from changeledger.cli.statement import tree
-from changeledger.cli.statement.functions import COMPUTING
-from changeledger.cli.statement.tokens import Token, Unreadable, cut, require_same_quotes
-from changeledger.lake import catalog
+from changeledger.model import table_names
 from changeledger.model.errors import ConfigError
+from changeledger.read_only_sql import tree
+from changeledger.read_only_sql.functions import COMPUTING
+from changeledger.read_only_sql.tokens import Token, Unreadable, cut, require_same_quotes
 
 _REMEDY = (
     "`query` changes nothing: it answers one SELECT, WITH ... SELECT, VALUES or TABLE of tables of the lake "
-    f"({catalog.NAME}.<feed>.<table>), with functions that compute something of their arguments, and SHOW, "
-    "DESCRIBE and EXPLAIN of the same"
+    f"({table_names.CATALOG}.<feed>.<table>), with functions that compute something of their arguments, and "
+    "SHOW, DESCRIBE and EXPLAIN of the same"
 )
 # Words of the grammar that may stand before a parenthesis; types among them.
 _GRAMMAR = """
@@ -25,7 +25,7 @@ _GRAMMAR = """
     char character dec decimal numeric varchar
 """
 _BEFORE_PARENTHESES = frozenset(_GRAMMAR.split())
-_NAME = rf"{catalog.NAME}(?:\ \.\ (?:[A-Z0-9_`]+|{catalog.NAME}))*"
+_NAME = rf"{table_names.CATALOG}(?:\ \.\ (?:[A-Z0-9_`]+|{table_names.CATALOG}))*"
 # Other statements than queries, their words in capitals, a string as ' and a quoted name as `.
 _OTHERS = re.compile(
     rf"""
@@ -103,8 +103,8 @@ def _begins_query(tokens: list[Token]) -> bool:
 
 
 def _shape(token: Token) -> str:
-    if token.name == catalog.NAME:
-        return catalog.NAME
+    if token.name == table_names.CATALOG:
+        return table_names.CATALOG
     return {"string": "'", "quoted": "`"}.get(token.kind, token.text.upper())
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.lake.worker_batches import carried
+from changeledger.spark.worker_start import begin_task
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems do not wait")
 
@@ -29,6 +29,6 @@ def test_packets_are_acknowledged_at_once_and_no_descriptor_stays_open() -> None
     ):
         worker.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
         before = descriptors()
-        list(carried(iter, (), iter, iter(())))
+        begin_task()
         assert worker.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
         assert descriptors() == before

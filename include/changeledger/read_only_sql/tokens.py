@@ -1,4 +1,4 @@
-"""The tokens of a statement, as Spark 4.0 cuts it, without comments.
+"""The tokens of a statement, as Spark 4.1 cuts it, without comments.
 
 sqlglot ends some comments elsewhere: by `-- \\` it would be shown another statement than Spark. So neither is
 given a comment. The rules are those of SqlBaseLexer.g4, but that a quote which is written twice within a

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from changeledger.cli.statement.check import Statement
-from changeledger.cli.statement.tokens import cut
 from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
+from changeledger.read_only_sql.check import Statement
+from changeledger.read_only_sql.tokens import cut
 
 
 def require(tables: Iterable[tuple[str, str]]) -> None:

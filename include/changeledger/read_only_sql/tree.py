@@ -9,8 +9,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, SqlglotError
 
-from changeledger.cli.statement.tokens import Unreadable
-from changeledger.lake import catalog
+from changeledger.model import table_names
+from changeledger.read_only_sql.tokens import Unreadable
 
 # Conditions are all that stands for a value: columns, literals, operators, functions, whose names are checked
 # elsewhere. All else is a part of a query that reads or computes.
@@ -79,7 +79,7 @@ def _is_allowed(table: exp.Table) -> bool:
         return False
     if len(names) == 1:
         return names[0].name.lower() in _visible(table)
-    return names[0].name == catalog.NAME
+    return names[0].name == table_names.CATALOG
 
 
 def _visible(table: exp.Table) -> Iterator[str]:

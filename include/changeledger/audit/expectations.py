@@ -1,0 +1,156 @@
+"""Expectations and metrics of Great Expectations on the audit's narrow rows and sums.
+
+Great Expectations takes seconds to import: import this module inside functions only.
+"""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from types import new_class
+from typing import Any, Final
+
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
+from great_expectations.expectations.core.expect_column_values_to_be_between import (
+    ExpectColumnValuesToBeBetween,
+)
+from great_expectations.expectations.core.expect_column_values_to_be_null import ExpectColumnValuesToBeNull
+from great_expectations.expectations.metrics.metric_provider import metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+from great_expectations.validator.metric_configuration import MetricConfiguration
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from changeledger.audit.narrow_rows import RULE, RULES, WHERE
+from changeledger.audit.rules import SAMPLES
+
+CHECKED: Final = "changeledger.checked"
+COUNTS: Final = "changeledger.counts"
+SHOWN: Final = "changeledger.samples"
+_REASONS: Final = "column_values.null.unexpected_values"
+
+
+def _frame(engine: SparkDFExecutionEngine, domain: dict[str, Any]) -> DataFrame:
+    frame: DataFrame = engine.get_compute_domain(domain, MetricDomainTypes.TABLE)[0]
+    return frame
+
+
+class Counts(TableMetricProvider):
+    """By table and thing: how many rows, and how many reasons of each rule. One Spark job for all rules."""
+
+    metric_name = COUNTS
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def _spark(
+        cls,  # noqa: N805
+        execution_engine: SparkDFExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
+        metrics: dict[str, Any],  # noqa: ARG002
+        runtime_configuration: dict[str, Any],  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
+        rows = _frame(execution_engine, metric_domain_kwargs).groupBy("table", "thing")
+        counted = rows.agg(F.count(F.lit(1)).alias("rows"), *(F.count(rule).alias(rule) for rule in RULES))
+        return [row.asDict() for row in counted.collect()]
+
+
+class Checked(TableMetricProvider):
+    """By table and thing: how many rows."""
+
+    metric_name = CHECKED
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def _spark(
+        cls,  # noqa: N805
+        execution_engine: SparkDFExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
+        metrics: dict[str, Any],  # noqa: ARG002
+        runtime_configuration: dict[str, Any],  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
+        rows = _frame(execution_engine, metric_domain_kwargs).groupBy("table", "thing")
+        return [row.asDict() for row in rows.agg(F.count(F.lit(1)).alias("rows")).collect()]
+
+
+class Samples(TableMetricProvider):
+    """Some rows that break a rule, of each rule and table. One Spark job for all rules."""
+
+    metric_name = SHOWN
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def _spark(
+        cls,  # noqa: N805
+        execution_engine: SparkDFExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
+        metrics: dict[str, Any],  # noqa: ARG002
+        runtime_configuration: dict[str, Any],  # noqa: ARG002
+    ) -> list[dict[str, Any]]:
+        reasons = F.array(*(F.struct(F.lit(rule).alias("rule"), F.col(rule).alias("why")) for rule in RULES))
+        is_broken: Column = reduce(Column.__or__, (F.col(rule).isNotNull() for rule in RULES))
+        rows = (
+            _frame(execution_engine, metric_domain_kwargs)
+            .where(is_broken)
+            .select(*WHERE, "thing", F.explode(reasons).alias("said"))
+            .select(*WHERE, "thing", "said.rule", "said.why")
+            .where(F.col("why").isNotNull())
+        )
+        numbered = Window.partitionBy("rule", "table").orderBy("position", "key", "change_id")
+        some = rows.withColumn("number", F.row_number().over(numbered)).where(F.col("number") <= SAMPLES)
+        return [row.asDict() for row in some.drop("number").orderBy("rule", "table", "number").collect()]
+
+
+class RuleHolds(ExpectColumnValuesToBeNull):
+    """No row has a reason.
+
+    `details` of the result: exact counts by table. In the format BASIC, which asks if all rows hold, only
+    how many there are; in SUMMARY those that do not, and some of them.
+    """
+
+    def get_validation_dependencies(
+        self, execution_engine: Any = None, runtime_configuration: dict[str, Any] | None = None, **more: Any
+    ) -> Any:
+        needed = super().get_validation_dependencies(execution_engine, runtime_configuration, **more)
+        wanted = [COUNTS, SHOWN]
+        if needed.result_format.get("result_format") == "BASIC":
+            # Else a Spark job for each rule.
+            needed.remove_metric_configuration(_REASONS)
+            wanted = [CHECKED]
+        for name in wanted:
+            needed.set_metric_configuration(name, MetricConfiguration(name, {}, {}))
+        return needed
+
+    def _validate(
+        self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
+    ) -> dict[str, Any]:
+        known = {_REASONS: [], **metrics}
+        outcome: dict[str, Any] = super()._validate(known, runtime_configuration, execution_engine)
+        tables: dict[str, dict[str, int]] = {}
+        for row in metrics.get(COUNTS) or metrics.get(CHECKED) or ():
+            counts = tables.setdefault(row["table"], {})
+            broken = "unchecked" if row["thing"] == RULE else "broken"
+            counts[broken] = counts.get(broken, 0) + row.get(self.column, 0)
+            counts[row["thing"]] = row["rows"]
+        samples = [
+            {name: value for name, value in row.items() if name != "rule" and value is not None}
+            for row in metrics.get(SHOWN, ())
+            if row["rule"] == self.column
+        ]
+        details = {"tables": tables, "samples": samples}
+        return {**outcome, "result": {**outcome.get("result", {}), "details": details}}
+
+
+class NothingIsWrong(ExpectColumnValuesToBeBetween):
+    """What a rule counts as wrong is 0 of each source or table."""
+
+    min_value: Any = 0
+    max_value: Any = 0
+
+
+@cache
+def named(rule: str, *, of_sums: bool) -> type[RuleHolds] | type[NothingIsWrong]:
+    """The expectation of a rule: its type has the rule's name, in results and Data Docs."""
+    name = rule.title().replace("_", "")
+    kind: type[RuleHolds] | type[NothingIsWrong] = NothingIsWrong if of_sums else RuleHolds
+    made: type[RuleHolds] | type[NothingIsWrong] = new_class(name, (kind,))
+    return made

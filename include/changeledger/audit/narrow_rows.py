@@ -1,0 +1,162 @@
+"""Narrow rows for Great Expectations: a column for each rule, NULL where it holds, else the reason as text.
+
+Each change of the run has a row. Intervals, keys, ids and records have one if they break a rule. Key and
+position are written for rows that break a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import Bools, Indices, column
+from changeledger.kernels.display import keys_as_json, text_of
+
+# What a row is about. Every CHANGE of the run has a row, so its rows can be counted.
+CHANGE: Final = "change"
+OTHER: Final = "other"
+# A row about a rule that could not be checked: the reason begins so.
+RULE: Final = "rule"
+NOT_CHECKED: Final = "not checked: "
+
+WHERE: Final = ("table", "key", "position", "change_id")
+OF_CHANGES: Final = (
+    "mask_agrees_with_images", "operation_has_its_images", "key_not_null", "lsn_width", "order_strict",
+)  # fmt: skip
+RULES: Final = (
+    *OF_CHANGES, "change_id_unique", "duplicates_leave_one", "interval_forward", "one_open_interval",
+    "current_equals_open_history", "current_key_unique", "current_key_not_null", "image_chain",
+    "no_quarantined_records", "shapes_fit_contracts", "no_unpaired_images",
+)  # fmt: skip
+ROWS: Final = pa.schema([(name, pa.string()) for name in ("thing", *WHERE, *RULES)])
+
+
+class Broken(NamedTuple):
+    """The rows that break a rule, in ascending order, and why: one text for all, or one for each."""
+
+    at: Indices
+    why: str | Sequence[str]
+
+
+Check = Callable[[], Broken]
+
+
+class Judged(NamedTuple):
+    """Rows that rules are asked of. `key`, `position`, `change_id`: the columns that have them."""
+
+    table: str
+    rows: pa.Table
+    key: str | None = None
+    position: str | None = None
+    change_id: str | None = None
+    thing: str = OTHER
+
+
+def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
+    """`ROWS`: of all changes, else of the rows that break a rule; and one for each rule that raises."""
+    broken: dict[str, Broken] = {}
+    errors: dict[str, str] = {}
+    for name, check in checks.items():
+        try:
+            broken[name] = check()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rule has not been checked
+            errors[name] = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+    return pa.concat_tables([_narrow(of, broken), unchecked(of.table, errors)])
+
+
+def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
+    wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.at for one in broken.values())]))
+    at = np.arange(len(of.rows)) if of.thing == CHANGE else wrong
+    cells: dict[str, pa.Array] = {
+        "thing": _constant(of.thing, len(at)),
+        "table": _constant(of.table, len(at)),
+        "change_id": column(of.rows, of.change_id).take(pa.array(at)) if of.change_id else None,
+        **{name: _placed(at, one.at, one.why) for name, one in broken.items()},
+    }
+    if of.key:
+        cells["key"] = _placed(at, wrong, key_texts(column(of.rows, of.key).take(pa.array(wrong))))
+    if of.position:
+        places = column(of.rows, of.position).take(pa.array(wrong))
+        cells["position"] = _placed(at, wrong, position_texts(places))
+    return _table(cells, len(at))
+
+
+def _table(cells: Mapping[str, pa.Array | None], size: int) -> pa.Table:
+    columns = [cells.get(name) for name in ROWS.names]
+    return pa.table([pa.nulls(size, pa.string()) if c is None else c for c in columns], schema=ROWS)
+
+
+def _constant(text: str, size: int) -> pa.StringArray:
+    return pa.array([text]).take(pa.array(np.zeros(size, np.int32)))
+
+
+def _placed(rows: Indices, at: Indices, texts: str | Sequence[str | None]) -> pa.StringArray | None:
+    """The texts at their rows, NULL elsewhere."""
+    if not len(at):
+        return None
+    cells = np.full(len(rows), None, object)
+    cells[np.searchsorted(rows, at)] = texts
+    return pa.array(cells, pa.string())
+
+
+def unchecked(table: str, errors: Mapping[str, str]) -> pa.Table:
+    """`ROWS` of rules that could not be checked."""
+    rows = [{"thing": RULE, "table": table, name: NOT_CHECKED + error} for name, error in errors.items()]
+    return pa.Table.from_pylist(rows, ROWS)
+
+
+def rows_that(violate: Bools, why: str) -> Broken:
+    return Broken(np.flatnonzero(violate), why)
+
+
+def repeated(columns: Sequence[pa.Array], rows: int) -> list[Indices]:
+    """Groups of rows that are equal in all columns; two NULLs are equal."""
+    codes = order.codes(columns, rows)
+    at = order.repeated(codes)
+    in_order = at[np.argsort(codes[at], kind="stable")]
+    bounds = [*np.flatnonzero(order.begins([codes[in_order]], len(in_order))).tolist(), len(in_order)]
+    return [in_order[begin:end] for begin, end in pairwise(bounds)]
+
+
+def each_of(groups: Iterable[Indices], why: Callable[[int], str]) -> Broken:
+    """All rows of groups of repeated rows. `why`: of the size of a group."""
+    said = sorted((int(row), why(len(group))) for group in groups for row in group)
+    return Broken(np.array([row for row, _ in said], np.int64), [text for _, text in said])
+
+
+def first_of(groups: Iterable[Indices], why: Callable[[int], str]) -> Broken:
+    """The first row of each group of repeated rows."""
+    said = sorted((int(group[0]), why(len(group))) for group in groups)
+    return Broken(np.array([row for row, _ in said], np.int64), [text for _, text in said])
+
+
+def cells(keys: pa.StructArray) -> list[pa.Array]:
+    """The columns of keys; NULL if the key is."""
+    found: list[pa.Array] = keys.flatten()
+    return found
+
+
+def key_texts(keys: pa.Array) -> list[str | None]:
+    """Keys as JSON, as in the lake's other tables for people. Texts are keys in JSON already."""
+    if pa.types.is_string(keys.type):
+        texts: list[str | None] = keys.to_pylist()
+        return texts
+    return [*keys_as_json({field.name: cell for field, cell in zip(keys.type, cells(keys), strict=True)})]
+
+
+def position_texts(records: pa.StructArray) -> list[str]:
+    return list(map(position_text, records.to_pylist()))
+
+
+def position_text(position: Mapping[str, Any] | None) -> str:
+    """`topic[partition] offset`, or the change table and its row."""
+    record = position or {}
+    partition, row = record.get("partition"), record.get("row")
+    source = "" if partition is None else f"[{partition}]"
+    parts = (text_of(v) for v in (row, record.get("offset")) if v is not None)
+    return " ".join([f"{record.get('source') or '(no source)'}{source}", *parts])

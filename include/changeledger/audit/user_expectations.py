@@ -1,0 +1,169 @@
+"""Expectations that users add to a table, validated by Great Expectations on tables of the run's branch."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from html import escape
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from changeledger.audit.outcomes import Outcomes, RuleOutcome, exception, failure_severity
+from changeledger.audit.rules import SAMPLES, TABLE_RULES, Rule
+from changeledger.config.expectations import ExpectationConfig
+from changeledger.config.tables import TableConfig
+from changeledger.model.errors import ConfigError
+
+if TYPE_CHECKING:
+    from great_expectations.core import ExpectationValidationResult
+    from great_expectations.core.batch_definition import BatchDefinition
+    from great_expectations.data_context.data_context.abstract_data_context import AbstractDataContext
+    from great_expectations.expectations.expectation import Expectation
+    from pyspark.sql import DataFrame
+
+# Of the rows that a user's SQL returns: each as JSON.
+ROW: Final = "row"
+_ERROR_CLASS: Final = re.compile(r"\[[A-Z_.]+\]")
+
+
+class Asked(NamedTuple):
+    """Expectations of one DataFrame. `subject`: the table; `shown`: columns that say which row it is."""
+
+    subject: str
+    name: str
+    frame: Callable[[], DataFrame]
+    expectations: tuple[ExpectationConfig, ...]
+    shown: tuple[str, ...]
+
+
+def rules(table: TableConfig, asked: set[str]) -> list[Rule]:
+    """Of one table, those of its expectations that are asked in this run, by name. Raises ConfigError."""
+    for one in table.expectations:
+        if one.rule in TABLE_RULES:
+            raise ConfigError(
+                f"{table.table}: {one.rule} is a rule of the audit itself",
+                "give the expectation another `name`",
+            )
+    return [
+        Rule(one.rule, ", ".join(one.columns), one.note or _says(one), one.severity, is_users=True)
+        for one in table.expectations
+        if one.rule in asked
+    ]
+
+
+def _says(one: ExpectationConfig) -> str:
+    if one.sql:
+        return f"No row is returned by: {' '.join(one.sql.split())}"
+    arguments = ", ".join(f"{name}={value}" for name, value in one.arguments.items())
+    return f"{one.kind.replace('_', ' ').capitalize()} ({arguments}) of {one.on}."
+
+
+def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bool) -> Outcomes:
+    """Outcomes by subject and rule. What cannot be built or evaluated has errored.
+
+    `redact`: results without values, so without numbers of rows, and none of them in Data Docs: messages of
+    errors may hold values.
+    """
+    outcomes: Outcomes = {}
+    expectations: list[Expectation] = []
+    for one in asked.expectations:
+        try:
+            expectations.append(_expectation(one))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the expectation has not been checked
+            outcomes[asked.subject, one.rule] = _errored(error)
+    evaluate = _hidden if redact else _documented
+    try:
+        results = evaluate(context, asked, expectations, run)
+    except Exception as error:  # noqa: BLE001 - as above
+        failed = _errored(error)
+        outcomes = {(asked.subject, one.rule): failed for one in asked.expectations} | outcomes
+    else:
+        found = {str(_meta(result)["rule"]): _outcome(result) for result in results}
+        outcomes |= {(asked.subject, rule): outcome for rule, outcome in found.items()}
+    if redact:
+        return {of: replace(outcome, error=_redacted(outcome.error)) for of, outcome in outcomes.items()}
+    return outcomes
+
+
+def _batch(context: AbstractDataContext, asked: Asked) -> BatchDefinition[Any]:
+    source = context.data_sources.add_spark(asked.name, persist=False)
+    return source.add_dataframe_asset(asked.name).add_batch_definition_whole_dataframe(asked.name)
+
+
+def _hidden(
+    context: AbstractDataContext,
+    asked: Asked,
+    expectations: list[Expectation],
+    _run: Any,
+) -> list[ExpectationValidationResult]:
+    """Nothing is stored of it."""
+    import great_expectations as gx  # noqa: PLC0415
+
+    suite = gx.ExpectationSuite(name=asked.name, expectations=expectations)
+    batch = _batch(context, asked).get_batch({"dataframe": asked.frame()})
+    return batch.validate(suite, result_format="BOOLEAN_ONLY").results
+
+
+def _documented(
+    context: AbstractDataContext, asked: Asked, expectations: list[Expectation], run: Any
+) -> list[ExpectationValidationResult]:
+    import great_expectations as gx  # noqa: PLC0415
+
+    suite = context.suites.add(gx.ExpectationSuite(name=asked.name, expectations=expectations))
+    definition = context.validation_definitions.add(
+        gx.ValidationDefinition(name=asked.name, data=_batch(context, asked), suite=suite)
+    )
+    shown: dict[str, Any] = {
+        "result_format": "SUMMARY",
+        "partial_unexpected_count": SAMPLES,
+        "unexpected_index_column_names": list(asked.shown),
+        "return_unexpected_index_query": False,
+    }
+    parameters = {"dataframe": asked.frame()}
+    return definition.run(batch_parameters=parameters, result_format=shown, run_id=run).results
+
+
+def _expectation(one: ExpectationConfig) -> Expectation:
+    from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415
+
+    kind, arguments = one.kind, one.arguments
+    if one.sql:
+        kind, arguments = "expect_column_values_to_be_null", {"column": ROW}
+    return get_expectation_impl(kind)(
+        **arguments,
+        description=escape(one.note or _says(one), quote=False),
+        severity=failure_severity(one.severity),
+        meta={"rule": one.rule, "severity": one.severity},
+    )
+
+
+def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
+    error = exception(result)
+    if error is not None:
+        return RuleOutcome(False, errored=True, violations=None, error=error)
+    found = result.result or {}
+    violations = found.get("unexpected_count")
+    if violations is None:
+        # Of no rows, and of what is no count of rows.
+        violations = int(not result.success)
+    samples = [dict(row) for row in found.get("partial_unexpected_index_list") or ()]
+    if not samples and "observed_value" in found and not result.success:
+        samples = [{"observed": found["observed_value"]}]
+    return RuleOutcome(bool(result.success), violations=int(violations), samples=tuple(samples[:SAMPLES]))
+
+
+def _meta(result: ExpectationValidationResult) -> Mapping[str, Any]:
+    assert result.expectation_config is not None
+    meta: Mapping[str, Any] = result.expectation_config.meta
+    return meta
+
+
+def _errored(error: Exception) -> RuleOutcome:
+    said = f"{type(error).__name__}: {error}".split("\n", 1)[0]
+    return RuleOutcome(False, errored=True, violations=None, error=said)
+
+
+def _redacted(error: str | None) -> str | None:
+    """Of an error only Spark's name for it."""
+    named = _ERROR_CLASS.search(error or "")
+    return None if error is None else f"{named[0] if named else 'an error'}; its message may hold values"

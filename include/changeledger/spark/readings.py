@@ -1,0 +1,56 @@
+"""What workers read, part by part, and which task reads which parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heapify, heapreplace
+from typing import Final
+
+import pyarrow as pa
+
+from changeledger.spark.tasks import BUCKET, InParts, Reading
+
+# To open a part costs as much as to read so many rows.
+_OPENING: Final = 2_000
+
+
+@dataclass(frozen=True)
+class Given:
+    """The rows of a table of this process."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.table.schema
+
+    @property
+    def parts(self) -> list[pa.RecordBatch]:
+        return [batch for batch in self.table.to_batches(BUCKET) if batch.num_rows]
+
+    @property
+    def weights(self) -> list[int]:
+        return [part.num_rows for part in self.parts]
+
+    def rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        yield part
+
+
+def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
+    """Parts put together: few tasks for small ones, and each about as long as the others."""
+    weighed = [
+        (weight + _OPENING, Reading(source, part, number))
+        for number, source in enumerate(sources)
+        for part, weight in zip(source.parts, source.weights, strict=True)
+    ]
+    number = min(len(weighed), max(1, -(-sum(weight for weight, _ in weighed) // BUCKET)))
+    # The least loaded task gets the next part.
+    loads = [(0, at) for at in range(number)]
+    heapify(loads)
+    found: list[list[Reading]] = [[] for _ in loads]
+    for weight, reading in sorted(weighed, key=lambda one: -one[0]):
+        load, at = loads[0]
+        found[at].append(reading)
+        heapreplace(loads, (load + weight, at))
+    return tuple(map(tuple, found))

@@ -1,0 +1,110 @@
+"""Several threads whose questions are answered together, so that Spark runs one job for all of them.
+
+Each table of a feed is worked on as if it were alone, in a thread of its own. A thread that asks for rows
+waits; when all wait, or have ended, one job answers every question. So a stage runs as many jobs as one table
+needs, however many tables there are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event, Lock, local
+from typing import Any, Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Asked = TypeVar("Asked")
+
+# Threads that work at the same time, while the others wait: for commits and the catalog.
+_AT_ONCE = 4
+
+
+class _Question(Generic[Asked]):
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.answer: Any = None
+        self.error: BaseException | None = None
+
+
+class _Round(Generic[Asked]):
+    """The threads of one `Rounds.each`. They work in their items' order, some at the same time."""
+
+    def __init__(self, answer: Callable[[list[Asked]], list[Any]], members: int) -> None:
+        self._answer, self._members, self._at_work = answer, members, 0
+        self._waiting: dict[int, _Question[Asked]] = {}
+        self._ready = deque(range(members))
+        self._turns = [Event() for _ in range(members)]
+        self._lock = Lock()
+        self._go_on()
+
+    def work(self, at: int, work: Callable[[Item], Result], item: Item) -> Result:
+        self._await_turn(at)
+        try:
+            return work(item)
+        finally:
+            with self._lock:
+                self._at_work -= 1
+                self._members -= 1
+                self._go_on()
+
+    def ask(self, at: int, asked: Asked) -> Any:
+        question = _Question(asked)
+        with self._lock:
+            self._at_work -= 1
+            self._waiting[at] = question
+            self._go_on()
+        self._await_turn(at)
+        if question.error is not None:
+            raise question.error
+        return question.answer
+
+    def _await_turn(self, at: int) -> None:
+        self._turns[at].wait()
+        self._turns[at].clear()
+
+    def _go_on(self) -> None:
+        if self._waiting and len(self._waiting) == self._members:
+            in_order = sorted(self._waiting)
+            self._answer_all([self._waiting.pop(at) for at in in_order])
+            self._ready.extend(in_order)
+        while self._ready and self._at_work < _AT_ONCE:
+            self._at_work += 1
+            self._turns[self._ready.popleft()].set()
+
+    def _answer_all(self, questions: list[_Question[Asked]]) -> None:
+        try:
+            answers = self._answer([one.asked for one in questions])
+            for question, answer in zip(questions, answers, strict=True):
+                question.answer = answer
+        except BaseException as error:  # noqa: BLE001 - every thread that has asked hears of it
+            for question in questions:
+                question.error = error
+
+
+class Rounds(Generic[Asked]):
+    """`answer` gives the answers to several questions, in their order."""
+
+    def __init__(self, answer: Callable[[list[Asked]], list[Any]]) -> None:
+        self._answer = answer
+        self._of_thread = local()
+
+    def ask(self, asked: Asked) -> Any:
+        """The answer, together with those of the other threads of `each`; alone where this is none."""
+        own: tuple[_Round[Asked], int] | None = getattr(self._of_thread, "round", None)
+        return self._answer([asked])[0] if own is None else own[0].ask(own[1], asked)
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """`work` on each item, such as a table. The first error is raised when all have ended."""
+        todo = list(items)
+        if len(todo) < 2 or getattr(self._of_thread, "round", None) is not None:
+            return [work(item) for item in todo]
+        own = _Round(self._answer, len(todo))
+
+        def member(at: int) -> Result:
+            self._of_thread.round = own, at
+            return own.work(at, work, todo[at])
+
+        with ThreadPoolExecutor(len(todo)) as pool:
+            return list(pool.map(member, range(len(todo))))

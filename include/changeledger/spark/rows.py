@@ -1,0 +1,273 @@
+"""Rows that Spark's workers carry through kernels (`kernels.rows`).
+
+Rows are a plan until somebody asks for them: where they come from, and the kernels on the way. All that is
+asked at one moment becomes one DataFrame of packed batches (`tasks.PACKED`), so one job, of all tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import StructType
+
+from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
+from changeledger.spark import sinks, tasks
+from changeledger.spark.readings import Given, in_tasks
+from changeledger.spark.rounds import Rounds
+from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Sink
+from changeledger.spark.tasks import BUCKET, InParts
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class _Origin:
+    """Where rows come from. `rows`: how many there are, about."""
+
+    rows: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Read(_Origin):
+    """Parts that workers read."""
+
+    source: InParts
+
+
+@dataclass(frozen=True, eq=False)
+class _OfSpark(_Origin):
+    """A DataFrame of Spark's own rows."""
+
+    frame: DataFrame
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, eq=False)
+class _Made(_Origin):
+    """What kernels of buckets have made: the rows of one part of packed ones."""
+
+    packed: DataFrame
+    part: str
+
+
+class _Flow(NamedTuple):
+    origin: _Origin
+    steps: tuple[BatchKernel, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        """How many rows come out, about: those that a kernel picks by the run's own keys are not counted."""
+        return 0 if any(getattr(step, "is_selective", False) for step in self.steps) else self.origin.rows
+
+
+@dataclass(frozen=True, eq=False)
+class SparkRows:
+    """Rows of several origins, with the kernels that each goes through."""
+
+    workers: Workers
+    schema: pa.Schema
+    flows: tuple[_Flow, ...]
+
+    def through(self, kernel: BatchKernel, schema: pa.Schema) -> SparkRows:
+        flows = tuple(flow._replace(steps=(*flow.steps, kernel)) for flow in self.flows)
+        return replace(self, schema=schema, flows=flows)
+
+    def collected(self, most: int | None = None) -> pa.Table:
+        return self.collected_with((), most)[0]
+
+    def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
+        return self.workers.answers([Asked(as_spark(one), None, most) for one in (self, *others)])
+
+    def bucketed(
+        self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
+    ) -> dict[str, Rows]:
+        return self.workers.bucketed(_InBuckets(dict(parts), kernel, outputs))
+
+    def and_all(self, others: Sequence[Rows]) -> SparkRows:
+        flows = (flow for one in (self, *others) for flow in as_spark(one).flows)
+        return replace(self, flows=tuple(flows))
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows as Spark's own, for what Spark does with them."""
+        found = self.workers.frames([(flow, sinks.Hand()) for flow in self.flows], self.schema)
+        return reduce(DataFrame.union, found) if found else self.workers.no_rows(self.schema)
+
+
+def as_spark(rows: Rows) -> SparkRows:
+    assert isinstance(rows, SparkRows), "in the pipeline Spark carries all rows"
+    return rows
+
+
+class Asked(NamedTuple):
+    """Rows that are wanted here, or what a sink of the workers answers of them, which has a `schema` then."""
+
+    rows: SparkRows
+    sink: Callable[[int], Sink] | None = None
+    most: int | None = None
+    schema: pa.Schema | None = None
+
+    def table(self, answers: Iterable[pa.Buffer]) -> pa.Table:
+        found = sinks.unpacked(answers, self.schema or self.rows.schema)
+        return found if self.most is None else found.slice(0, self.most)
+
+
+class _InBuckets(NamedTuple):
+    parts: Mapping[str, Part]
+    kernel: BucketKernel
+    outputs: Mapping[str, pa.Schema]
+
+    @property
+    def flows(self) -> Iterator[_Flow]:
+        return (flow for part in self.parts.values() for flow in as_spark(part.rows).flows)
+
+
+_Question = list[Asked] | _InBuckets
+
+
+class Workers:
+    """Spark's workers, for the rows of one stage. The session is asked for when there are rows to carry.
+
+    Rows that kernels of buckets have made are kept until the stage ends, since several ask for them.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._session = session
+        self._kept: list[DataFrame] = []
+        self._rounds: Rounds[_Question] = Rounds(self._answered)
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A server that stays warm would keep them after an error, and a second try would read them in place
+        # of what the lake has by then.
+        while self._kept:
+            self._kept.pop().unpersist()
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+        """`work` on each item, such as a table; what they ask of the workers is answered together."""
+        return self._rounds.each(work, items)
+
+    def nothing(self, schema: pa.Schema) -> SparkRows:
+        return SparkRows(self, schema, ())
+
+    def read(self, source: InParts) -> SparkRows:
+        """The rows that workers read."""
+        origin = _Read(sum(source.weights), source)
+        return SparkRows(self, source.schema, (_Flow(origin),) if source.parts else ())
+
+    def given(self, table: pa.Table) -> SparkRows:
+        """A few rows of this process."""
+        return self.read(Given(table.combine_chunks()))
+
+    def of_spark(self, frame: DataFrame, rows: int = 0, schema: pa.Schema | None = None) -> SparkRows:
+        """A DataFrame's rows, in the types of `schema`. `rows`: how many there are, about."""
+        kinds = to_arrow_schema(frame.schema) if schema is None else schema
+        return SparkRows(self, kinds, (_Flow(_OfSpark(rows, frame, kinds)),))
+
+    def answers(self, asked: Sequence[Asked]) -> list[pa.Table]:
+        """What is asked, by one job with whatever others ask at the moment."""
+        found: list[pa.Table] = self._rounds.ask(list(asked))
+        return found
+
+    def bucketed(self, asked: _InBuckets) -> dict[str, Rows]:
+        found: dict[str, Rows] = self._rounds.ask(asked)
+        return found
+
+    def kept(self, frame: DataFrame) -> DataFrame:
+        """The frame, whose rows stay with Spark until the stage ends."""
+        self._kept.append(frame.persist())
+        return frame
+
+    def no_rows(self, schema: pa.Schema) -> DataFrame:
+        return self._session().createDataFrame([], spark_schema(schema))
+
+    def _answered(self, questions: list[_Question]) -> list[Any]:
+        in_buckets = [one for one in questions if isinstance(one, _InBuckets)]
+        asked = [ask for one in questions if not isinstance(one, _InBuckets) for ask in one]
+        made, tables = iter(self._in_buckets(in_buckets)), iter(self._tables(asked))
+        return [
+            next(made) if isinstance(one, _InBuckets) else [next(tables) for _ in one] for one in questions
+        ]
+
+    def _tables(self, asked: Sequence[Asked]) -> list[pa.Table]:
+        leaves = [
+            (flow, sinks.Answer(number, one.most) if one.sink is None else one.sink(number))
+            for number, one in enumerate(asked)
+            for flow in one.rows.flows
+        ]
+        answers: list[list[pa.Buffer]] = [[] for _ in asked]
+        if leaves:
+            came = reduce(DataFrame.union, self.frames(leaves, PACKED)).toArrow()
+            for number, rows in zip(came.column(TO).to_pylist(), came.column(ROWS), strict=True):
+                answers[number].append(rows.as_buffer())
+        return [one.table(rows) for one, rows in zip(asked, answers, strict=True)]
+
+    def _in_buckets(self, asked: Sequence[_InBuckets]) -> list[dict[str, Rows]]:
+        sizes: dict[_Origin, int] = {}
+        for flow in (flow for one in asked for flow in one.flows):
+            sizes[flow.origin] = max(sizes.get(flow.origin, 0), flow.rows)
+        size = sum(sizes.values())
+        buckets = max(1, -(-size // BUCKET))
+        leaves = [
+            (flow, sinks.Deal(f"{number}/{name}", part.key, buckets))
+            for number, one in enumerate(asked)
+            for name, part in one.parts.items()
+            for flow in as_spark(part.rows).flows
+        ]
+        if not leaves:
+            return [{name: self.nothing(s) for name, s in one.outputs.items()} for one in asked]
+        kernels = tasks.Buckets(
+            tuple(
+                tasks.Bucketing(one.kernel, {n: p.rows.schema for n, p in one.parts.items()}, one.outputs)
+                for one in asked
+            )
+        )
+        dealt = reduce(DataFrame.union, self.frames(leaves, PACKED))
+        made = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
+        return [
+            {
+                name: SparkRows(self, schema, (_Flow(_Made(size, made, f"{number}/{name}")),))
+                for name, schema in one.outputs.items()
+            }
+            for number, one in enumerate(asked)
+        ]
+
+    def frames(self, leaves: Sequence[tuple[_Flow, Sink]], schema: pa.Schema) -> list[DataFrame]:
+        """What the sinks make of the flows' rows: one DataFrame for all that workers read, one for each that
+        kernels of buckets have made, one for each of Spark's own."""
+        by_origin: dict[_Origin, list[tuple[Sequence[BatchKernel], Sink]]] = {}
+        for flow, sink in leaves:
+            by_origin.setdefault(flow.origin, []).append((flow.steps, sink))
+        trees = {origin: tasks.tree(of) for origin, of in by_origin.items()}
+        kinds, found = spark_schema(schema), []
+        read = {origin: of for origin, of in trees.items() if isinstance(origin, _Read)}
+        if read:
+            of_tasks = in_tasks([origin.source for origin in read])
+            numbers = self._session().range(0, len(of_tasks), 1, len(of_tasks))
+            found.append(numbers.mapInArrow(tasks.ReadParts(of_tasks, tuple(read.values())), kinds))
+        made: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
+        for origin, of in trees.items():
+            if isinstance(origin, _Made):
+                made.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
+            elif isinstance(origin, _OfSpark):
+                found.append(origin.frame.mapInArrow(tasks.ReadRows(origin.schema, of), kinds))
+        for packed, parts in made.values():
+            found.append(packed.where(F.col(PART).isin(*parts)).mapInArrow(tasks.ReadPacked(parts), kinds))
+        return found
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
+
+
+_PACKED: Final = spark_schema(PACKED)

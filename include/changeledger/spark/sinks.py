@@ -1,0 +1,168 @@
+"""Where the rows of a task go: to Spark, to whoever has asked for them, or into buckets.
+
+Rows travel packed: several batches in Arrow's own bytes are one value. Spark would take each row apart, to
+keep it and again to hand it on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels.hashed import Key
+from changeledger.kernels.rows import as_batch
+
+Batches = Iterator[pa.RecordBatch]
+
+# This many rows are dealt out to buckets at once, or so many bytes: what a bucket gets of them is one piece.
+_DEALT, _MOST_BYTES = 100_000, 128 << 20
+# Which bucket or asker rows go to, whose they are, and the rows.
+TO, PART, ROWS = "to", "part", "rows"
+PACKED: Final = pa.schema([(TO, pa.int32()), (PART, pa.string()), (ROWS, pa.binary())])
+
+
+class Intake(Protocol):
+    """Where the rows of one task go. `is_full`: it wants no more."""
+
+    @property
+    def is_full(self) -> bool: ...
+
+    def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]: ...
+
+    def rest(self) -> Iterable[pa.RecordBatch]: ...
+
+
+# What a task begins an intake with.
+Sink = Callable[[], Intake]
+
+
+@dataclass(frozen=True)
+class Hand:
+    """Rows as they are, for Spark."""
+
+    is_full = False
+
+    def __call__(self) -> Hand:
+        return self
+
+    def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        return [rows]
+
+    def rest(self) -> Iterable[pa.RecordBatch]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Rows for the asker of this number; of each task not more than `most`."""
+
+    asker: int
+    most: int | None = None
+
+    def __call__(self) -> Intake:
+        return _Answering(self.asker, self.most)
+
+
+@dataclass
+class _Answering:
+    asker: int
+    room: int | None
+    _waiting: list[pa.RecordBatch] = field(default_factory=list)
+
+    @property
+    def is_full(self) -> bool:
+        return self.room is not None and self.room <= 0
+
+    def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        if self.room is not None:
+            rows = rows.slice(0, max(self.room, 0))
+            self.room -= rows.num_rows
+        self._waiting.append(rows)
+        return ()
+
+    def rest(self) -> Batches:
+        if self._waiting:
+            yield packed(self.asker, "", self._waiting)
+
+
+@dataclass(frozen=True)
+class Deal:
+    """Rows into so many buckets, by their key."""
+
+    part: str
+    key: Key
+    buckets: int
+
+    def __call__(self) -> Intake:
+        return _Dealing(self)
+
+
+class _Dealing:
+    is_full = False
+
+    def __init__(self, of: Deal) -> None:
+        self._of, self._gathered = of, Gathered(_DEALT)
+
+    def take(self, rows: pa.RecordBatch) -> Batches:
+        for table in self._gathered.add(rows):
+            yield from self._dealt(table)
+
+    def rest(self) -> Batches:
+        for table in self._gathered.rest():
+            yield from self._dealt(table)
+
+    def _dealt(self, table: pa.Table) -> Batches:
+        rows, of = as_batch(table), self._of
+        if of.buckets == 1:
+            yield packed(0, of.part, [rows])
+            return
+        bucket = (of.key(rows) % np.uint64(of.buckets)).astype(np.int64)
+        in_order = rows.take(pa.array(np.argsort(bucket, kind="stable")))
+        ends = np.cumsum(np.bincount(bucket, minlength=of.buckets)).tolist()
+        for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
+            if begin < end:
+                yield packed(number, of.part, [in_order.slice(begin, end - begin)])
+
+
+def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One row of `PACKED`."""
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as out:
+        for batch in batches:
+            out.write_batch(batch)
+    values = [
+        pa.array([to], pa.int32()),
+        pa.array([part]),
+        pa.array([sink.getvalue().to_pybytes()], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(values, schema=PACKED)
+
+
+def unpacked(rows: Iterable[pa.Buffer], schema: pa.Schema) -> pa.Table:
+    """The rows of several packed ones, in these types."""
+    batches = [batch for one in rows for batch in pa.ipc.open_stream(one)]
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema).cast(schema)
+
+
+@dataclass
+class Gathered:
+    """Batches in tables of about this many rows, or of fewer where these are large."""
+
+    rows: int
+    _waiting: list[pa.RecordBatch] = field(default_factory=list)
+    _there: int = 0
+    _size: int = 0
+
+    def add(self, batch: pa.RecordBatch) -> Iterable[pa.Table]:
+        self._waiting.append(batch)
+        self._there, self._size = self._there + batch.num_rows, self._size + batch.nbytes
+        return self.rest() if self._there >= self.rows or self._size >= _MOST_BYTES else ()
+
+    def rest(self) -> Iterable[pa.Table]:
+        waiting, self._waiting, self._there, self._size = self._waiting, [], 0, 0
+        return [pa.Table.from_batches(waiting)] if waiting else ()

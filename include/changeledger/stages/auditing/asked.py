@@ -1,0 +1,75 @@
+"""The tables of the run's branch that users' expectations are asked of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.audit.user_expectations import ROW, Asked
+from changeledger.config.expectations import ExpectationConfig, with_tables
+from changeledger.config.tables import TableConfig
+from changeledger.lake.summaries import BuiltTable
+from changeledger.model.contract import Contract
+from changeledger.stages.common.context import StageContext
+
+_WINDOW = {"current": "_window_id", "history": "_window_id", "changes": "window_id"}
+
+
+@dataclass(frozen=True)
+class AskedTables:
+    """Of one run. `tables`: what it has built."""
+
+    ctx: StageContext
+    tables: Mapping[str, BuiltTable]
+
+    def of(self, table: TableConfig, contract: Contract) -> list[Asked]:
+        """Types of Great Expectations are asked together of what they share; each SQL is asked alone.
+
+        Of a table that the run has not written nothing is touched, and nothing is asked of that.
+        """
+        shared: dict[tuple[str, str], list[ExpectationConfig]] = {}
+        asked = []
+        for one in table.expectations:
+            kinds = [one.on] if one.expect else list(_WINDOW)
+            if one.scope == "touched" and not any(self._is_written(contract, kind) for kind in kinds):
+                continue
+            if one.expect:
+                shared.setdefault((one.on, one.scope), []).append(one)
+                continue
+            name = f"{contract.table} {one.rule}"
+            asked.append(Asked(contract.table, name, partial(self._returned, contract, one), (one,), (ROW,)))
+        key = tuple(column.name for column in contract.key)
+        for (on, scope), expectations in shared.items():
+            shown = ("change_id",) if on == "changes" else (*key, "_change_id")
+            frame = partial(self._frame, contract, on, scope)
+            name = f"{contract.table} {on} {scope}"
+            asked.append(Asked(contract.table, name, frame, tuple(expectations), shown))
+        return asked
+
+    def _is_written(self, contract: Contract, kind: str) -> bool:
+        built = self.tables.get(self._name(contract, kind))
+        return built is not None and built.is_new
+
+    def _name(self, contract: Contract, kind: str) -> str:
+        name: str = getattr(self.ctx.names[contract.table], kind)
+        return name
+
+    def _query(self, contract: Contract, kind: str, scope: str) -> str:
+        """The table as the run has built it."""
+        name = self._name(contract, kind)
+        assert self.ctx.snapshots is not None, "the audit judges snapshots"
+        touched = f" WHERE {_WINDOW[kind]} = '{self.ctx.id}'" if scope == "touched" else ""
+        return f"SELECT * FROM {name} VERSION AS OF {self.ctx.snapshots[name]}{touched}"  # noqa: S608 - our names
+
+    def _frame(self, contract: Contract, kind: str, scope: str) -> DataFrame:
+        return self.ctx.spark.sql(self._query(contract, kind, scope))
+
+    def _returned(self, contract: Contract, one: ExpectationConfig) -> DataFrame:
+        """The rows that the user's SQL returns, as JSON."""
+        tables = {kind: self._query(contract, kind, one.scope) for kind in _WINDOW}
+        rows = self.ctx.spark.sql(with_tables(one.sql, tables))
+        return self.ctx.workers.kept(rows.select(F.to_json(F.struct("*")).alias(ROW)))

@@ -1,0 +1,60 @@
+"""Messages that wait for others of later windows, such as parts of an event."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.lake import catalog, iceberg
+from changeledger.lake.records import message_record
+from changeledger.model import change
+from changeledger.stages.common import input_records
+from changeledger.stages.common.context import StageContext
+
+
+def late(ctx: StageContext) -> frozenset[tuple[str, int, int]]:
+    """Topic, partition and offset of what has waited for longer than the feed allows."""
+    if ctx.window.request.partial or not input_records.some_wait(ctx):
+        return frozenset()
+    limit = ctx.window.end - ctx.feed.pending_timeout
+    over = iceberg.read(ctx.spark, ctx.lake.pending).where(F.col("since") < F.lit(limit))
+    return frozenset(tuple(row) for row in over.select("topic", "partition", "offset").collect())
+
+
+def write(ctx: StageContext, some: bool) -> None:
+    """What waits after this window, in place of what waited before it.
+
+    A run over some tables has not looked at what waited: it adds its own. `some`: does anything wait now?
+    """
+    if not catalog.exists(ctx.lake.pending):
+        if not some:
+            return
+        iceberg.create(ctx.spark, ctx.lake.pending, change.PENDING_COLUMNS)
+    iceberg.fresh_branch(ctx.spark, ctx.lake.pending, ctx.branch)
+    if not some and not input_records.some_wait(ctx):
+        return
+    earlier = iceberg.read(ctx.spark, ctx.lake.pending)
+    now = (
+        iceberg.read(ctx.spark, ctx.lake.dispositions, ctx.branch)
+        .where((F.col("window_id") == ctx.id) & (F.col("disposition") == change.PENDING))
+        .select("source_position", "table", "reason")
+    )
+    earlier = earlier.withColumn("source_position", message_record())
+    before = earlier.select("source_position", "since")
+    messages = _messages(ctx).withColumn("source_position", message_record())
+    rows = messages.join(now, "source_position").join(before, "source_position", "left")
+    rows = rows.withColumn("since", F.coalesce("since", F.lit(ctx.window.start)))
+    if ctx.window.request.partial:
+        others = earlier.join(now.select("source_position"), "source_position", "left_anti")
+        rows = rows.unionByName(others)
+    iceberg.replace(rows.select(*(n for n, _ in change.PENDING_COLUMNS)), ctx.lake.pending, ctx.branch)
+
+
+def _messages(ctx: StageContext) -> DataFrame:
+    """The window's messages, and those that earlier windows have left to wait."""
+    new = input_records.raw(ctx, ctx.lake.raw)
+    waiting = input_records.waiting(ctx)
+    if waiting is None:
+        return new.drop("source_position")
+    waiting = waiting.withColumn("window_id", F.lit(ctx.id))
+    return new.unionByName(waiting.select(*new.columns)).drop("source_position")

@@ -1,0 +1,126 @@
+"""Expectations of a feed's YAML, as they are checked when DAG files are parsed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changeledger.config.expectation_types import FILE, known
+from changeledger.config.expectations import ExpectationConfig
+from changeledger.config.files import load_feed
+from changeledger.config.settings import PROJECT
+from changeledger.model.errors import ConfigError
+
+BETWEEN = "expect_column_values_to_be_between"
+FEED = """
+feed: shop
+dialect: debezium
+database: shop
+connection: shop
+source: {topics: ["shop.*"]}
+tables:
+  - table: dbo.orders
+    expectations:
+      - expect_column_values_to_be_between: {column: amount, min_value: 0}
+        severity: warning
+      - {name: paid, sql: SELECT * FROM current WHERE paid < 0}
+"""
+MORE = """
+table: dbo.orders
+expectations:
+  - expect_table_row_count_to_be_between: {min_value: 1}
+    scope: all
+"""
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"expect_column_values_to_be_betwen": {"column": "a"}}, f"did you mean `{BETWEEN}`?"),
+    ({"expect_nothing_of_the_kind": {}}, "unknown expectation"),
+    ({BETWEEN: {"column": "a", "min_valu": 0}}, "has no argument 'min_valu', did you mean `min_value`?"),
+    ({BETWEEN: {"min_value": 0}}, f"{BETWEEN} needs column"),
+    ({BETWEEN: {"column": "a"}, "severty": "error"}, "did you mean `severity`?"),
+    ({BETWEEN: {"column": "a"}, "severity": "fatal"}, "'critical', 'error' or 'warning'"),
+    ({BETWEEN: {"column": "a"}, "row_condition": "a"}, "unknown setting"),
+    ({BETWEEN: {"column": "a", "row_condition": "reflect()"}}, "has no argument 'row_condition'"),
+    ({BETWEEN: {"column": "a"}, "expect_column_to_exist": {"column": "a"}}, "at most 1"),
+    ({}, "either one type of Great Expectations, or `sql`"),
+    ({BETWEEN: {"column": "a"}, "sql": "SELECT 1"}, "either one type of Great Expectations, or `sql`"),
+    ({"sql": "SELECT * FROM current"}, "`sql` needs a `name`"),
+    ({"sql": "SELECT * FROM orders", "name": "a"}, "orders is not a table of the lake"),
+    ({"sql": "DELETE FROM current", "name": "a"}, "cannot be checked"),
+    ({"sql": "SELECT 1) INSERT INTO lake.a.b (SELECT 1", "name": "a"}, "cannot be checked"),
+    ({"sql": "SELECT reflect('a', 'b')", "name": "a"}, "reflect is not among the functions"),
+    ({"sql": "SELECT 1", "name": "Not a name"}, "String should match pattern"),
+]
+
+
+@pytest.mark.parametrize(("config", "said"), WRONG)
+def test_what_is_wrong_is_said(config: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match="validation error") as raised:
+        ExpectationConfig.model_validate(config)
+    assert said in str(raised.value)
+
+
+def test_an_expectation_is_called_by_its_type_and_columns() -> None:
+    assert (
+        ExpectationConfig.model_validate({BETWEEN: {"column": "unit price"}}).rule == f"{BETWEEN}_unit_price"
+    )
+    pair = {"expect_column_pair_values_to_be_equal": {"column_A": "a", "column_B": "b"}}
+    assert ExpectationConfig.model_validate(pair).columns == ["a", "b"]
+    assert ExpectationConfig.model_validate({BETWEEN: {"column": "a"}, "name": "x"}).rule == "x"
+
+
+def written(folder: Path, more: str = MORE) -> Path:
+    files = {"feeds/shop.yaml": FEED, "expectations/shop/orders.yaml": more}
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "feeds" / "shop.yaml"
+
+
+def test_files_of_expectations_stand_beside_those_of_feeds(tmp_path: Path) -> None:
+    (table,) = load_feed(written(tmp_path)).tables
+    assert [(one.rule, one.severity, one.scope) for one in table.expectations] == [
+        (f"{BETWEEN}_amount", "warning", "touched"),
+        ("paid", "error", "touched"),
+        ("expect_table_row_count_to_be_between", "error", "all"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (MORE.replace("orders", "order"), "did you mean 'dbo.orders'"),
+        (MORE.replace("row_count", "row_cout"), "did you mean `expect_table_row_count_to_be_between`"),
+        (MORE + "  - {name: paid, sql: SELECT * FROM history}", "two expectations are called paid"),
+        ("table: dbo.orders", "expectations: Field required"),
+    ],
+)
+def test_a_wrong_file_is_named(tmp_path: Path, more: str, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_feed(written(tmp_path, more))
+    assert said in raised.value.message
+    assert "expectations/shop/orders.yaml" in raised.value.message
+
+
+def test_a_feed_is_read_without_great_expectations(tmp_path: Path) -> None:
+    read = (
+        "import sys; from pathlib import Path; from changeledger.config.files import load_feed; "
+        f"load_feed(Path({str(written(tmp_path))!r})); "
+        "assert not {'great_expectations', 'pyspark', 'pandas'} & set(sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_the_list_of_types_is_that_of_the_installed_version() -> None:
+    sys.path.insert(0, str(PROJECT / "scripts"))
+    import expectation_types  # noqa: PLC0415
+
+    sys.path.pop(0)
+    assert FILE.read_text("utf-8") == expectation_types.text(), (
+        "write it again: .venv/bin/python scripts/expectation_types.py"
+    )
+    assert BETWEEN in known()

@@ -1,0 +1,202 @@
+"""Each rule of a table fails for a branch that is corrupted after the write, in the audit of a real run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.audit import key_rules
+from changeledger.audit.gate import docs_index
+from changeledger.audit.rules import TABLE_RULES
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import BuiltSnapshots, ControlStore
+from changeledger.lake import iceberg, refs
+from changeledger.model import change
+from changeledger.model.errors import AuditFailed
+from changeledger.model.window import Window
+from changeledger.stages import audit, extract, normalize, reconcile
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.services import Postgres
+from tests.faults.matrix.lab import State
+from tests.integration.line import cdc_feed, lake_name, run, window
+from tests.lake_states import lake_of
+
+pytestmark = pytest.mark.integration
+
+TABLE = "dbo.customers"
+# `{changes}`, `{history}`, `{current}`, `{dispositions}`, `{breaks}`: tables of the branch; `{run}`: its
+# window; `{update}`: the id of one of its updates; `{earlier}`: the id of a change published before.
+OF_UPDATE = "WHERE change_id = '{update}'"
+AGAIN = "INSERT INTO {changes} SELECT * FROM {changes} " + OF_UPDATE
+OF_TABLE = {"window_id": "'{run}'", "table": "'dbo.customers'"}
+
+
+class Added(NamedTuple):
+    """A row as another one is, or of NULLs, but for these values."""
+
+    to: str
+    values: dict[str, str]
+    like: str = ""
+
+
+FAULTS: dict[str, list[str | Added]] = {
+    "mask_agrees_with_images": ["UPDATE {changes} SET flags = array('mask_disagrees') " + OF_UPDATE],
+    "operation_has_its_images": ["UPDATE {changes} SET after = NULL " + OF_UPDATE],
+    "key_not_null": ["UPDATE {changes} SET committed_at = NULL " + OF_UPDATE],
+    "lsn_width": ["UPDATE {changes} SET commit_lsn = X'00' " + OF_UPDATE],
+    "change_id_unique": [AGAIN],
+    "order_strict": [Added("changes", {"change_id": "'other'"}, OF_UPDATE)],
+    "ledger_keeps_everything": ["DELETE FROM {changes} WHERE change_id = '{earlier}'"],
+    "duplicates_leave_one": [
+        Added("dispositions", {**OF_TABLE, "reason": "'delivered_again'",
+                               "detail": "'gone'"})
+    ],
+    "interval_forward": ["UPDATE {history} SET _valid_to = DATE '1900-01-01' WHERE _window_id = '{run}'"],
+    "one_open_interval": ["UPDATE {history} SET _valid_to = NULL WHERE _window_id = '{run}'"],
+    "current_equals_open_history": ["DELETE FROM {current} WHERE _window_id = '{run}'"],
+    "current_key_unique": ["INSERT INTO {current} SELECT * FROM {current} WHERE _window_id = '{run}'"],
+    "current_key_not_null": ["UPDATE {current} SET id = NULL WHERE _window_id = '{run}'"],
+    "image_chain": [
+        Added("breaks", {**OF_TABLE, "change_id": "'{update}'", "kind": "'cells_differ'"})
+    ],
+}  # fmt: skip
+
+
+class Built(NamedTuple):
+    """One window is published, and `over` is built up to the audit."""
+
+    source: Postgres
+    files: Path
+    state: State
+    over: Window
+
+
+@pytest.fixture(scope="module")
+def built(
+    spark: SparkSession, new_database: Callable[[], Postgres], tmp_path_factory: pytest.TempPathFactory
+) -> Built:
+    source, folder, log = new_database(), tmp_path_factory.mktemp("corrupt"), simulate(5, 24)
+    sqlserver_cdc.load(source.url, log, to_tx=12)
+    now, over = State(folder / "now"), window()
+    with pytest.MonkeyPatch.context() as patch:
+        session, feed = lake_of(spark, now, folder / "files", patch), feed_of(source, patch)
+        run(session, feed, window())
+        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+        over = window()
+        run(session, feed, over, (extract, normalize, reconcile))
+    return Built(source, folder / "files", now, over)
+
+
+def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
+    return cdc_feed("corrupt", source, patch, tables=[{"table": TABLE}], image_chain="stop")
+
+
+def control() -> ControlStore:
+    return ControlStore(Settings().control_url)
+
+
+def corrupt(session: SparkSession, feed: Feed, over: Window, faults: list[str | Added]) -> None:
+    """Write on the run's branch, and let reconcile say that it has built this."""
+    done = control().stage(feed.feed, over, "reconcile")
+    assert done is not None
+    ledger = lake_name(feed, TABLE, "_changes")
+    updates = session.sql(f"SELECT * FROM {ledger}.branch_{done.branch} WHERE window_id = '{over.id}'")
+    names = {
+        "changes": ledger, "history": lake_name(feed, TABLE, "_history"), "current": lake_name(feed, TABLE),
+        "dispositions": feed.lake.dispositions, "breaks": feed.lake.image_chain_breaks,
+    }  # fmt: skip
+    iceberg.create(session, names["breaks"], change.BREAK_COLUMNS, ["window_id"])
+    for name in names.values():
+        session.sql(f"ALTER TABLE {name} CREATE BRANCH IF NOT EXISTS `{done.branch}`")
+    places = {kind: f"{name}.branch_{done.branch}" for kind, name in names.items()}
+    of = {
+        "run": over.id,
+        "update": updates.where("operation = 'update' AND before IS NOT NULL").first()["change_id"],
+        "earlier": session.table(ledger).first()["change_id"],
+    }
+    for fault in faults:
+        statement = fault if isinstance(fault, str) else added(session, places, fault)
+        session.sql(statement.format(**places, **of))
+    heads = refs.heads({*done.tables, *names.values()}, done.branch)
+    control().finish_stage(feed.feed, over, "reconcile", BuiltSnapshots(done.branch, heads))
+
+
+def added(session: SparkSession, places: dict[str, str], row: Added) -> str:
+    cells = [
+        row.values.get(field.name)
+        or (f"`{field.name}`" if row.like else f"CAST(NULL AS {field.dataType.simpleString()})")
+        for field in session.table(places[row.to]).schema
+    ]
+    rows = f"FROM {places[row.to]} {row.like}" if row.like else ""
+    return f"INSERT INTO {{{row.to}}} SELECT {', '.join(cells)} {rows}"
+
+
+def test_every_rule_of_a_table_has_its_fault() -> None:
+    assert FAULTS.keys() == TABLE_RULES.keys()
+
+
+@pytest.mark.parametrize("rule", FAULTS)
+def test_the_rule_fails(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: str
+) -> None:
+    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    feed = feed_of(built.source, monkeypatch)
+    corrupt(session, feed, built.over, FAULTS[rule])
+    with pytest.raises(AuditFailed, match=f"{TABLE}: {rule}: [1-9]"):
+        audit.run(session, feed, built.over)
+    found = {row.rule: row for row in control().audits(feed.feed, built.over) if row.table == TABLE}
+    assert not found[rule].success
+    assert found[rule].detail["stops"]
+    page = docs_index(Settings().data_docs, feed.feed, built.over)
+    results = "\n".join(file.read_text("utf-8") for file in page.parent.glob("results/**/*.json"))
+    assert f'"type": "{rule}"' in results
+
+
+def test_nothing_fails_without_a_fault(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    feed = feed_of(built.source, monkeypatch)
+    audit.run(session, feed, built.over)
+    rows = control().audits(feed.feed, built.over)
+    assert {row.rule for row in rows if row.table == TABLE} == set(TABLE_RULES)
+    assert [row.rule for row in rows if not row.success] == ["source_is_read_on"]
+
+
+class WithoutIntervals(key_rules.KeyRules):
+    """A rule that cannot be checked; in Spark's worker, where the kernel runs."""
+
+    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+        def fails(*_: object) -> NoReturn:
+            raise ValueError("the value Ann")
+
+        with pytest.MonkeyPatch.context() as broken:
+            broken.setattr(key_rules, "_interval_forward", fails)
+            return super().__call__(tables)
+
+
+def test_no_key_is_shown_where_values_are_redacted(
+    spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
+    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    feed = feed_of(built.source, monkeypatch)
+    corrupt(session, feed, built.over, FAULTS["lsn_width"])
+
+    monkeypatch.setattr(key_rules, "KeyRules", WithoutIntervals)
+    with pytest.raises(AuditFailed, match=r"lsn_width: 1 violation.*\n.*key=\*\*\*") as raised:
+        audit.run(session, feed, built.over)
+    folder = docs_index(Settings().data_docs, feed.feed, built.over).parent
+    files = [*folder.glob("**/*.html"), *folder.glob("**/*.json")]
+    pages = "\n".join(file.read_text("utf-8") for file in files)
+    assert '"key": "***"' in pages
+    assert '{"id":' not in pages.replace('\\"', '"').replace("&#34;", '"')
+    assert f"{TABLE}: interval_forward: could not be checked: ValueError" in str(raised.value)
+    assert "Ann" not in pages + str(raised.value)

@@ -1,0 +1,159 @@
+"""Expectations that users add to a table stop, warn and are tolerated as the audit's own rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.audit.gate import docs_index
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.control.tables.releases import AuditRow
+from changeledger.model.errors import AuditFailed
+from changeledger.model.window import Request, Window
+from changeledger.stages import audit, extract, normalize, reconcile
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.services import Postgres
+from tests.faults.matrix.lab import State
+from tests.integration.line import cdc_feed, run, window
+from tests.lake_states import lake_of
+
+pytestmark = pytest.mark.integration
+
+TABLE = "dbo.customers"
+HOLDS = [
+    {"expect_column_values_to_not_be_null": {"column": "id"}, "severity": "critical"},
+    {"expect_column_values_to_be_in_set": {"column": "operation", "value_set": ["insert", "update",
+     "delete"]}, "on": "changes", "name": "known_operations"},
+    {"expect_table_row_count_to_be_between": {"min_value": 1}, "scope": "all", "on": "history"},
+    {"sql": "SELECT c.* FROM current c LEFT JOIN history h ON c.id = h.id WHERE h.id IS NULL",
+     "name": "has_history"},
+]  # fmt: skip
+FAILS = {"expect_column_values_to_be_between": {"column": "id", "max_value": -1}, "note": "Ids are below 0."}
+RULE = "expect_column_values_to_be_between_id"
+SQL = {"sql": "SELECT * FROM current WHERE id > 0", "name": "ids_below_zero"}
+
+
+class Built(NamedTuple):
+    """`over` is built up to the audit."""
+
+    source: Postgres
+    files: Path
+    state: State
+    over: Window
+
+
+@pytest.fixture(scope="module")
+def built(
+    spark: SparkSession, new_database: Callable[[], Postgres], tmp_path_factory: pytest.TempPathFactory
+) -> Built:
+    source, folder = new_database(), tmp_path_factory.mktemp("expectations")
+    sqlserver_cdc.load(source.url, simulate(5, 12))
+    state, over = State(folder / "now"), window()
+    with pytest.MonkeyPatch.context() as patch:
+        session = lake_of(spark, state, folder / "files", patch)
+        run(session, feed_of(source, patch, []), over, (extract, normalize, reconcile))
+    return Built(source, folder / "files", state, over)
+
+
+def feed_of(source: Postgres, patch: pytest.MonkeyPatch, expectations: list[dict[str, Any]]) -> Feed:
+    return cdc_feed("expected", source, patch, tables=[{"table": TABLE, "expectations": expectations}])
+
+
+Judge = Callable[..., tuple[AuditFailed | None, dict[str, AuditRow], str]]
+
+
+@pytest.fixture
+def judge(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Judge:
+    """Audits with these expectations; gives the error, the verdicts of the table by rule, and all pages."""
+    session = lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+
+    def judge(*expectations: dict[str, Any], **request: str) -> Any:
+        feed = feed_of(built.source, monkeypatch, list(expectations))
+        over = built.over.model_copy(update={"request": Request(**request)}) if request else built.over
+        error = None
+        try:
+            audit.run(session, feed, over)
+        except AuditFailed as failed:
+            error = failed
+        control = ControlStore(Settings().control_url)
+        rows = {row.rule: row for row in control.audits(feed.feed, over) if row.table == TABLE}
+        docs = docs_index(Settings().data_docs, feed.feed, over).parent
+        return (
+            error,
+            rows,
+            "\n".join(p.read_text("utf-8") for p in [*docs.glob("**/*.html"), *docs.glob("**/*.json")]),
+        )
+
+    return judge
+
+
+def test_what_holds_passes(judge: Judge) -> None:
+    error, rows, pages = judge(*HOLDS)
+    assert error is None
+    names = {"expect_column_values_to_not_be_null_id", "known_operations",
+             "expect_table_row_count_to_be_between", "has_history"}  # fmt: skip
+    assert names < rows.keys()
+    assert all(rows[name].success for name in names)
+    assert "known_operations" in pages
+
+
+@pytest.mark.parametrize("expectation", [FAILS, SQL], ids=["type", "sql"])
+def test_an_error_stops_the_run_unless_it_is_tolerated(judge: Judge, expectation: dict[str, Any]) -> None:
+    rule = expectation.get("name", RULE)
+    error, rows, pages = judge(expectation)
+    assert f"{TABLE}: {rule}: {rows[rule].violations} violations" in str(error)
+    assert rows[rule].violations > 1
+    assert rows[rule].detail["stops"]
+    assert expectation.get("note", "id &gt; 0") in pages
+    error, rows, _ = judge(expectation, tolerate="error", reason="known")
+    assert error is None
+    assert (rows[rule].success, rows[rule].detail["tolerated"]) == (False, "known")
+
+
+@pytest.mark.parametrize("expectation", [FAILS, SQL], ids=["type", "sql"])
+def test_a_warning_does_not_stop_it(judge: Judge, expectation: dict[str, Any]) -> None:
+    error, rows, _ = judge({**expectation, "severity": "warning"})
+    assert error is None
+    assert not rows[expectation.get("name", RULE)].success
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        {"expect_column_values_to_not_be_null": {"column": "absent"}, "name": "wrong"},
+        {"expect_column_values_to_match_regex": {"column": "name", "regex": "("}, "name": "wrong"},
+        {"expect_column_values_to_be_between": {"column": "id", "mostly": 7}, "name": "wrong"},
+        {"sql": "SELECT absent FROM current", "name": "wrong"},
+    ],
+    ids=["column", "regex", "argument", "sql"],
+)
+def test_what_cannot_be_checked_stops_it_too(judge: Judge, expectation: dict[str, Any]) -> None:
+    error, rows, _ = judge(expectation, tolerate="error", reason="known")
+    assert f"{TABLE}: wrong: could not be checked" in str(error)
+    assert rows["wrong"].detail["error"]
+
+
+def test_no_value_is_shown_where_values_are_redacted(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = {"expect_column_values_to_match_regex": {"column": "name", "regex": "^$"}, "name": "names"}
+    rows = {"sql": "SELECT name FROM current", "name": "rows"}
+    cast = {"sql": "SELECT * FROM current WHERE CAST(name AS INT) > 0", "name": "cast"}
+    # A word of the simulated names, with its number.
+    value = re.compile(r"plain \d+")
+    error, verdicts, pages = judge(shown, rows, cast)
+    assert value.search(pages)
+    assert "CAST_INVALID_INPUT" in str(error)
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
+    error, hidden, pages = judge(shown, rows, cast)
+    assert not value.search(pages)
+    assert "cast: could not be checked: [CAST_INVALID_INPUT]; its message" in str(error)
+    assert not value.search(str(error))
+    assert [hidden[name].success for name in ("names", "rows", "cast")] == [False, False, False]
+    assert verdicts.keys() == hidden.keys()

@@ -1,0 +1,84 @@
+"""A stage runs the same few Spark jobs however many tables the feed has."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.stages import audit, extract, normalize, publish, reconcile
+from sourcelab import debezium
+from sourcelab.log import Log, simulate
+from sourcelab.messages import Message, produce
+from sourcelab.services import KafkaBroker
+from sourcelab.tables import CUSTOMERS
+from tests.integration.line import STAGES, lake_name, message_feed, rows, window
+
+pytestmark = pytest.mark.integration
+
+_NAME = CUSTOMERS.full_name.rpartition(".")[2]
+
+
+class Counter:
+    """The jobs that a session has begun since it was last asked."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._known = set(self._tracker.getJobIdsForGroup())
+
+    def new(self) -> int:
+        # Spark notes them in a thread of its own.
+        time.sleep(0.3)
+        known, self._known = self._known, set(self._tracker.getJobIdsForGroup())
+        return len(self._known - known)
+
+
+def copies(log: Log, prefix: str, tables: int) -> Iterator[list[Message]]:
+    """Two windows of one table's messages, under the names of so many tables."""
+    own = [
+        m
+        for m in debezium.messages(log, schemas=True, snapshot=True, prefix=prefix)
+        if m.topic.endswith(f".{_NAME}")
+    ]
+    for part in (own[: len(own) // 2], own[len(own) // 2 :]):
+        yield [renamed(message, f"t{at}") for at in range(tables) for message in part]
+
+
+def renamed(message: Message, name: str) -> Message:
+    value = message.value and message.value.replace(b'"%s"' % _NAME.encode(), b'"%s"' % name.encode())
+    return message._replace(topic=message.topic.replace(f".{_NAME}", f".{name}"), value=value)
+
+
+def by_stage(spark: SparkSession, kafka: KafkaBroker, feed: Feed, part: list[Message]) -> dict[str, int]:
+    produce(kafka.bootstrap, part, partitions=1)
+    over, counter = window(), Counter(spark)
+    found = {}
+    for stage in STAGES:
+        stage.run(spark, feed, over)
+        found[stage.__name__.rpartition(".")[2]] = counter.new()
+    return found
+
+
+def test_jobs_do_not_grow_with_tables(
+    spark: SparkSession, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second window continues from what is published: updates, deletes and inserts in each table."""
+    log = simulate(17, 120)
+    found = {}
+    for tables in (1, 4, 40):
+        name = f"jobs_{tables}"
+        listed = [{"table": f"dbo.t{at}"} for at in range(tables)]
+        feed = message_feed(name, "debezium", kafka, [f"{name}.*"], monkeypatch, tables=listed)
+        first, second = copies(log, name, tables)
+        by_stage(spark, kafka, feed, first)
+        found[tables] = by_stage(spark, kafka, feed, second)
+        alive = len(log.final_rows(CUSTOMERS))
+        assert {len(rows(spark, lake_name(feed, f"dbo.t{at}"))) for at in range(tables)} == {alive}
+    names = {stage.__name__.rpartition(".")[2] for stage in (extract, normalize, reconcile, audit, publish)}
+    assert found[1].keys() == names
+    assert found[1] == found[4] == found[40]
+    assert found[1]["publish"] == 0
+    assert sum(found[1].values()) <= 40

@@ -1,0 +1,101 @@
+"""Questions of several threads are answered together."""
+
+from __future__ import annotations
+
+from threading import Barrier
+
+import pytest
+
+from changeledger.spark.rounds import Rounds
+
+
+class Answers:
+    """Doubles numbers, and keeps what was asked at once."""
+
+    def __init__(self) -> None:
+        self.rounds: list[list[int]] = []
+
+    def __call__(self, asked: list[int]) -> list[int]:
+        self.rounds.append(sorted(asked))
+        if 13 in asked:
+            raise ValueError("thirteen")
+        return [2 * one for one in asked]
+
+
+def test_one_round_for_all_however_many_threads() -> None:
+    answers = Answers()
+    rounds = Rounds(answers)
+
+    def work(item: int) -> int:
+        first = rounds.ask(item)
+        return int(rounds.ask(first + 1))
+
+    items = list(range(20, 70))
+    assert rounds.each(work, items) == [2 * (2 * one + 1) for one in items]
+    assert answers.rounds == [items, [2 * one + 1 for one in items]]
+
+
+def test_those_that_ask_less_keep_nobody_waiting() -> None:
+    answers = Answers()
+    rounds = Rounds(answers)
+
+    def work(item: int) -> list[int]:
+        return [rounds.ask(10 * item + at) for at in range(item)]
+
+    assert [len(found) for found in rounds.each(work, range(5))] == [0, 1, 2, 3, 4]
+    assert len(answers.rounds) == 4
+
+
+def test_an_error_of_a_round_is_everybodys() -> None:
+    rounds = Rounds(Answers())
+    ended = []
+
+    def work(item: int) -> None:
+        try:
+            rounds.ask(item)
+        finally:
+            ended.append(item)
+
+    with pytest.raises(ValueError, match="thirteen"):
+        rounds.each(work, range(10, 15))
+    assert sorted(ended) == [10, 11, 12, 13, 14]
+
+
+def test_an_error_of_one_thread_lets_the_others_end() -> None:
+    answers = Answers()
+    rounds = Rounds(answers)
+
+    def work(item: int) -> int:
+        if item == 3:
+            raise KeyError(item)
+        return int(rounds.ask(item))
+
+    with pytest.raises(KeyError):
+        rounds.each(work, range(6))
+    assert answers.rounds == [[0, 1, 2, 4, 5]]
+
+
+def test_within_a_thread_one_after_the_other() -> None:
+    """Else the threads of one would wait for those of another."""
+    answers = Answers()
+    rounds = Rounds(answers)
+    both = Barrier(2)
+
+    def inner(item: int) -> int:
+        return int(rounds.ask(item))
+
+    def work(item: int) -> list[int]:
+        both.wait(10)
+        return rounds.each(inner, [item, item + 1])
+
+    assert rounds.each(work, [1, 5]) == [[2, 4], [10, 12]]
+    assert answers.rounds == [[1, 5], [2, 6]]
+
+
+def test_alone_each_question_is_a_round() -> None:
+    answers = Answers()
+    rounds = Rounds(answers)
+    assert (rounds.ask(1), rounds.ask(2)) == (2, 4)
+    assert rounds.each(rounds.ask, [3]) == [6]
+    assert rounds.each(rounds.ask, []) == []
+    assert answers.rounds == [[1], [2], [3]]

@@ -1,0 +1,124 @@
+"""Rows that Spark's workers carry are those of a process of its own, in any buckets and tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.kernels.hashed import by
+from changeledger.kernels.rows import Part, bucketed, count, counts, together
+from changeledger.kernels.touched import HASHES, Among, HashesOf, known
+from changeledger.spark import rows as carried
+from changeledger.spark.readings import Given, in_tasks
+from changeledger.spark.rows import Workers
+
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string())])
+SUMS = pa.schema([("id", pa.int64()), ("n", pa.int64())])
+
+
+def table(rows: int) -> pa.Table:
+    return pa.table([list(range(rows)), [None if at % 3 else f"n{at}" for at in range(rows)]], schema=SCHEMA)
+
+
+def named(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.filter(rows.column("name").is_valid())
+
+
+def doubled(rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.set_column(0, SCHEMA.field(0), pc.multiply(rows.column(0), 2))
+
+
+def summed(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    both = pa.concat_tables([one.select(["id"]) for one in tables.values()])
+    return {
+        "sums": both.group_by("id").aggregate([([], "count_all")]).rename_columns(SUMS.names),
+        "none": SUMS.empty_table(),
+    }
+
+
+def test_kernels_and_origins(spark: SparkSession) -> None:
+    with Workers(lambda: spark) as workers:
+        given = workers.given(table(20))
+        own = workers.of_spark(spark.createDataFrame(table(5)), 5, SCHEMA)
+        both = together([given.through(named, SCHEMA), own.through(doubled, SCHEMA)])
+        assert sorted(both.collected().column("id").to_pylist()) == [
+            0, 0, 2, 3, 4, 6, 6, 8, 9, 12, 15, 18,
+        ]  # fmt: skip
+        assert counts([both, given, workers.nothing(SCHEMA)]) == [12, 20, 0]
+        assert len(given.collected(7)) == 7
+        assert carried.as_spark(both).frame.count() == 12
+
+
+@pytest.mark.parametrize("size", [5, 50_000])
+def test_rows_of_one_key_are_in_one_bucket(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(carried, "BUCKET", size)
+    with Workers(lambda: spark) as workers:
+
+        def work(extra: int) -> list[tuple[int, int]]:
+            parts = {
+                "one": Part(workers.given(table(20)), by("id")),
+                "other": Part(workers.given(table(extra)), by("id")),
+            }
+            found = bucketed(parts, summed, {"sums": SUMS, "none": SUMS})
+            assert count(found["none"]) == 0
+            rows = found["sums"].collected()
+            return sorted(zip(rows.column("id").to_pylist(), rows.column("n").to_pylist(), strict=True))
+
+        assert workers.each(work, [0, 3]) == [
+            [(at, 1) for at in range(20)],
+            [(at, 2 if at < 3 else 1) for at in range(20)],
+        ]
+
+
+def test_a_kernel_that_several_begin_with_runs_once(spark: SparkSession) -> None:
+    calls = spark.sparkContext.accumulator(0)
+
+    def noted(rows: pa.RecordBatch) -> pa.RecordBatch:
+        calls.add(1)
+        return rows
+
+    with Workers(lambda: spark) as workers:
+        first = workers.given(table(9)).through(noted, SCHEMA)
+        assert counts([first.through(named, SCHEMA), first.through(doubled, SCHEMA), first]) == [3, 9, 9]
+    assert calls.value == 1
+
+
+def test_rows_picked_by_keys_get_no_buckets_of_their_own(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carried, "BUCKET", 5)
+    with Workers(lambda: spark) as workers:
+        many, few = workers.given(table(1000)), workers.given(table(10))
+        among = Among(by("id"), known(few.through(HashesOf(by("id")), HASHES).collected()))
+        parts = {"one": Part(many.through(among, SCHEMA), by("id")), "other": Part(few, by("id"))}
+        found = bucketed(parts, summed, {"sums": SUMS})["sums"]
+        assert carried.as_spark(found).frame.rdd.getNumPartitions() == 2
+        assert found.collected().column("n").to_pylist() == [2] * 10
+
+
+def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
+    small = [Given(table(10)) for _ in range(6)]
+    (task,) = in_tasks(small)
+    assert sorted(reading.tree for reading in task) == list(range(6))
+    large = in_tasks([Given(table(120_000)), *small])
+    assert len(large) == 3
+    assert max(sum(reading.part.num_rows for reading in task) for task in large) <= 50_000
+    assert in_tasks([]) == ()
+
+
+def test_without_rows_spark_is_not_started() -> None:
+    def session() -> SparkSession:
+        raise AssertionError("started")
+
+    with Workers(session) as workers:
+        nothing = workers.nothing(SCHEMA)
+        parts = {"one": Part(nothing, by("id")), "other": Part(nothing.through(named, SCHEMA), by("id"))}
+        found = bucketed(parts, summed, {"sums": SUMS})
+        assert len(found["sums"].collected()) == 0
+        assert count(together([nothing, found["sums"].through(doubled, SUMS)])) == 0
