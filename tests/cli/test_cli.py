@@ -34,6 +34,8 @@ def ran(home: Path, *arguments: str, feeds: Path | None = None) -> subprocess.Co
         ["compare", "shop"],
         ["quarantine", "replay", "shop_ces"],
         ["erase", "shop_ces", "dbo.customers", "id=1"],
+        ["releases", "shop_ces"],
+        ["rollback", "shop_ces", "1", "--reason", "wrong rows"],
     ],
 )
 def test_without_a_lake_nothing_is_made_up(tmp_path: Path, command: list[str]) -> None:

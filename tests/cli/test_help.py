@@ -15,7 +15,8 @@ from changeledger import exit_codes
 from changeledger.config.settings import PROJECT
 
 COMMANDS = (
-    [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["release"]
+    [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["release"],
+    ["releases"], ["rollback"],
 )  # fmt: skip
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish", "maintain", "compare", "verify")
 

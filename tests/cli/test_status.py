@@ -36,6 +36,7 @@ def test_whatever_there_is_to_say() -> None:
     reported = lines(
         FeedStatus(
             "shop", "debezium", "db", release=7, released_at=AT, released_to=AT, behind=timedelta(hours=30),
+            rolled_back=(5, "wrong rows", "ann"),
             failure=("w", "extract", "ConfigError: no login\n  Remedy: correct it", AT),
             incomplete=(("dbo.v", 433, AT, AT), ("dbo.w", 1, None, None)), removed=("dbo.x",),
             holder="a run", open_window="w", failed_rules=("dbo.t: order (3)",),
@@ -50,6 +51,7 @@ def test_whatever_there_is_to_say() -> None:
     assert reported == [
         "shop debezium of db",
         "released to 2026-08-07 16:25:00 UTC, 1 d 6 h ago (release 7, 2026-08-07 16:25:00)",
+        "taken back main is release 5 again: wrong rows (ann)",
         "FAILED extract of w, 2026-08-07 16:25:00 UTC: ConfigError: no login Remedy: correct it",
         "INCOMPLETE dbo.v lacks 433 earlier changes: trigger its DAG with the mode `window` "
         "for this table, start",

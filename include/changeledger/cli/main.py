@@ -15,6 +15,7 @@ from changeledger.cli.commands import (
     quarantine,
     query,
     release,
+    releases,
     status,
     tables,
 )
@@ -52,6 +53,8 @@ app.command("compare", epilog=_CODES)(databases.compare)
 app.command("verify", epilog=_CODES)(databases.verify)
 app.add_typer(quarantine.app, epilog=_CODES)
 app.add_typer(release.app, epilog=_CODES)
+app.command("releases", epilog=_CODES)(releases.releases)
+app.command("rollback", epilog=_CODES)(releases.rollback)
 app.command("erase", epilog=_CODES)(erase.erase)
 
 

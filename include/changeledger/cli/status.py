@@ -34,6 +34,8 @@ class FeedStatus:
     # The release that was committed last.
     release: int | None = None
     released_at: datetime | None = None
+    # (release, reason, by whom) where that one is a rollback to another.
+    rolled_back: tuple[int, str, str] | None = None
     # The latest end of a window that is released or had nothing new, and how long ago that is.
     released_to: datetime | None = None
     behind: timedelta | None = None
@@ -92,6 +94,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         feed.database,
         release=None if release is None else release.id,
         released_at=None if release is None else release.created_at,
+        rolled_back=_rolled_back(release),
         released_to=reached,
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
@@ -131,6 +134,12 @@ def _failed_audits(
         if rules and not is_over:
             found.append((window.window_id, rules))
     return tuple(found)
+
+
+def _rolled_back(release: ReleaseRow | None) -> tuple[int, str, str] | None:
+    if release is None or release.rolled_back_to is None:
+        return None
+    return release.rolled_back_to, release.reason or "", release.by or ""
 
 
 def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:

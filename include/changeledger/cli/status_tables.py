@@ -15,7 +15,7 @@ from changeledger.model.wording import counted
 
 _STYLES = {
     **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),
-    **dict.fromkeys(("quarantine", "pending", "image chain", "warning", "tolerated"), "yellow"),
+    **dict.fromkeys(("quarantine", "pending", "image chain", "warning", "tolerated", "taken back"), "yellow"),
 }
 
 
@@ -36,6 +36,9 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
 
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines = [("released", _released(feed)), *_sources(feed)]
+    if feed.rolled_back is not None:
+        number, reason, by = feed.rolled_back
+        lines.append(("taken back", f"main is release {number} again: {reason} ({by})"))
     lines += _trouble(feed)
     if feed.holder is not None:
         lines.append(("running", feed.holder))

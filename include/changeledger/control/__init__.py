@@ -1,13 +1,15 @@
 """The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
 
 `tables` has the tables, `database` the engine, migrations and errors, `base` the transactions; `windows`,
-`reads`, `contracts`, `releases`, `results` and `lease` the operations, which `store` puts together.
+`reads`, `contracts`, `releases`, `rollbacks`, `results` and `lease` the operations, which `store` puts
+together.
 """
 
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
-from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another
+from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another, standing
+from changeledger.control.rollbacks import Asked
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
 from changeledger.control.tables.contracts import MaskEvidenceRow
@@ -19,6 +21,7 @@ from changeledger.control.windows import furthest
 __all__ = [
     "IN_ORDER",
     "LEASE_SECONDS",
+    "Asked",
     "AuditResult",
     "AuditRow",
     "BuiltSnapshots",
@@ -37,5 +40,6 @@ __all__ = [
     "built_on_another",
     "furthest",
     "lease_heartbeat",
+    "standing",
     "upgrade",
 ]

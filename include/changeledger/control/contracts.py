@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.tables.contracts import AvroSchemaRow, ContractRow, MaskEvidenceRow, WriterSchemaRow
+from changeledger.control.tables.releases import ReleaseRow
 from changeledger.mask_order.decision import Evidence, MaskDecision
 from changeledger.model.contract import Contract
 from changeledger.model.window import Window
@@ -119,15 +120,35 @@ def _newest_contract(session: Session, feed: str, table: str) -> ContractRow | N
     return session.scalar(query.order_by(ContractRow.version.desc()).limit(1))
 
 
-def add_contract(session: Session, feed: str, table: str, body: dict[str, Any], window_id: str) -> None:
+def add_contract(session: Session, release: ReleaseRow, table: str, body: dict[str, Any]) -> None:
     """A new version, where the contract differs from the newest one."""
-    newest = _newest_contract(session, feed, table)
+    newest = _newest_contract(session, release.feed, table)
     if newest is not None and newest.body == body:
         return
-    version = 1 if newest is None else newest.version + 1
     session.add(
-        ContractRow(feed=feed, table=table, version=version, body=body, window_id=window_id, created_at=now())
+        ContractRow(
+            feed=release.feed,
+            table=table,
+            version=1 if newest is None else newest.version + 1,
+            body=body,
+            window_id=release.window_id,
+            release=release.id,
+            created_at=now(),
+        )
     )
+
+
+def restore_contracts(session: Session, rollback: ReleaseRow) -> None:
+    """New versions with what the contracts were as of the release that the rollback makes main again.
+
+    A table that came later keeps its contract: it stays, without rows.
+    """
+    query = select(ContractRow).where(
+        ContractRow.feed == rollback.feed, ContractRow.release <= rollback.rolled_back_to
+    )
+    known = {row.table: row.body for row in session.scalars(query.order_by(ContractRow.version))}
+    for table, body in known.items():
+        add_contract(session, rollback, table, body)
 
 
 def _counts(earlier: Evidence, last: Evidence) -> dict[str, Any]:

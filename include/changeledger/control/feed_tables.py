@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -46,11 +46,23 @@ class FeedTables(Store):
             return True
 
 
-def note_read_again(session: Session, feed: str, window: Window) -> None:
-    """Of a released window: the tables that it has read again lack nothing any more."""
+def note_read_again(session: Session, feed: str, window: Window) -> dict[str, int]:
+    """Of a released window: the tables that it has read again lack nothing any more.
+
+    Returns how many changes they lacked.
+    """
+    lacked = {}
     for row in session.scalars(select(FeedTableRow).where(FeedTableRow.feed == feed)):
-        if reads_again(row, window):
+        if row.lacking and reads_again(row, window):
+            lacked[row.table] = row.lacking
             row.lacking = 0
+    return lacked
+
+
+def set_lacking(session: Session, feed: str, lacking: Mapping[str, int]) -> None:
+    """The tables lack so many changes, whatever was known before."""
+    for table, count in lacking.items():
+        session.get_one(FeedTableRow, (feed, table)).lacking = count
 
 
 def reads_again(row: FeedTableRow, window: Window) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, insert_if_absent, now
+from changeledger.control.base import Store, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.feed_tables import note_read_again
 from changeledger.control.tables.base import Position
@@ -50,30 +50,30 @@ class Releases(Store):
         they have passed.
         """
         with self._writing(feed) as session:
-            if _release(session, feed, window.id) is None:
+            stored = session.get(WindowRow, (feed, window.id), with_for_update=True)
+            if stored is None or not stored.released:
                 _require_passed(session, feed, window.id, tables)
-            fresh = insert_if_absent(
-                session,
-                ReleaseRow,
-                feed=feed,
-                id=_next_id(session, feed),
-                window_id=window.id,
-                status="committed",
-                tables=tables,
-                counts=counts,
-                positions=position,
-                created_at=now(),
-            )
-            if fresh:
+                release = ReleaseRow(
+                    feed=feed,
+                    id=next_id(session, feed),
+                    window_id=window.id,
+                    status="committed",
+                    tables=tables,
+                    counts=counts,
+                    positions=position,
+                    read_again=note_read_again(session, feed, window),
+                    created_at=now(),
+                )
+                session.add(release)
                 advance(session, feed, window.id, position)
                 normalized = session.get(StageRow, (feed, window.id, "normalize"))
                 for table, body in ((normalized and normalized.contracts) or {}).items():
-                    add_contract(session, feed, table, body, window.id)
+                    add_contract(session, release, table, body)
                 _mark_released(session, feed, window.id)
-                note_read_again(session, feed, window)
-            release = _release(session, feed, window.id)
-            assert release is not None, "inserted or found above"
-            return release.id
+                return release.id
+            known = _release(session, feed, window.id)
+            assert known is not None, "the window is released"
+            return known.id
 
     def complete_release(self, feed: str, release_id: int) -> None:
         """Every table of the release is moved and tagged. A second call changes nothing."""
@@ -99,12 +99,16 @@ class Releases(Store):
             return latest_release(session, feed)
 
     def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
-        """Completed ones that were committed later than that one; the oldest first."""
-        query = select(ReleaseRow).where(
-            ReleaseRow.feed == feed, ReleaseRow.id > release_id, ReleaseRow.status == "completed"
-        )
+        """Completed ones of runs that were committed later than that one and stand; the oldest first."""
+        rows = self.releases(feed)
+        stand = standing(rows)
+        later = (row for row in rows if row.id > release_id and row.id in stand)
+        return [row for row in later if row.completed and not row.is_rollback]
+
+    def releases(self, feed: str) -> list[ReleaseRow]:
+        """The oldest first."""
         with self._transaction() as session:
-            return list(session.scalars(query.order_by(ReleaseRow.id)))
+            return releases_of(session, feed)
 
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""
@@ -131,15 +135,36 @@ class Releases(Store):
             return _audits(session, feed, window_id)
 
 
-def _next_id(session: Session, feed: str) -> int:
+def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
+    query = select(ReleaseRow).where(ReleaseRow.feed == feed)
+    return list(session.scalars(query.order_by(ReleaseRow.id)))
+
+
+def standing(releases: Iterable[ReleaseRow], as_of: int | None = None) -> set[int]:
+    """The ids of the releases whose rows the tables have as of that release, by default the newest.
+
+    A run builds on the release before its own; a rollback has what the release that it names has.
+    """
+    before = {row.id: row.rolled_back_to or row.id - 1 for row in releases}
+    found, number = set(), max(before, default=0) if as_of is None else as_of
+    while number in before:
+        found.add(number)
+        number = before[number]
+    return found
+
+
+def next_id(session: Session, feed: str) -> int:
     """The lease's row is locked: no other run of the feed commits meanwhile."""
     last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
     return (last or 0) + 1
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:
-    query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.window_id == window_id)
-    return session.scalar(query)
+    """Of several the newest: the window's earlier ones were taken back. No rollback."""
+    query = select(ReleaseRow).where(
+        ReleaseRow.feed == feed, ReleaseRow.window_id == window_id, ReleaseRow.rolled_back_to.is_(None)
+    )
+    return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
 
 
 def _require_passed(session: Session, feed: str, window_id: str, tables: dict[str, int]) -> None:

@@ -9,12 +9,15 @@ from changeledger.control.lease import Leases
 from changeledger.control.reads import Reads
 from changeledger.control.releases import Releases
 from changeledger.control.results import Results
+from changeledger.control.rollbacks import Rollbacks
 from changeledger.control.tables.base import ControlTable
 from changeledger.control.upkeep import Upkeep
 from changeledger.control.windows import Windows
 
 
-class ControlStore(Windows, Reads, Contracts, Releases, Results, Leases, Failures, FeedTables, Upkeep):
+class ControlStore(
+    Windows, Reads, Contracts, Releases, Rollbacks, Results, Leases, Failures, FeedTables, Upkeep
+):
     """What was read, agreed, proved and published. See `base.Store` for how it is opened."""
 
     # Of all its tables: importing the store has imported them.

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.windows import BuiltSnapshots, PositionRow, StageRow, WindowRow
+from changeledger.control.tables.windows import DONE, BuiltSnapshots, PositionRow, StageRow, WindowRow
 from changeledger.model.contract import Contract
 from changeledger.model.window import STAGES, Window
 
@@ -23,7 +23,8 @@ class Windows(Store):
     def open_window(
         self, feed: str, window: Window, from_position: Position | None, to_position: Position
     ) -> WindowRow:
-        """Store what the window reads. Where it is stored already, that one wins and is returned."""
+        """Store what the window reads. Where it is stored already, that one wins and is returned, unless it
+        was taken back: then positions that it began at may be behind records that must be read again."""
         with self._writing(feed) as session:
             insert_if_absent(
                 session,
@@ -38,7 +39,11 @@ class Windows(Store):
                 opened_at=now(),
                 asked=_asked(window),
             )
-            return session.get_one(WindowRow, (feed, window.id))
+            row = session.get_one(WindowRow, (feed, window.id))
+            if row.taken_back:
+                row.from_position, row.to_position = from_position, to_position
+                row.status, row.built_on, row.opened_at = "open", None, now()
+            return row
 
     def keep_request(self, feed: str, window: Window) -> None:
         """What is asked of a stored window now: a dry run may be followed by the true one."""
@@ -109,14 +114,14 @@ class Windows(Store):
             return session.get(WindowRow, (feed, window_id))
 
     def open_windows(self, feed: str) -> list[WindowRow]:
-        """Extracted, and neither released nor empty; the oldest first."""
+        """Extracted, and neither released nor empty nor taken back; the oldest first."""
         query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
         with self._transaction() as session:
             return list(session.scalars(query.order_by(WindowRow.opened_at)))
 
     def reached(self, feed: str) -> datetime | None:
         """The latest end of a window that is done; those that read again do not count."""
-        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status != "open")
+        query = select(WindowRow).where(WindowRow.feed == feed, WindowRow.status.in_(DONE))
         with self._transaction() as session:
             done = session.scalars(query.order_by(WindowRow.end.desc()))
             return next((row.end for row in done if not row.request.reads_again), None)

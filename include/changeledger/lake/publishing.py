@@ -7,7 +7,7 @@ moment; a reader of several mains may find some moved and others not yet.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -51,7 +51,7 @@ def complete(
     _point_to(session, control, release)
     mains = refs.heads(tables, refs.MAIN)
     behind = {table: snapshot for table, snapshot in tables.items() if mains.get(table) != snapshot}
-    stuck = _moved(behind, mains)
+    stuck = _foreign_of(control, release, behind, mains)
     # Past a pause it may be another run that has moved them: this one ends here, and nothing is stuck.
     control.renew_lease(release.feed, LEASE_SECONDS)
     if stuck and not force:
@@ -60,13 +60,35 @@ def complete(
         refs.set_tag(table, f"displaced_{release.id}", mains[table])
         refs.set_branch(table, refs.MAIN, tables[table])
     try:
-        iceberg.parallel_map(lambda t: refs.forward(t, tables[t]), [t for t in behind if t not in stuck])
+        _move(release, mains, [table for table in behind if table not in stuck])
     except refs.MainMoved as moved:
         raise _stuck(release, [moved.table]) from moved
-    _take_off_replay_list(session, control, release)
+    if not release.is_rollback:
+        _take_off_replay_list(session, control, release)
     control.complete_release(release.feed, release.id)
     built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
     iceberg.parallel_map(lambda one: refs.drop(*one), built.items())
+
+
+def _foreign_of(
+    control: ControlStore, release: ReleaseRow, behind: Mapping[str, int], mains: Mapping[str, int]
+) -> list[str]:
+    """The tables whose main somebody else has written since the release was built."""
+    if not release.is_rollback:
+        return _moved(behind, mains)
+    return foreign([row for row in control.releases(release.feed) if row.id < release.id], behind, mains)
+
+
+def _move(release: ReleaseRow, mains: Mapping[str, int], tables: Iterable[str]) -> None:
+    """Main of these tables to the release. Raises MainMoved if one is written meanwhile."""
+
+    def move(table: str) -> None:
+        if release.is_rollback:
+            refs.move_back(table, release.tables[table], mains.get(table))
+        else:
+            refs.forward(table, release.tables[table])
+
+    iceberg.parallel_map(move, tables)
 
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
@@ -90,6 +112,18 @@ def _moved(tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
     """The tables whose main is not what their snapshot was built on."""
     lineages = refs.lineages(tables)
     return [table for table in tables if table in mains and mains[table] not in lineages[table]]
+
+
+def foreign(earlier: Iterable[ReleaseRow], tables: Iterable[str], mains: Mapping[str, int]) -> list[str]:
+    """The tables whose main somebody has written since the last of these releases that has them."""
+    known: dict[str, int] = {}
+    for release in earlier:
+        known.update(release.tables)
+    return [
+        table
+        for table in tables
+        if table in mains and not (table in known and refs.is_rewritten(table, known[table], mains[table]))
+    ]
 
 
 def _stuck(release: ReleaseRow, tables: list[str]) -> ReleaseStuck:

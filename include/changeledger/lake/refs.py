@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.refs import SnapshotRefType
-from pyiceberg.table.snapshots import ancestors_of
+from pyiceberg.table.snapshots import Operation, ancestors_of
 from pyiceberg.table.update.snapshot import ManageSnapshots
 from pyiceberg.types import StructType
 
@@ -101,6 +101,29 @@ def forward(table: str, snapshot: int) -> None:
         return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
 
     _commit(table, moved)
+
+
+def move_back(table: str, snapshot: int, since: int | None) -> None:
+    """Main, at a snapshot that is not built on it. Raises MainMoved if it is no longer at `since`."""
+
+    def moved(there: Table) -> ManageSnapshots | None:
+        main = there.metadata.refs.get(MAIN)
+        if main is not None and main.snapshot_id not in {since, snapshot}:
+            raise MainMoved(table, snapshot)
+        return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
+
+    _commit(table, moved)
+
+
+def is_rewritten(table: str, snapshot: int, main: int) -> bool:
+    """Is main the snapshot, or nothing but its files written again, as compaction does?"""
+    metadata = catalog.load(table).metadata
+    for one in ancestors_of(metadata.snapshot_by_id(main), metadata):
+        if one.snapshot_id == snapshot:
+            return True
+        if one.summary is None or one.summary.operation != Operation.REPLACE:
+            return False
+    return False
 
 
 def drop(table: str, refs: Iterable[str]) -> None:

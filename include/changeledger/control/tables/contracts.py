@@ -23,6 +23,8 @@ class ContractRow(ControlTable):
     version: Mapped[int] = mapped_column(Integer, primary_key=True)
     body: Mapped[dict[str, Any]] = mapped_column(JSON)
     window_id: Mapped[str]
+    # The release, or the rollback that made an earlier version the newest again.
+    release: Mapped[int] = mapped_column(Integer)
     created_at: Mapped[datetime]
 
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Integer, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, Integer
 from sqlalchemy.orm import Mapped, mapped_column
 
 from changeledger.control.tables.base import ControlTable, Position
 
 
 class ReleaseRow(ControlTable):
-    """The table snapshots that one run published together.
+    """The table snapshots that one run published together, or that a rollback made main again.
 
-    The row is the commit point of a run; `committed` becomes `completed` once every table's main
-    branch was moved and tagged.
+    The row is the commit point of a run or rollback; `committed` becomes `completed` once every table's
+    main branch was moved and tagged.
     """
 
     __tablename__ = "releases"
-    __table_args__ = (UniqueConstraint("feed", "window_id"),)
 
     feed: Mapped[str] = mapped_column(primary_key=True)
     # Each feed counts its own, from 1.
     id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    # Of a rollback: the window of the release whose snapshots it has.
     window_id: Mapped[str]
     status: Mapped[str]
     # Table identifier -> snapshot id; JSON in Python and in both databases keeps all 64 bits.
@@ -32,10 +32,20 @@ class ReleaseRow(ControlTable):
     positions: Mapped[Position]
     created_at: Mapped[datetime]
     completed_at: Mapped[datetime | None]
+    # By table, how many earlier changes it lacked that the run has read again.
+    read_again: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
+    # Of a rollback: the release whose snapshots it has, why, and by whom.
+    rolled_back_to: Mapped[int | None] = mapped_column(Integer)
+    reason: Mapped[str | None]
+    by: Mapped[str | None]
 
     @property
     def completed(self) -> bool:
         return self.status == "completed"
+
+    @property
+    def is_rollback(self) -> bool:
+        return self.rolled_back_to is not None
 
 
 class AuditRow(ControlTable):

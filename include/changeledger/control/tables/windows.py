@@ -12,6 +12,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 from changeledger.control.tables.base import ControlTable, Position
 from changeledger.model.window import Request
 
+TAKEN_BACK = "taken back"
+DONE = ("released", "empty")
+
 
 class WindowRow(ControlTable):
     """What one run reads: `[start, end)` in time, resolved once into source positions."""
@@ -26,6 +29,7 @@ class WindowRow(ControlTable):
     from_position: Mapped[Position | None]
     to_position: Mapped[Position]
     # `open`, then `released`, or `empty`: it had nothing new, and the feed's position moved to its end.
+    # `taken back`: the feed's position is before it again. It is resolved anew if it runs again.
     status: Mapped[str]
     opened_at: Mapped[datetime]
     # What was asked of the run beside its time (window.Request), as far as it is not the default.
@@ -40,9 +44,13 @@ class WindowRow(ControlTable):
         return self.status == "released"
 
     @property
+    def taken_back(self) -> bool:
+        return self.status == TAKEN_BACK
+
+    @property
     def done(self) -> bool:
         """Is there nothing left to do for it?"""
-        return self.status in {"released", "empty"}
+        return self.status in DONE
 
     @property
     def request(self) -> Request:

@@ -145,7 +145,7 @@ class StageContext:
         What later stages have built of it is forgotten: they read what is extracted now.
         """
         feed, stored = self.feed.feed, self.control.window(self.feed.feed, self.window)
-        if stored is None:
+        if stored is None or stored.taken_back:
             stored = self.control.open_window(feed, self.window, *resolve())
         self.control.begin_stage(feed, self.window, "extract")
         self.control.pin_replay(feed, self.window, refs.snapshot_of(self.lake.replay_requests))
@@ -154,9 +154,10 @@ class StageContext:
     def opened(self, stage: str) -> WindowRow:
         """The window as extract stored it. Raises StageOrderError when it has not."""
         stored = self.control.window(self.feed.feed, self.window)
-        if stored is None:
+        if stored is None or stored.taken_back:
+            since = "" if stored is None else " since it was taken back"
             raise StageOrderError(
-                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted", IN_ORDER
+                f"{stage} of {self.feed.feed}: the window {self.id} has not been extracted{since}", IN_ORDER
             )
         return stored
 

@@ -10,7 +10,8 @@ from changeledger.control import LEASE_SECONDS, lease_heartbeat
 from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
 
-_HOLDER = "changeledger release complete"
+# Of `release complete` and `rollback`: one continues where the other one has died.
+BY_HAND = "changeledger release complete or rollback"
 
 
 def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:
@@ -20,10 +21,10 @@ def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[in
     written a published table.
     """
     control = control_store(Settings())
-    control.acquire_lease(feed.feed, _HOLDER, LEASE_SECONDS)
-    with lease_heartbeat(control, feed.feed, _HOLDER):
+    control.acquire_lease(feed.feed, BY_HAND, LEASE_SECONDS)
+    with lease_heartbeat(control, feed.feed, BY_HAND):
         waiting = control.incomplete_releases(feed.feed)
         for release in waiting:
             complete(lambda: spark, control, release, force=force)
-    control.release_lease(feed.feed, _HOLDER)
+    control.release_lease(feed.feed, BY_HAND)
     return [release.id for release in waiting]

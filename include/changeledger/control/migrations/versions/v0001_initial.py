@@ -28,7 +28,8 @@ _TABLES = {
     "comparisons": "id* text, database text, table text, reference text, feed text, from_lsn? text, to_lsn? "
     "text, from_time? time, to_time? time, outcome text, accepted_reason? text, accepted_by? "
     "text, counts json, columns json, spans json, positions? json, at time",
-    "contracts": "feed* text, table* text, version* int, body json, window_id text, created_at time",
+    "contracts": "feed* text, table* text, version* int, body json, window_id text, release int, created_at "
+    "time",
     "erasures": "id* int, feed text, table text, key_hash text, by text, counts json, at time",
     "failures": "feed* text, window_id text, stage text, error text, at time",
     "feed_tables": "feed* text, table* text, lacking big, since? time, until? time, declined_reason? text, "
@@ -41,7 +42,8 @@ _TABLES = {
     "outcome text, since time, until time, since_lsn? text, until_lsn? text, counts json, at time",
     "reads": "feed* text, window_id* text, source* text, asked big, received big, before big, problem? text",
     "releases": "feed* text, id* int, window_id text, status text, tables json, counts json, positions "
-    "position, created_at time, completed_at? time",
+    "position, created_at time, completed_at? time, read_again? json, rolled_back_to? int, reason? text, by? "
+    "text",
     "snapshots": "id* text, database text, since time, until time, since_lsn? text, until_lsn? text, tables "
     "json, at time",
     "source_marks": "feed* text, source* text, identity text, place big, fingerprint? text",
@@ -58,7 +60,6 @@ def upgrade() -> None:
     for table, columns in _TABLES.items():
         named = [column.split() for column in columns.split(", ")]
         key = [name.rstrip("*") for name, _ in named if name.endswith("*")]
-        own = [sa.UniqueConstraint("feed", "window_id", name="uq_releases_feed_window_id")]
         op.create_table(
             table,
             *(
@@ -69,7 +70,6 @@ def upgrade() -> None:
                 for name, kind in named
             ),
             sa.PrimaryKeyConstraint(*key, name=f"pk_{table}"),
-            *(own if table == "releases" else []),
         )
 
 

@@ -1,0 +1,91 @@
+"""The releases of a feed, as rows to print: one for each, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from changeledger.control import ReleaseRow, standing
+from changeledger.lake.publishing import release_tag
+from changeledger.model.wording import counted
+
+COLUMNS = ("release", "tag", "window", "released", "tables", "tolerated", "rolled_back_to", "taken_back")
+# More tables than these are for `--json`.
+_MOST_TABLES = 10
+_ROWS = ("current", "history")
+
+
+def listed(releases: Sequence[ReleaseRow]) -> list[dict[str, Any]]:
+    """By `COLUMNS`, of releases that are given oldest first.
+
+    `tables`: by table the changes by operation, the rows of `current` and `history`, and with `_more` by how
+    much these are more than in the release before.
+    """
+    takers, rows = taken_back(releases), []
+    before: Mapping[str, Any] = {}
+    for release in releases:
+        counts = release.counts.get("tables", {})
+        tolerated = release.counts.get("tolerated", ())
+        taker = takers.get(release.id)
+        cells = (
+            release.id,
+            release_tag(release.id),
+            release.window_id,
+            release.created_at.isoformat(),
+            {table: _compared(count, before.get(table, {})) for table, count in counts.items()},
+            [dict(zip(("table", "rule", "rows", "why"), one, strict=True)) for one in tolerated],
+            _rollback(release, release=release.rolled_back_to) if release.is_rollback else None,
+            None if taker is None else _rollback(taker, rollback=taker.id),
+        )
+        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+        before = {**before, **counts}
+    return rows[::-1]
+
+
+def taken_back(releases: Iterable[ReleaseRow]) -> dict[int, ReleaseRow]:
+    """By id of a release that does not stand: the rollback that took it back."""
+    rows = list(releases)
+    stand: set[int] = set()
+    takers: dict[int, ReleaseRow] = {}
+    for row in rows:
+        after = standing(rows, row.id) if row.is_rollback else stand | {row.id}
+        takers.update(dict.fromkeys(stand - after, row))
+        for number in after - stand:
+            takers.pop(number, None)
+        stand = after
+    return takers
+
+
+def in_words(row: Mapping[str, Any]) -> list[object]:
+    """The cells of a row of `listed` for a terminal."""
+    lines = [_table(table, counts) for table, counts in row["tables"].items()]
+    left = len(lines) - _MOST_TABLES
+    more = [f"and {counted(left, 'more table')}: --json"] if left > 0 else []
+    cells = {
+        **row,
+        "tables": "\n".join(lines[:_MOST_TABLES] + more),
+        "tolerated": "\n".join(
+            f"{one['table']}: {one['rule']} ({one['rows']}): {one['why']}" for one in row["tolerated"]
+        ),
+        "rolled_back_to": _in_words("release", row["rolled_back_to"]),
+        "taken_back": _in_words("rollback", row["taken_back"]),
+    }
+    return [cells[name] for name in COLUMNS]
+
+
+def _table(table: str, counts: Mapping[str, Any]) -> str:
+    changes = sum(counts.get("changes", {}).values())
+    rows = (f"{name} {counts[name]:,} ({counts[f'{name}_more']:+,})" for name in _ROWS if name in counts)
+    return f"{table}: {', '.join((counted(changes, 'change'), *rows))}"
+
+
+def _in_words(what: str, done: Mapping[str, Any] | None) -> str:
+    return "" if done is None else f"{done[what]}: {done['why']} ({done['by']}, {done['at']})"
+
+
+def _compared(count: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    return {**count, **{f"{name}_more": count[name] - before.get(name, 0) for name in _ROWS if name in count}}
+
+
+def _rollback(row: ReleaseRow, **number: int | None) -> dict[str, Any]:
+    return {**number, "at": row.created_at.isoformat(), "by": row.by, "why": row.reason}

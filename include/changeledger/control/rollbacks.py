@@ -1,0 +1,90 @@
+"""Rollbacks: a release of the snapshots that an earlier release had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from changeledger.control.base import Store, now
+from changeledger.control.contracts import restore_contracts
+from changeledger.control.feed_tables import set_lacking
+from changeledger.control.releases import next_id, releases_of, standing
+from changeledger.control.tables.base import Position
+from changeledger.control.tables.releases import ReleaseRow
+from changeledger.control.tables.windows import TAKEN_BACK, PositionRow, WindowRow
+from changeledger.control.windows import furthest
+
+
+class Asked(NamedTuple):
+    """What a person has asked of a rollback. `keep_position`: the next run does not read again."""
+
+    reason: str
+    by: str
+    keep_position: bool = False
+
+
+class Rollbacks(Store):
+    """Rollbacks of a control store."""
+
+    def commit_rollback(self, feed: str, target: int, tables: Mapping[str, int], asked: Asked) -> ReleaseRow:
+        """The commit point of a rollback to the release `target`: release row, contracts, position and the
+        windows' status together. The caller holds the feed's lease."""
+        with self._writing(feed) as session:
+            releases = releases_of(session, feed)
+            to = next(row for row in releases if row.id == target)
+            position = session.get_one(PositionRow, feed, with_for_update=True)
+            if not asked.keep_position:
+                position.position, position.window_id, position.updated_at = to.positions, to.window_id, now()
+            release = ReleaseRow(
+                feed=feed,
+                id=next_id(session, feed),
+                window_id=to.window_id,
+                status="committed",
+                tables=dict(tables),
+                counts=to.counts,
+                positions=position.position,
+                created_at=now(),
+                rolled_back_to=target,
+                reason=asked.reason,
+                by=asked.by,
+            )
+            session.add(release)
+            restore_contracts(session, release)
+            _restore_lacking(session, releases, target)
+            if not asked.keep_position:
+                _mark_windows(session, releases, to)
+            return release
+
+
+def _restore_lacking(session: Session, releases: Sequence[ReleaseRow], target: int) -> None:
+    """Tables lack again what a release that is taken back has read again for them."""
+    kept, until_now = standing(releases, target), standing(releases)
+    for row in releases:
+        if row.read_again and (row.id in kept) != (row.id in until_now):
+            gone = row.id in until_now
+            set_lacking(
+                session, row.feed, {table: count if gone else 0 for table, count in row.read_again.items()}
+            )
+
+
+def _mark_windows(session: Session, releases: Sequence[ReleaseRow], to: ReleaseRow) -> None:
+    """Windows of the releases that stand are released. Those of others, and those that begin or end behind
+    the feed's position, are taken back: as they are stored they would pass over records."""
+    kept = standing(releases, to.id)
+    by_run = [row for row in releases if not row.is_rollback]
+    known = {row.window_id for row in by_run}
+    stand = {row.window_id for row in by_run if row.id in kept}
+    for window in session.scalars(select(WindowRow).where(WindowRow.feed == to.feed)):
+        if window.window_id in stand:
+            window.status = "released"
+        elif window.window_id in known or _is_behind(window, to.positions):
+            window.status = TAKEN_BACK
+
+
+def _is_behind(window: WindowRow, position: Position) -> bool:
+    """An empty window has moved the feed to its end; an open one reads from its beginning."""
+    reached = window.to_position if window.done else window.from_position
+    return reached is not None and furthest(position, reached) != position

@@ -1,0 +1,87 @@
+"""Rollback: all tables of a feed go back to an earlier release, by a new release of its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import LEASE_SECONDS, Asked, ReleaseRow, lease_heartbeat
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake.publishing import complete, complete_releases, foreign, release_tag
+from changeledger.model.errors import ConfigError, ReleaseStuck
+from changeledger.model.window import branch_of
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.maintenance.releasing import BY_HAND
+
+
+def roll_back(spark: SparkSession, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
+    """The rollback, as the feed's newest release. Asked again after a crash, it is completed, not repeated.
+
+    Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
+    ReleaseStuck if somebody else has written a published table.
+    """
+    name, control = feed.feed, control_store(Settings())
+    control.acquire_lease(name, BY_HAND, LEASE_SECONDS)
+    with lease_heartbeat(control, name, BY_HAND):
+        complete_releases(lambda: spark, control, name)
+        releases = control.releases(name)
+        to = _find(releases, name, target)
+        newest = releases[-1]
+        if newest.rolled_back_to != target:
+            tables = _snapshots(spark, releases, to)
+            newest = control.commit_rollback(name, target, tables, asked)
+            log.info("%s: release %d makes release %d main again", name, newest.id, target)
+            complete(lambda: spark, control, newest)
+    control.release_lease(name, BY_HAND)
+    return newest
+
+
+def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
+    """The release, if there is one and its tables can still be read. Raises ConfigError."""
+    rows, remedy = {row.id: row for row in releases}, f"`changeledger releases {feed}` lists them"
+    if target not in rows:
+        raise ConfigError(f"the feed {feed!r} has no release {target}", remedy)
+    if target == max(rows):
+        raise ConfigError(f"{feed}: release {target} is the newest: nothing would be taken back", remedy)
+    to = rows[target]
+    tags = refs.heads(to.tables, release_tag(target))
+    gone = sorted(table for table, snapshot in to.tables.items() if tags.get(table) != snapshot)
+    if gone:
+        raise ConfigError(
+            f"{feed}: release {target} can no longer be read: the tag {release_tag(target)} is gone from "
+            f"{', '.join(gone)}. Maintenance removes releases older than `retention`; erasing a person "
+            "removes all but the newest",
+            remedy,
+        )
+    return to
+
+
+def _snapshots(spark: SparkSession, releases: list[ReleaseRow], to: ReleaseRow) -> dict[str, int]:
+    """What main of each table becomes. Raises ReleaseStuck if somebody else has written one."""
+    newest = releases[-1]
+    later = [table for table in newest.tables if table not in to.tables and catalog.exists(table)]
+    tables = [*to.tables, *later]
+    written = foreign(releases, tables, refs.heads(tables, refs.MAIN))
+    if written:
+        raise ReleaseStuck(
+            f"{to.feed}: since release {newest.id} somebody else has written main of "
+            f"{', '.join(sorted(written))}",
+            "nothing was taken back. Find out who writes there, and undo it: "
+            "CALL lake.system.rollback_to_snapshot('<table>', <snapshot of the tag "
+            f"{release_tag(newest.id)}>)",
+        )
+    return {**to.tables, **_emptied(spark, later, f"{branch_of(to.window_id)}_rollback")}
+
+
+def _emptied(spark: SparkSession, tables: Iterable[str], branch: str) -> Mapping[str, int]:
+    """Snapshots without rows of tables that came after the release."""
+
+    def empty(table: str) -> None:
+        iceberg.fresh_branch(spark, table, branch)
+        iceberg.replace(iceberg.read(spark, table).limit(0), table, branch)
+
+    iceberg.parallel_map(empty, tables)
+    return refs.heads(tables, branch)

@@ -1,0 +1,70 @@
+"""The list of releases: what each published, and which were taken back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changeledger.cli.release_tables import in_words, listed, taken_back
+from changeledger.control import Asked, ControlStore
+from changeledger.model.window import Window
+from tests.control.test_control import FEED, hour, lsn
+from tests.released import release
+
+TABLE = "dbo.parts"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ControlStore:
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+def released(store: ControlStore, over: Window, current: int, tolerated: list[Any] | None = None) -> int:
+    of_table = {"changes": {"insert": 2, "delete": 1}, "current": current, "history": 2 * current}
+    counts = {"tables": {TABLE: of_table}, "tolerated": tolerated or []}
+    return release(store, FEED, [], over, counts=counts, position=lsn(current))
+
+
+def test_counts_by_table_against_the_release_before(store: ControlStore) -> None:
+    released(store, hour(0), 5)
+    released(store, hour(1), 3, [[TABLE, "keys_are_unique", 2, "known"]])
+    second, first = listed(store.releases(FEED))
+    assert (first["release"], second["release"], second["tag"]) == (1, 2, "release_2")
+    assert first["tables"][TABLE]["current_more"] == 5
+    assert second["tables"][TABLE]["current_more"] == -2
+    assert second["tolerated"] == [{"table": TABLE, "rule": "keys_are_unique", "rows": 2, "why": "known"}]
+    assert second["taken_back"] is second["rolled_back_to"] is None
+    said = "\n".join(map(str, in_words(second)))
+    assert "dbo.parts: 3 changes, current 3 (-2), history 6 (-4)" in said
+    assert "keys_are_unique (2): known" in said
+
+
+def test_who_took_a_release_back_and_why(store: ControlStore) -> None:
+    for number in range(3):
+        released(store, hour(number), number)
+    store.commit_rollback(FEED, 1, {}, Asked("wrong rows", "ann"))
+    rows = {row["release"]: row for row in listed(store.releases(FEED))}
+    assert rows[4]["rolled_back_to"]["release"] == 1
+    assert rows[1]["taken_back"] is rows[4]["taken_back"] is None
+    for number in (2, 3):
+        taken = rows[number]["taken_back"]
+        assert (taken["rollback"], taken["by"], taken["why"]) == (4, "ann", "wrong rows")
+    assert "4: wrong rows (ann" in str(in_words(rows[3])[-1])
+
+
+def test_forward_again(store: ControlStore) -> None:
+    for number in range(3):
+        released(store, hour(number), number)
+    store.commit_rollback(FEED, 1, {}, Asked("wrong rows", "ann"))
+    store.commit_rollback(FEED, 3, {}, Asked("they were right", "ben"))
+    takers = taken_back(store.releases(FEED))
+    assert {number: row.id for number, row in takers.items()} == {4: 5}
+
+
+def test_many_tables_are_for_json(store: ControlStore) -> None:
+    counts = {"tables": {f"dbo.t{n}": {"changes": {}, "current": 1, "history": 1} for n in range(12)}}
+    release(store, FEED, [], hour(0), counts=counts, position=lsn(1))
+    (row,) = listed(store.releases(FEED))
+    assert "and 2 more tables: --json" in str(in_words(row))

@@ -1,0 +1,266 @@
+"""A release that is taken back: main, tags, positions and windows, whatever ends the process meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import Asked, ControlStore
+from changeledger.lake import iceberg, publishing, refs
+from changeledger.lake.publishing import release_tag
+from changeledger.model.errors import ConfigError, LeaseHeld, ReleaseStuck, StageOrderError
+from changeledger.model.window import Window
+from changeledger.stages import extract, maintain, normalize
+from changeledger.stages.maintenance.releasing import complete_by_hand
+from changeledger.stages.maintenance.rolling_back import roll_back
+from sourcelab import sqlserver_cdc
+from sourcelab.log import Log, simulate
+from sourcelab.services import Postgres
+from sourcelab.tables import CUSTOMERS
+from tests.faults.matrix.lab import State
+from tests.faults.test_judged import Killed, killed_in
+from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+from tests.lake_states import lake_of
+from tests.ledger_windows import OF_THE_RUN
+
+pytestmark = pytest.mark.integration
+
+ONE, TWO = [{"table": "dbo.customers"}], [{"table": "dbo.customers"}, {"table": "dbo.parts"}]
+TABLE, KINDS = "dbo.customers", ("", "_history", "_changes")
+ASKED = Asked("the source was restored", "ann")
+Content = dict[str, list[str]]
+
+
+@pytest.fixture(scope="module")
+def log() -> Log:
+    return simulate(5, 24)
+
+
+class Built(NamedTuple):
+    """Three windows are published; `windows` are theirs. The third one has brought a table."""
+
+    source: Postgres
+    files: Path
+    state: State
+    windows: list[Window]
+
+
+@pytest.fixture(scope="module")
+def built(
+    spark: SparkSession,
+    log: Log,
+    new_database: Callable[[], Postgres],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Built:
+    source, folder = new_database(), tmp_path_factory.mktemp("rollback")
+    state, windows, parts = State(folder / "now"), [], [0, 8, 16, len(log.transactions)]
+    sqlserver_cdc.load(source.url, log, to_tx=parts[1])
+    with pytest.MonkeyPatch.context() as patch:
+        session = lake_of(spark, state, folder / "files", patch)
+        for number, tables in enumerate((ONE, ONE, TWO)):
+            if number:
+                sqlserver_cdc.append(source.url, log, parts[number], parts[number + 1])
+            windows.append(following())
+            run(session, feed_of(source, patch, tables), windows[-1])
+    return Built(source, folder / "files", state, windows)
+
+
+def feed_of(source: Postgres, patch: pytest.MonkeyPatch, tables: list[dict[str, str]]) -> Feed:
+    return cdc_feed("rolled", source, patch, tables=tables)
+
+
+@pytest.fixture
+def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    return feed_of(built.source, monkeypatch, TWO)
+
+
+@pytest.fixture
+def lake(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """On a lake where three windows are published."""
+    return lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+
+
+def following() -> Window:
+    """It begins behind all that the source has: what it reads of that, it reads because of the position."""
+    end = datetime.now(UTC)
+    return window(end, end - timedelta(seconds=1))
+
+
+def control() -> ControlStore:
+    return ControlStore(Settings().control_url)
+
+
+def content(spark: SparkSession, feed: Feed, tag: str | None = None) -> Content:
+    """The rows of a table's lake tables, without what says in which run a row was written."""
+
+    def of(name: str) -> list[str]:
+        version = "" if tag is None else f" VERSION AS OF '{tag}'"
+        found = spark.sql(f"SELECT * FROM {name}{version}").collect()
+        cells = (row.asDict(recursive=True) for row in found)
+        return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OF_THE_RUN)) for row in cells)
+
+    return {kind: of(lake_name(feed, TABLE, kind)) for kind in KINDS}
+
+
+def current(spark: SparkSession, feed: Feed) -> dict[Any, Any]:
+    return {
+        tuple(row[name] for name in CUSTOMERS.key): {n: plain(row[n]) for n in CUSTOMERS.names}
+        for row in rows(spark, lake_name(feed, TABLE))
+    }
+
+
+def is_back(spark: SparkSession, feed: Feed, target: int) -> None:
+    """Main, tag and pointer are those of a completed rollback; no branch is left."""
+    release = control().latest_release(feed.feed)
+    assert release is not None
+    assert release.completed
+    assert (release.rolled_back_to, release.reason, release.by) == (target, ASKED.reason, ASKED.by)
+    to = next(row for row in control().releases(feed.feed) if row.id == target)
+    assert to.tables.items() <= release.tables.items()
+    assert refs.heads(release.tables, refs.MAIN) == release.tables
+    assert refs.heads(release.tables, release_tag(release.id)) == release.tables
+    pointer = [row["release"] for row in rows(spark, feed.lake.releases)]
+    assert sorted(pointer) == list(range(1, release.id + 1))
+
+
+def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built, log: Log) -> None:
+    before, second = content(lake, feed), content(lake, feed, "release_2")
+    roll_back(lake, feed, 2, ASKED)
+    is_back(lake, feed, 2)
+    assert content(lake, feed) == second != before
+    assert refs.names(control().releases(feed.feed)[3].tables, refs.BRANCH, "run_") == {}
+    assert content(lake, feed, "release_3") == before, "a reader by tag sees no change"
+    assert rows(lake, lake_name(feed, "dbo.parts")) == [], "a table that came later has no rows"
+    assert control().position(feed.feed) == control().releases(feed.feed)[1].positions
+    assert control().reached(feed.feed) == built.windows[1].end
+    run(lake, feed, following())
+    assert content(lake, feed) == before
+    assert current(lake, feed) == log.final_rows(CUSTOMERS)
+    assert len(rows(lake, lake_name(feed, "dbo.parts"))) > 0
+
+
+def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: Built) -> None:
+    before, third = content(lake, feed), built.windows[2]
+    roll_back(lake, feed, 1, ASKED)
+    with pytest.raises(StageOrderError, match="not been extracted since it was taken back"):
+        normalize.run(lake, feed, third)
+    run(lake, feed, third)
+    assert content(lake, feed) == before, "it reads what the second window had, too"
+    assert [row.window_id for row in control().releases(feed.feed)][-1] == third.id
+
+
+def test_keeping_the_position(lake: SparkSession, feed: Feed) -> None:
+    second, position = content(lake, feed, "release_2"), control().position(feed.feed)
+    roll_back(lake, feed, 2, ASKED._replace(keep_position=True))
+    is_back(lake, feed, 2)
+    assert control().position(feed.feed) == position
+    assert extract.run(lake, feed, following()) is False, "nothing is read again"
+    assert content(lake, feed) == second
+
+
+def test_forward_again(lake: SparkSession, feed: Feed) -> None:
+    before, position = content(lake, feed), control().position(feed.feed)
+    roll_back(lake, feed, 1, ASKED)
+    roll_back(lake, feed, 3, ASKED)
+    is_back(lake, feed, 3)
+    assert content(lake, feed) == before
+    assert control().position(feed.feed) == position
+    assert extract.run(lake, feed, following()) is False
+
+
+def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> None:
+    """It was to begin where the third release ended, and must not pass over what that had."""
+    before, over = content(lake, feed), following()
+    extract.run(lake, feed, over)
+    roll_back(lake, feed, 2, ASKED)
+    run(lake, feed, over)
+    assert content(lake, feed) == before
+
+
+def test_what_cannot_be_gone_back_to(lake: SparkSession, feed: Feed) -> None:
+    names = control().releases(feed.feed)[0].tables
+    with pytest.raises(ConfigError, match="no release 7"):
+        roll_back(lake, feed, 7, ASKED)
+    with pytest.raises(ConfigError, match="release 3 is the newest"):
+        roll_back(lake, feed, 3, ASKED)
+    refs.drop(next(iter(names)), ["release_1"])
+    with pytest.raises(ConfigError, match="can no longer be read"):
+        roll_back(lake, feed, 1, ASKED)
+    assert len(control().releases(feed.feed)) == 3
+    control().acquire_lease(feed.feed, "a run", 60)
+    with pytest.raises(LeaseHeld):
+        roll_back(lake, feed, 2, ASKED)
+
+
+def test_main_that_somebody_has_written(lake: SparkSession, feed: Feed) -> None:
+    name = lake_name(feed, TABLE)
+    lake.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
+    with pytest.raises(ReleaseStuck, match="nothing was taken back"):
+        roll_back(lake, feed, 2, ASKED)
+    assert len(control().releases(feed.feed)) == 3
+
+
+def test_after_maintenance(lake: SparkSession, feed: Feed) -> None:
+    """It has compacted main, which is no longer the snapshot that the release names."""
+    second = content(lake, feed, "release_2")
+    maintain.run(lake, feed, "maintain")
+    roll_back(lake, feed, 2, ASKED)
+    maintain.run(lake, feed, "maintain")
+    assert content(lake, feed) == second == content(lake, feed, "release_2")
+
+
+KILLED: dict[str, tuple[Any, str]] = {
+    "the new tables are empty": (iceberg, "replace"),
+    "one tag": (refs, "set_tag"),
+    "the pointer": (publishing, "_point_to"),
+    "one main": (refs, "move_back"),
+    "all mains": (ControlStore, "complete_release"),
+    "a branch is left": (refs, "drop"),
+}
+
+
+@pytest.mark.parametrize("by", ["the next run", "release complete", "rollback"])
+@pytest.mark.parametrize("at", KILLED)
+def test_killed(
+    lake: SparkSession, feed: Feed, built: Built, monkeypatch: pytest.MonkeyPatch, at: str, by: str
+) -> None:
+    before, over = content(lake, feed), following()
+    with monkeypatch.context() as patch:
+        killed_at(patch, *KILLED[at])
+        with pytest.raises(Killed):
+            roll_back(lake, feed, 2, ASKED)
+    held = control().lease(feed.feed)
+    assert held is not None
+    control().release_lease(feed.feed, held.holder)
+    goes_on = {
+        "the next run": partial(extract.run, lake, feed, over),
+        "release complete": partial(complete_by_hand, lake, feed, force=False),
+        "rollback": partial(roll_back, lake, feed, 2, ASKED),
+    }
+    goes_on[by]()
+    committed = len(control().releases(feed.feed)) > 3
+    assert committed == (at != "the new tables are empty" or by == "rollback")
+    if committed:
+        is_back(lake, feed, 2)
+    run(lake, feed, over)
+    assert content(lake, feed) == before
+
+
+def killed_at(patch: pytest.MonkeyPatch, module: Any, function: str) -> None:
+    """At the second table, so that one is done and the others are not; of what is called once, before it."""
+    if function in {"set_tag", "move_back", "replace", "drop"}:
+        killed_in(patch, module, function)
+        return
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Killed
+
+    patch.setattr(module, function, dies)
