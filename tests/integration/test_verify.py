@@ -24,6 +24,7 @@ from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import NAMESPACE, TableNames
 from changeledger.model.window import Request, Window
 from changeledger.reports.proof import verify_and_report
+from changeledger.spark.rows import Workers
 from changeledger.stages import extract, verify
 from changeledger.stages.verification import snapshot
 from sourcelab import base_tables, sqlserver_cdc
@@ -253,7 +254,8 @@ def test_a_large_table_is_read_in_parts(
     base_tables.load(own.url, log)
     monkeypatch.setenv("AIRFLOW_CONN_IN_PARTS", json.dumps(own.connection))
     source = Verify(connection="in_parts", partition_rows=5)
-    taken = snapshot.take(spark, "parted", source, {t.full_name: contract_of(t) for t in tables})
+    with Workers(lambda: spark) as workers:
+        taken = snapshot.take(spark, workers, "parted", source, {t.full_name: contract_of(t) for t in tables})
     assert (taken.since_lsn, taken.until_lsn) == (None, None)
     assert timedelta(0) <= taken.until - taken.since < timedelta(minutes=5)
     assert abs(datetime.now(UTC) - taken.until) < timedelta(minutes=5)
