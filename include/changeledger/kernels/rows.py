@@ -7,6 +7,7 @@ process itself does (`kernels.in_memory`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -73,7 +74,7 @@ def bucketed(
     return first.rows.bucketed(parts, kernel, outputs)
 
 
-_COUNT: Final = pa.schema([("n", pa.int64())])
+COUNT: Final = pa.schema([("n", pa.int64())])
 
 
 def count(rows: Rows) -> int:
@@ -83,12 +84,23 @@ def count(rows: Rows) -> int:
 
 def counts(of: Sequence[Rows]) -> list[int]:
     """`count` of each."""
-    first, *others = (rows.through(_counted, _COUNT) for rows in of)
+    first, *others = (rows.through(counted, COUNT) for rows in of)
     return [sum(found.column("n").to_pylist()) for found in first.collected_with(others)]
 
 
-def _counted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=_COUNT)
+def counted(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The kernel of `COUNT`: how many rows a batch has."""
+    return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=COUNT)
+
+
+def chosen(rows: Rows, names: Sequence[str]) -> Rows:
+    """These columns of the rows."""
+    schema = pa.schema([rows.schema.field(name) for name in names])
+    return rows.through(partial(_select, list(names)), schema)
+
+
+def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
+    return rows.select(names)
 
 
 def together(rows: Sequence[Rows]) -> Rows:

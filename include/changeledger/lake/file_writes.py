@@ -31,7 +31,7 @@ from pyiceberg.typedef import Record
 from changeledger.kernels.rows import as_batch
 from changeledger.lake.file_scans import alone
 from changeledger.model.errors import ConfigError, ContractError
-from changeledger.spark.sinks import Gathered, Intake, Sink, packed
+from changeledger.spark.sinks import Gathered, Intake, packed
 
 # What manifests say of files that were written. Nothing that a worker answers is unpickled: a pickle
 # runs what it names, and the job has the source's secret.
@@ -74,8 +74,8 @@ class Writing:
         require_distinct_names(table.schema())
         return cls(alone(table), table.io)
 
-    def __call__(self, asker: int) -> Sink:
-        return _Write(asker, self)
+    def __call__(self, asker: int) -> Intake:
+        return _BeingWritten(self, asker)
 
     def files(self, rows: pa.Table) -> list[DataFile]:
         """The rows in files that have those of one partition each."""
@@ -124,20 +124,12 @@ class Writing:
         return cells
 
 
-@dataclass(frozen=True)
-class _Write:
-    asker: int
-    writing: Writing
-
-    def __call__(self) -> Intake:
-        return _BeingWritten(self)
-
-
 class _BeingWritten:
     is_full = False
 
-    def __init__(self, of: _Write) -> None:
-        self._of, self._gathered, self._files = of, Gathered(_ROWS_OF_FILE), list[DataFile]()
+    def __init__(self, writing: Writing, asker: int) -> None:
+        self._writing, self._asker = writing, asker
+        self._gathered, self._files = Gathered(_ROWS_OF_FILE), list[DataFile]()
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         self._write(self._gathered.add(rows))
@@ -145,10 +137,10 @@ class _BeingWritten:
 
     def rest(self) -> Iterable[pa.RecordBatch]:
         self._write(self._gathered.rest())
-        return [packed(self._of.asker, "", [as_batch(files_as_rows(self._files))])] if self._files else ()
+        return _answered(self._asker, self._files)
 
     def _write(self, tables: Iterable[pa.Table]) -> None:
-        self._files += [file for rows in tables for file in self._of.writing.files(rows)]
+        self._files += [file for rows in tables for file in self._writing.files(rows)]
 
 
 @dataclass(frozen=True)
@@ -158,34 +150,28 @@ class Rewriting:
     writing: Writing
     rows: int
 
-    def __call__(self, asker: int) -> Sink:
-        return _Rewrite(asker, self)
-
-
-@dataclass(frozen=True)
-class _Rewrite:
-    asker: int
-    rewriting: Rewriting
-
-    def __call__(self) -> Intake:
-        return _BeingRewritten(self)
+    def __call__(self, asker: int) -> Intake:
+        return _BeingRewritten(self, asker)
 
 
 class _BeingRewritten:
     is_full = False
 
-    def __init__(self, of: _Rewrite) -> None:
-        self._of, self._stays = of, list[pa.RecordBatch]()
+    def __init__(self, of: Rewriting, asker: int) -> None:
+        self._of, self._asker, self._stays = of, asker, list[pa.RecordBatch]()
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         self._stays.append(rows)
         return ()
 
     def rest(self) -> Iterable[pa.RecordBatch]:
-        of = self._of.rewriting
-        if self._stays and sum(rows.num_rows for rows in self._stays) < of.rows:
-            files = of.writing.files(pa.Table.from_batches(self._stays))
-            yield packed(self._of.asker, "", [as_batch(files_as_rows(files))])
+        if not self._stays or sum(rows.num_rows for rows in self._stays) == self._of.rows:
+            return ()
+        return _answered(self._asker, self._of.writing.files(pa.Table.from_batches(self._stays)))
+
+
+def _answered(asker: int, files: Sequence[DataFile]) -> list[pa.RecordBatch]:
+    return [packed(asker, "", [as_batch(files_as_rows(files))])] if files else []
 
 
 def require_distinct_names(schema: Schema) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from pyiceberg.table import FileScanTask, Table
 from changeledger.kernels import order
 from changeledger.kernels.arrow import column
 from changeledger.kernels.hashed import hash_of
-from changeledger.kernels.rows import as_batch
+from changeledger.kernels.rows import COUNT, as_batch, counted
 from changeledger.kernels.touched import Known, Touched
 from changeledger.lake import scans
 from changeledger.lake.file_scans import Scan, alone
@@ -26,7 +26,6 @@ from changeledger.spark.rows import Asked, Workers
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
-_COUNT: Final = pa.schema([("n", pa.int64())])
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class Rewrite(NamedTuple):
         found = []
         for task in self.files:
             left = workers.read(read(task)).through(self.stays, schema)
-            found.append(Asked(left.through(_counted, _COUNT)))
+            found.append(Asked(left.through(counted, COUNT)))
             found.append(Asked(left, Rewriting(writing, task.file.record_count), schema=FILES))
         return found
 
@@ -98,7 +97,3 @@ class Rewrite(NamedTuple):
                 new += files_in(files)
                 old.append(task.file)
         return new, old
-
-
-def _counted(rows: pa.RecordBatch) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"n": [len(rows)]}, schema=_COUNT)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from pyiceberg.exceptions import CommitFailedException, ValidationException
 from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import DataFrame
 
-from changeledger.kernels.rows import Rows
+from changeledger.kernels.rows import Rows, chosen
 from changeledger.lake import catalog, iceberg, refs, scans
 from changeledger.lake.bounds import between
 from changeledger.lake.file_writes import FILES, Writing, commit, files_in
@@ -36,7 +35,7 @@ class Keys(NamedTuple):
     @property
     def chosen(self) -> Rows:
         """The columns of the keys alone."""
-        return _chosen(self.rows, self.columns)
+        return chosen(self.rows, [name for name, _ in self.columns])
 
 
 class TableChange(NamedTuple):
@@ -65,7 +64,7 @@ def apply(changes: Sequence[TableChange]) -> None:
     rewrites = [None if one.gone is None else _rewrite(one, one.gone, next(known)) for one in changes]
     asked: list[list[Asked]] = []
     for one, rewrite in zip(changes, rewrites, strict=True):
-        new = as_spark(_chosen(one.new, one.columns))
+        new = as_spark(chosen(one.new, [name for name, _ in one.columns]))
         own = [Asked(new, Writing.into(catalog.load(one.table)), schema=FILES)]
         asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
     answers = iter(workers.answers([ask for own in asked for ask in own]))
@@ -102,8 +101,8 @@ def _delete(change: TableChange, gone: Keys, keys: pa.Table) -> None:
     iceberg.merge(frame, change.table, change.branch, " AND ".join(same), _DELETE)
 
 
-def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> int:
-    """The rows in place of those that main has of the window: twice is as good as once. Returns how many.
+def replace_window(rows: Rows, table: str, window_id: str, since: int | None) -> None:
+    """The rows in place of those that main has of the window: twice is as good as once.
 
     `since`: main before the rows were read; None if it had no snapshot. Raises SourceUnavailable if another
     process has written main since: its rows may be the same ones.
@@ -125,7 +124,6 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
             commit(there, refs.MAIN, found, [task.file for task in old], alone=True)
         except (CommitFailedException, ValidationException) as error:
             raise _written_meanwhile(table) from error
-    return sum(file.record_count for file in found)
 
 
 def _written_meanwhile(table: str) -> SourceUnavailable:
@@ -133,12 +131,3 @@ def _written_meanwhile(table: str) -> SourceUnavailable:
         f"another process has written {table} while this one was at it",
         "nothing: the next try reads the window again, in place of whatever is in the table",
     )
-
-
-def _chosen(rows: Rows, columns: iceberg.Columns) -> Rows:
-    names = [name for name, _ in columns]
-    return rows.through(partial(_select, names), pa.schema([rows.schema.field(name) for name in names]))
-
-
-def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.select(names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ from changeledger.kernels.rows import BatchKernel, BucketKernel, Part, Rows
 from changeledger.spark import sinks, tasks
 from changeledger.spark.readings import Given, in_tasks
 from changeledger.spark.rounds import Rounds
-from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Sink
+from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import BUCKET, InParts
 
 Item = TypeVar("Item")
@@ -98,7 +98,7 @@ class SparkRows:
     @property
     def frame(self) -> DataFrame:
         """The rows as Spark's own, for what Spark does with them."""
-        found = self.workers.frames([(flow, sinks.Hand()) for flow in self.flows], self.schema)
+        found = self.workers.frames([(flow, sinks.Hand) for flow in self.flows], self.schema)
         return reduce(DataFrame.union, found) if found else self.workers.no_rows(self.schema)
 
 
@@ -108,10 +108,13 @@ def as_spark(rows: Rows) -> SparkRows:
 
 
 class Asked(NamedTuple):
-    """Rows that are wanted here, or what a sink of the workers answers of them, which has a `schema` then."""
+    """Rows that are wanted here, or what the workers answer of them, which has a `schema` of its own then.
+
+    `sink` begins the intake that answers, by the asker's number.
+    """
 
     rows: SparkRows
-    sink: Callable[[int], Sink] | None = None
+    sink: Callable[[int], Intake] | None = None
     most: int | None = None
     schema: pa.Schema | None = None
 
@@ -201,7 +204,7 @@ class Workers:
 
     def _tables(self, asked: Sequence[Asked]) -> list[pa.Table]:
         leaves = [
-            (flow, sinks.Answer(number, one.most) if one.sink is None else one.sink(number))
+            (flow, partial(one.sink or partial(sinks.Answer, room=one.most), number))
             for number, one in enumerate(asked)
             for flow in one.rows.flows
         ]
@@ -219,7 +222,7 @@ class Workers:
         size = sum(sizes.values())
         buckets = max(1, -(-size // BUCKET))
         leaves = [
-            (flow, sinks.Deal(f"{number}/{name}", part.key, buckets))
+            (flow, partial(sinks.Deal, f"{number}/{name}", part.key, buckets))
             for number, one in enumerate(asked)
             for name, part in one.parts.items()
             for flow in as_spark(part.rows).flows

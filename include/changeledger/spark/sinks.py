@@ -40,14 +40,10 @@ class Intake(Protocol):
 Sink = Callable[[], Intake]
 
 
-@dataclass(frozen=True)
 class Hand:
     """Rows as they are, for Spark."""
 
     is_full = False
-
-    def __call__(self) -> Hand:
-        return self
 
     def take(self, rows: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
         return [rows]
@@ -56,19 +52,10 @@ class Hand:
         return ()
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Rows for the asker of this number; of each task not more than `most`."""
-
-    asker: int
-    most: int | None = None
-
-    def __call__(self) -> Intake:
-        return _Answering(self.asker, self.most)
-
-
 @dataclass
-class _Answering:
+class Answer:
+    """Rows for the asker of this number; of each task not more than there is `room` for."""
+
     asker: int
     room: int | None
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
@@ -89,23 +76,14 @@ class _Answering:
             yield packed(self.asker, "", self._waiting)
 
 
-@dataclass(frozen=True)
 class Deal:
     """Rows into so many buckets, by their key."""
 
-    part: str
-    key: Key
-    buckets: int
-
-    def __call__(self) -> Intake:
-        return _Dealing(self)
-
-
-class _Dealing:
     is_full = False
 
-    def __init__(self, of: Deal) -> None:
-        self._of, self._gathered = of, Gathered(_DEALT)
+    def __init__(self, part: str, key: Key, buckets: int) -> None:
+        self._part, self._key, self._buckets = part, key, buckets
+        self._gathered = Gathered(_DEALT)
 
     def take(self, rows: pa.RecordBatch) -> Batches:
         for table in self._gathered.add(rows):
@@ -116,16 +94,16 @@ class _Dealing:
             yield from self._dealt(table)
 
     def _dealt(self, table: pa.Table) -> Batches:
-        rows, of = as_batch(table), self._of
-        if of.buckets == 1:
-            yield packed(0, of.part, [rows])
+        rows = as_batch(table)
+        if self._buckets == 1:
+            yield packed(0, self._part, [rows])
             return
-        bucket = (of.key(rows) % np.uint64(of.buckets)).astype(np.int64)
+        bucket = (self._key(rows) % np.uint64(self._buckets)).astype(np.int64)
         in_order = rows.take(pa.array(np.argsort(bucket, kind="stable")))
-        ends = np.cumsum(np.bincount(bucket, minlength=of.buckets)).tolist()
+        ends = np.cumsum(np.bincount(bucket, minlength=self._buckets)).tolist()
         for number, (begin, end) in enumerate(zip((0, *ends), ends, strict=False)):
             if begin < end:
-                yield packed(number, of.part, [in_order.slice(begin, end - begin)])
+                yield packed(number, self._part, [in_order.slice(begin, end - begin)])
 
 
 def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import BatchKernel, Rows
+from changeledger.kernels.rows import BatchKernel, Rows, chosen
 from changeledger.kernels.touched import HASHES, Among, HashesOf, known
 from changeledger.lake import refs, scans
 from changeledger.spark.rows import Workers
@@ -57,7 +56,7 @@ class Stored:
         rows = scans.scanned(self.workers, self.table, where or AlwaysTrue(), read, self.snapshot)
         if self.only is not None:
             rows = rows.through(self.only[0], read)
-        return rows if read is schema else rows.through(partial(_select, list(names)), schema)
+        return rows if read is schema else chosen(rows, names)
 
     def between(self, names: Sequence[str], lsns: tuple[bytes, bytes]) -> Rows:
         """`rows` between these commit LSNs; the second one is not included."""
@@ -71,10 +70,4 @@ class Stored:
         hashes = known(values.through(HashesOf(by(name)), HASHES).collected())
         read = list(dict.fromkeys((*names, column)))
         rows = self.rows(read)
-        found = rows.through(Among(by(column), hashes), rows.schema)
-        schema = pa.schema([self.schema.field(one) for one in names])
-        return found.through(partial(_select, list(names)), schema)
-
-
-def _select(names: Sequence[str], rows: pa.RecordBatch) -> pa.RecordBatch:
-    return rows.select(names)
+        return chosen(rows.through(Among(by(column), hashes), rows.schema), names)

@@ -34,13 +34,13 @@ class Breaks(NamedTuple):
 def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
     """One that was found before keeps the run that found it; one that is none any more goes."""
     rows = [r for one in tables for r in (one.found, one.rebuilt) if r is not None]
-    if not catalog.exists(ctx.lake.image_chain_breaks):
+    is_known = catalog.exists(ctx.lake.image_chain_breaks)
+    if not is_known:
         if not rows or not count(together(rows)):
             return
         iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
-        iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
-    else:
-        iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+    iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+    if is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
         writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)
