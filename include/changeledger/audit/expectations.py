@@ -5,7 +5,8 @@ Great Expectations takes seconds to import: import this module inside functions 
 
 from __future__ import annotations
 
-from functools import cache, reduce
+from collections.abc import Callable, Sequence
+from functools import cache, partial, reduce
 from types import new_class
 from typing import Any, Final
 
@@ -30,74 +31,62 @@ SHOWN: Final = "changeledger.samples"
 _REASONS: Final = "column_values.null.unexpected_values"
 
 
-def _frame(engine: SparkDFExecutionEngine, domain: dict[str, Any]) -> DataFrame:
-    frame: DataFrame = engine.get_compute_domain(domain, MetricDomainTypes.TABLE)[0]
-    return frame
+def _of_frame(answer: Callable[[DataFrame], DataFrame]) -> Any:
+    """A metric of Great Expectations: the rows that `answer` makes of the whole batch, as dictionaries."""
+
+    @metric_value(engine=SparkDFExecutionEngine)
+    def asked(
+        cls: type,  # noqa: ARG001
+        execution_engine: SparkDFExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        **_: Any,
+    ) -> list[dict[str, Any]]:
+        frame = execution_engine.get_compute_domain(metric_domain_kwargs, MetricDomainTypes.TABLE)[0]
+        return [row.asDict() for row in answer(frame).collect()]
+
+    return asked
+
+
+def _counted(rows: DataFrame, rules: Sequence[str] = ()) -> DataFrame:
+    """By table and thing: how many rows, and how many reasons of each of the rules."""
+    counts = (F.count(rule).alias(rule) for rule in rules)
+    return rows.groupBy("table", "thing").agg(F.count(F.lit(1)).alias("rows"), *counts)
+
+
+def _samples(rows: DataFrame) -> DataFrame:
+    """Some rows that break a rule, of each rule and table."""
+    reasons = F.array(*(F.struct(F.lit(rule).alias("rule"), F.col(rule).alias("why")) for rule in RULES))
+    is_broken: Column = reduce(Column.__or__, (F.col(rule).isNotNull() for rule in RULES))
+    broken = (
+        rows.where(is_broken)
+        .select(*WHERE, "thing", F.explode(reasons).alias("said"))
+        .select(*WHERE, "thing", "said.rule", "said.why")
+        .where(F.col("why").isNotNull())
+    )
+    numbered = Window.partitionBy("rule", "table").orderBy("position", "key", "change_id")
+    some = broken.withColumn("number", F.row_number().over(numbered)).where(F.col("number") <= SAMPLES)
+    return some.orderBy("rule", "table", "number").drop("number")
 
 
 class Counts(TableMetricProvider):
-    """By table and thing: how many rows, and how many reasons of each rule. One Spark job for all rules."""
+    """Rows and reasons by table and thing. One Spark job for all rules."""
 
     metric_name = COUNTS
-
-    @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,  # noqa: N805
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
-        metrics: dict[str, Any],  # noqa: ARG002
-        runtime_configuration: dict[str, Any],  # noqa: ARG002
-    ) -> list[dict[str, Any]]:
-        rows = _frame(execution_engine, metric_domain_kwargs).groupBy("table", "thing")
-        counted = rows.agg(F.count(F.lit(1)).alias("rows"), *(F.count(rule).alias(rule) for rule in RULES))
-        return [row.asDict() for row in counted.collect()]
+    _spark = _of_frame(partial(_counted, rules=RULES))
 
 
 class Checked(TableMetricProvider):
-    """By table and thing: how many rows."""
+    """Rows by table and thing."""
 
     metric_name = CHECKED
-
-    @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,  # noqa: N805
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
-        metrics: dict[str, Any],  # noqa: ARG002
-        runtime_configuration: dict[str, Any],  # noqa: ARG002
-    ) -> list[dict[str, Any]]:
-        rows = _frame(execution_engine, metric_domain_kwargs).groupBy("table", "thing")
-        return [row.asDict() for row in rows.agg(F.count(F.lit(1)).alias("rows")).collect()]
+    _spark = _of_frame(_counted)
 
 
 class Samples(TableMetricProvider):
-    """Some rows that break a rule, of each rule and table. One Spark job for all rules."""
+    """Rows that break a rule. One Spark job for all rules."""
 
     metric_name = SHOWN
-
-    @metric_value(engine=SparkDFExecutionEngine)
-    def _spark(
-        cls,  # noqa: N805
-        execution_engine: SparkDFExecutionEngine,
-        metric_domain_kwargs: dict[str, Any],
-        metric_value_kwargs: dict[str, Any],  # noqa: ARG002
-        metrics: dict[str, Any],  # noqa: ARG002
-        runtime_configuration: dict[str, Any],  # noqa: ARG002
-    ) -> list[dict[str, Any]]:
-        reasons = F.array(*(F.struct(F.lit(rule).alias("rule"), F.col(rule).alias("why")) for rule in RULES))
-        is_broken: Column = reduce(Column.__or__, (F.col(rule).isNotNull() for rule in RULES))
-        rows = (
-            _frame(execution_engine, metric_domain_kwargs)
-            .where(is_broken)
-            .select(*WHERE, "thing", F.explode(reasons).alias("said"))
-            .select(*WHERE, "thing", "said.rule", "said.why")
-            .where(F.col("why").isNotNull())
-        )
-        numbered = Window.partitionBy("rule", "table").orderBy("position", "key", "change_id")
-        some = rows.withColumn("number", F.row_number().over(numbered)).where(F.col("number") <= SAMPLES)
-        return [row.asDict() for row in some.drop("number").orderBy("rule", "table", "number").collect()]
+    _spark = _of_frame(_samples)
 
 
 class RuleHolds(ExpectColumnValuesToBeNull):
