@@ -110,14 +110,15 @@ class Worker(_Part):
         size = ("--cores", "1", "--memory", "1g")
         self.begin("worker.Worker", *at, *size, self.master.url, ready="Successfully registered")
 
-    def executors(self) -> set[str]:
-        """The numbers of those of its executors that have a Python running."""
-        found = set()
+    def executors(self) -> dict[tuple[str, str], psutil.Process]:
+        """Its executors that run, by the ids of their application and of their own."""
+        running = {}
         for process in self._tree():
-            command = _command(process)
-            if "--executor-id" in command and any("pyspark" in c for c in _below(process)):
-                found.add(command[command.index("--executor-id") + 1])
-        return found
+            options = _command(process)
+            if "--executor-id" in options:
+                ids = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
+                running[*ids] = process
+        return running
 
     def lose_power(self) -> None:
         tree = self._tree()
@@ -129,10 +130,6 @@ class Worker(_Part):
         assert self._process is not None
         root = psutil.Process(self._process.pid)
         return [root, *root.children(recursive=True)]
-
-
-def _below(process: psutil.Process) -> list[str]:
-    return [" ".join(_command(child)) for child in process.children(recursive=True)]
 
 
 def _command(process: psutil.Process) -> list[str]:

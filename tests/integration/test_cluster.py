@@ -97,27 +97,35 @@ class Installation:
             migration.wait()
         return self.airflow.test_dag(FEED, "feeds.py", OVER)
 
-    def active(self) -> set[str]:
-        """The numbers of the executors that run a task at this moment."""
+    def executors(self) -> dict[tuple[str, str], int]:
+        """The executors that its Spark has at this moment, as `Worker.executors`: how many tasks each runs."""
         url = f"http://127.0.0.1:{self.ui}/api/v1/applications"
         try:
-            executors = [
-                one for app in asked(url) for one in asked(f"{url}/{app['id']}/executors") if one["isActive"]
-            ]
+            return {
+                (app["id"], executor["id"]): executor["activeTasks"]
+                for app in asked(url)
+                for executor in asked(f"{url}/{app['id']}/executors")
+                if executor["isActive"]
+            }
         except (urllib.error.URLError, TimeoutError, ConnectionError, ValueError):
-            return set()
-        return {one["id"] for one in executors if one["activeTasks"]}
+            return {}
 
 
 def in_mid_stage(installation: Installation, run: DagTest, worker: Worker) -> None:
-    """Returns when the worker runs a task of normalize that has a Python."""
+    """Returns when an executor of normalize on the worker has a task, which it does not end: it stands still."""
+    stopped = set()
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and run.running:
-        is_normalize = [line.split()[1] for line in run.done] == ["extract"]
-        if is_normalize and worker.executors() & installation.active():
-            return
+        if [line.split()[1] for line in run.done] == ["extract"]:
+            tasks = installation.executors()
+            if any(tasks.get(ids) for ids in stopped):
+                return
+            for ids, process in worker.executors().items():
+                if ids in tasks and ids not in stopped:
+                    process.suspend()
+                    stopped.add(ids)
         time.sleep(0.05)
-    raise AssertionError(f"normalize was never seen on the worker: {run.done} {run.failure}")
+    raise AssertionError(f"no task of normalize was ever seen on the worker: {run.done} {run.failure}")
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
