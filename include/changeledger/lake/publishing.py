@@ -59,15 +59,16 @@ def complete(
     for table in stuck:
         refs.set_tag(table, f"displaced_{release.id}", mains[table])
         refs.set_branch(table, refs.MAIN, tables[table])
+    built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
     try:
-        _move(release, mains, [table for table in behind if table not in stuck])
+        _move(release, mains, {table: built.get(table, []) for table in behind if table not in stuck})
     except refs.MainMoved as moved:
         raise _stuck(release, [moved.table]) from moved
     if not release.is_rollback:
         _take_off_replay_list(session, control, release)
     control.complete_release(release.feed, release.id)
-    built = refs.names(tables, refs.BRANCH, branch_of(release.window_id))
-    iceberg.parallel_map(lambda one: refs.drop(*one), built.items())
+    left = refs.names(built, refs.BRANCH, branch_of(release.window_id))
+    iceberg.parallel_map(lambda one: refs.drop(*one), left.items())
 
 
 def _foreign_of(
@@ -79,16 +80,19 @@ def _foreign_of(
     return foreign([row for row in control.releases(release.feed) if row.id < release.id], behind, mains)
 
 
-def _move(release: ReleaseRow, mains: Mapping[str, int], tables: Iterable[str]) -> None:
-    """Main of these tables to the release. Raises MainMoved if one is written meanwhile."""
+def _move(release: ReleaseRow, mains: Mapping[str, int], built: Mapping[str, Iterable[str]]) -> None:
+    """Main of these tables to the release. Raises MainMoved if one is written meanwhile.
+
+    `built`: by table the branches that the release was built on. They go in the same commit as main moves.
+    """
 
     def move(table: str) -> None:
         if release.is_rollback:
             refs.move_back(table, release.tables[table], mains.get(table))
         else:
-            refs.forward(table, release.tables[table])
+            refs.forward(table, release.tables[table], without=built[table])
 
-    iceberg.parallel_map(move, tables)
+    iceberg.parallel_map(move, built)
 
 
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:

@@ -91,14 +91,18 @@ class MainMoved(Exception):
         self.table = table
 
 
-def forward(table: str, snapshot: int) -> None:
-    """Main, at a snapshot that was built on it. Raises MainMoved if it was built on another one."""
+def forward(table: str, snapshot: int, without: Iterable[str] = ()) -> None:
+    """Main, at a snapshot that was built on it, and the refs `without` taken off in the same commit.
+
+    Raises MainMoved if it was built on another one.
+    """
 
     def moved(there: Table) -> ManageSnapshots | None:
         main = there.metadata.refs.get(MAIN)
         if main is not None and main.snapshot_id not in _lineage(there, snapshot):
             raise MainMoved(table, snapshot)
-        return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
+        manage = _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
+        return manage if manage is None else _without(there, without, manage)
 
     _commit(table, moved)
 
@@ -129,13 +133,15 @@ def is_rewritten(table: str, snapshot: int, main: int) -> bool:
 def drop(table: str, refs: Iterable[str]) -> None:
     """The branches and tags, as far as they are there."""
 
-    def dropped(there: Table) -> ManageSnapshots | None:
-        manage = None
-        for name in set(refs) & there.metadata.refs.keys():
-            manage = (manage or there.manage_snapshots()).remove_branch(name)
-        return manage
+    _commit(table, lambda there: _without(there, refs))
 
-    _commit(table, dropped)
+
+def _without(
+    there: Table, refs: Iterable[str], manage: ManageSnapshots | None = None
+) -> ManageSnapshots | None:
+    for name in sorted(set(refs) & there.metadata.refs.keys()):
+        manage = (manage or there.manage_snapshots()).remove_branch(name)
+    return manage
 
 
 def _set(
