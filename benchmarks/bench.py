@@ -15,6 +15,7 @@ from benchmarks.cluster import cluster
 from benchmarks.environments import python_of
 from benchmarks.judge import Wrong, judged
 from benchmarks.meter import Measured, measured
+from benchmarks.shapes import PLAIN, Shape
 from benchmarks.stream import Stream, stream
 from benchmarks.topics import fill
 from changeledger.config.settings import PROJECT
@@ -51,21 +52,26 @@ class Bench:
     ) -> None:
         self._services.close()
 
-    def line(self, messages: int, windows: int = 1, tables: int = 1, workers: int = 0) -> Result:
+    def line(
+        self, messages: int, windows: int = 1, tables: int = 1, workers: int = 0, shape: Shape = PLAIN
+    ) -> Result:
         """The stages of the line; `messages` are those of each table.
 
         `workers`: of a standalone cluster with one core each; 0: Spark on all cores, in the process itself.
         """
-        topics = [self._topic(self.stream(messages, at), windows, at) for at in range(tables)]
-        arguments = ("line", self._kafka.bootstrap, ",".join(topics), str(windows))
-        return self._run(arguments, self.stream(messages), workers=workers)
+        streams = [self.stream(messages, at, shape) for at in range(tables)]
+        topics = [self._topic(table, windows, at) for at, table in enumerate(streams)]
+        arguments = ("line", self._kafka.bootstrap, ",".join(topics), str(windows), shape.name)
+        return self._run(arguments, streams[0], workers=workers)
 
-    def by_hand(self, messages: int, windows: int = 1, *, history: bool = True) -> Result:
-        topic = self._topic(self.stream(messages), windows, 0)
+    def by_hand(
+        self, messages: int, windows: int = 1, *, history: bool = True, shape: Shape = PLAIN
+    ) -> Result:
+        truth = self.stream(messages, shape=shape)
+        topic = self._topic(truth, windows, 0)
         more = () if history else ("--no-history",)
-        return self._run(
-            ("by_hand", self._kafka.bootstrap, topic, str(windows)), self.stream(messages), more=more
-        )
+        arguments = ("by_hand", self._kafka.bootstrap, topic, str(windows), shape.name)
+        return self._run(arguments, truth, more=more)
 
     def floor(self, messages: int) -> Result:
         return self._run(("floor", str(self.stream(messages).messages)))
@@ -95,8 +101,8 @@ class Bench:
         found = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
         return Result(found)
 
-    def stream(self, messages: int, at: int = 0) -> Stream:
-        return stream(CACHE / "streams", messages, _table(at), seed=1 + at)
+    def stream(self, messages: int, at: int = 0, shape: Shape = PLAIN) -> Stream:
+        return stream(CACHE / "streams", messages, _table(at), 1 + at, shape)
 
     def _topic(self, of: Stream, windows: int, at: int) -> str:
         """The stream's topic, filled once; streams of other sizes have their own server name."""

@@ -7,19 +7,19 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from benchmarks.stream import TYPES
+from benchmarks.shapes import PLAIN, Shape
 
 if TYPE_CHECKING:
     from changeledger.config.feed import Feed
 
 
-def feed_of(bootstrap: str, topics: Sequence[str]) -> Feed:
+def feed_of(bootstrap: str, topics: Sequence[str], shape: Shape = PLAIN) -> Feed:
     """Of these topics, `<server>.dbo.<table>` each; its connection is set in the environment."""
     connection = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
     os.environ["AIRFLOW_CONN_BENCH_KAFKA"] = json.dumps(connection)
     from changeledger.config.feed import Feed  # noqa: PLC0415 - it reads the settings
 
-    columns = [{"name": name, "type": kind} for name, kind in TYPES.items()]
+    columns = [{"name": name, "type": column.sql} for name, column in shape.columns.items()]
     tables = [topic.partition(".")[2] for topic in topics]
     return Feed.model_validate(
         {

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from benchmarks.stream import ROW, VERSION, Stream
+from benchmarks.stream import VERSION, Stream
 
 
 class Wrong(NamedTuple):
@@ -21,9 +21,9 @@ class Wrong(NamedTuple):
 
 def judged(found: Path, truth: Stream) -> Wrong:
     """`found`: a folder with the Parquet files `rows` and, where the subject has it, `versions`."""
-    versions = found / "versions.parquet"
+    row, versions = truth.shape.row, found / "versions.parquet"
     return Wrong(
-        _different(_read(found / "rows.parquet", ROW), _read(truth.rows, ROW)),
+        _different(_read(found / "rows.parquet", row), _read(truth.rows, row)),
         _different(_read(versions, VERSION), _read(truth.versions, VERSION)) if versions.exists() else None,
     )
 
@@ -34,7 +34,7 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
 
 def _different(found: pa.Table, truth: pa.Table) -> int:
     """Keys (all of a version is its key) whose rows are not the same in both."""
-    keys = ["id"] if truth.schema.equals(ROW) else truth.column_names
+    keys = truth.column_names if truth.schema.equals(VERSION) else ["id"]
     counted = [_counted(found, "found"), _counted(truth, "truth")]
     both = counted[0].join(counted[1], [*truth.column_names], join_type="full outer")
     is_same = pc.equal(both.column("found"), both.column("truth")).fill_null(fill_value=False)

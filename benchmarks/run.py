@@ -21,6 +21,7 @@ from rich.table import Table
 from benchmarks.bench import Bench, Result
 from benchmarks.figures import Figures
 from benchmarks.meter import DRIVER, JVM, WORKERS
+from benchmarks.shapes import NULLS
 from benchmarks.targets import TARGETS, Target
 from changeledger.config.settings import PROJECT
 
@@ -67,13 +68,18 @@ def subjects(bench: Bench, messages: int) -> dict[str, Callable[[], Result]]:
         "Spark by hand with SCD 2": lambda: bench.by_hand(messages),
         "Spark by hand with SCD 2, ten windows": lambda: bench.by_hand(messages, windows=10),
         "Spark by hand with SCD 2, five times the messages": lambda: bench.by_hand(5 * messages),
+        "Spark by hand with SCD 2, NULLs": lambda: bench.by_hand(messages, shape=NULLS),
         "line": lambda: bench.line(messages),
+        "line, NULLs": lambda: bench.line(messages, shape=NULLS),
         "line, ten windows": lambda: bench.line(messages, windows=10),
         "line, five times the messages": lambda: bench.line(5 * messages),
         "line, a cluster of one worker": lambda: bench.line(messages, workers=1),
         "line, a cluster of two workers": lambda: bench.line(messages, workers=2),
         "commands and idle windows": bench.commands,
         "line, 4 tables x 50 changes, three windows": lambda: bench.line(3 * few, windows=3, tables=tables),
+        "line, 40 tables x 50 changes, three windows": lambda: bench.line(
+            3 * few, windows=3, tables=10 * tables
+        ),
         "10,000 updates into 0.1 M rows": lambda: bench.large_table(100_000),
         "10,000 updates into 10 M rows": lambda: bench.large_table(10_000_000),
         # Some 20,000 changes, and 1,472.

@@ -10,37 +10,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-# SQL Server's type of each column, and Arrow's.
-COLUMNS: dict[str, tuple[str, pa.DataType]] = {
-    "id": ("int", pa.int32()),
-    "name": ("nvarchar(50)", pa.string()),
-    "n1": ("int", pa.int32()),
-    "n2": ("int", pa.int32()),
-    "amount": ("decimal(18,2)", pa.decimal128(18, 2)),
-    "d": ("date", pa.date32()),
-    "ts": ("datetime2(6)", pa.timestamp("us")),
-    "flag": ("bit", pa.bool_()),
-    "city": ("nvarchar(50)", pa.string()),
-    "x": ("float", pa.float64()),
-}
-TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
-ROW = pa.schema([(name, kind) for name, (_, kind) in COLUMNS.items()])
+from benchmarks.shapes import PLAIN, Cells, Shape
+
 VERSION = pa.schema([("id", pa.int32()), ("name", pa.string())])
-_CITIES = ("Basel", "Bern", "Genf", "Lausanne", "Lugano", "Zürich")
-_EPOCH = datetime(1970, 1, 1)
 _INSERTS, _UPDATES, _DELETES = 0.35, 0.85, 0.95
 _AGAIN = _LATE = 0.005
 _FARTHEST = 0.2
-Cells = dict[str, Any]
 Images = tuple[Cells | None, Cells | None]
 
 
@@ -52,6 +33,7 @@ class Stream:
     """
 
     folder: Path
+    shape: Shape
 
     @property
     def messages(self) -> Path:
@@ -66,20 +48,20 @@ class Stream:
         return self.folder / "versions.parquet"
 
 
-def stream(folder: Path, messages: int, table: str = "t", seed: int = 1) -> Stream:
+def stream(folder: Path, messages: int, table: str = "t", seed: int = 1, shape: Shape = PLAIN) -> Stream:
     """The stream of that many messages, made once in a folder of its own."""
-    made = Stream(folder / f"{table}-{messages}-{seed}")
-    if not made.versions.exists():
-        made.folder.mkdir(parents=True, exist_ok=True)
-        source = _Source(Random(seed), table)
+    kept = Stream(folder / f"{shape.name}-{table}-{messages}-{seed}", shape)
+    if not kept.versions.exists():
+        kept.folder.mkdir(parents=True, exist_ok=True)
+        source = _Source(Random(seed), table, shape)
         lines = list(source.messages(messages))
-        with made.messages.open("wb") as out:
+        with kept.messages.open("wb") as out:
             out.writelines(_as_delivered(lines, Random(seed + 1)))
-        rows = [_as_published(cells) for cells in source.alive.values()]
-        pq.write_table(pa.Table.from_pylist(rows, ROW), made.rows)
-        columns = [pa.array(list(one)) for one in zip(*source.versions, strict=True)]
-        pq.write_table(pa.table(columns, names=VERSION.names).cast(VERSION), made.versions)
-    return made
+        rows = [shape.published(cells) for cells in source.alive.values()]
+        pq.write_table(pa.Table.from_pylist(rows, shape.row), kept.rows)
+        columns = [pa.array(list(column)) for column in zip(*source.versions, strict=True)]
+        pq.write_table(pa.table(columns, names=VERSION.names).cast(VERSION), kept.versions)
+    return kept
 
 
 @dataclass
@@ -88,6 +70,7 @@ class _Source:
 
     rng: Random
     table: str
+    shape: Shape
     alive: dict[int, Cells] = field(default_factory=dict)
     versions: list[tuple[int, str]] = field(default_factory=list)
     _keys: list[int] = field(default_factory=list)
@@ -110,8 +93,8 @@ class _Source:
         key = self._keys[at]
         before = self.alive[key]
         if kind < _UPDATES or (kind >= _DELETES and left < 2):
-            after = {**before, "name": f"customer {self._number}", "n1": before["n1"] + 1}
-            after["city"] = rng.choice(_CITIES)
+            after = {**before, "name": f"customer {self._number}"}
+            after |= self.shape.drawn(self.shape.changing, rng)
             self.alive[key] = after
             self.versions.append((key, after["name"]))
             return [self._event("u", before, after)]
@@ -132,19 +115,8 @@ class _Source:
         return cells
 
     def _cells(self, key: int) -> Cells:
-        rng = self.rng
-        return {
-            "id": key,
-            "name": f"customer {self._number}",
-            "n1": rng.randrange(10**6),
-            "n2": rng.randrange(100) or None,
-            "amount": f"{rng.randrange(10**6)}.{rng.randrange(100):02}",
-            "d": 20_000 + rng.randrange(600),
-            "ts": 1_786_119_900_000_000 + rng.randrange(10**9),
-            "flag": rng.random() < 0.5,
-            "city": rng.choice(_CITIES),
-            "x": round(rng.random() * 1000, 4),
-        }
+        keyed = {"id": key, "name": f"customer {self._number}"}
+        return keyed | self.shape.drawn(self.shape.columns, self.rng)
 
     def _event(self, op: str, before: Cells | None, after: Cells | None, serial: int | None = None) -> bytes:
         return event(self.table, self._number, op, (before, after), serial)
@@ -174,12 +146,3 @@ def _as_delivered(lines: list[bytes], rng: Random) -> Iterator[bytes]:
             placed.append((later, line))
         placed.append((later if chance >= 1 - _LATE else place, line))
     return (line for _, line in sorted(placed, key=lambda one: one[0]))
-
-
-def _as_published(cells: Cells) -> Cells:
-    return {
-        **cells,
-        "amount": Decimal(cells["amount"]),
-        "d": date(1970, 1, 1) + timedelta(days=cells["d"]),
-        "ts": _EPOCH + timedelta(microseconds=cells["ts"]),
-    }

@@ -1,9 +1,13 @@
-"""What is too long: files over 300 lines, functions over 40. A part of `make lint`."""
+"""What is too long: files over 300 lines, functions over 40. A part of `make lint`.
+
+`--rooms` prints the lines of each room instead.
+"""
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +28,20 @@ def too_long(path: Path) -> Iterator[str]:
                 yield f"{name}:{node.lineno}: {node.name} has {size} lines, at most {MOST_OF_FUNCTION}"
 
 
+def rooms() -> Iterator[str]:
+    """Lines of Python in each room of the package, the largest first, and in all of it."""
+    package = ROOT / "include" / "changeledger"
+    lines: Counter[str] = Counter()
+    for path in package.rglob("*.py"):
+        lines[path.relative_to(package).parts[0]] += path.read_text("utf-8").count("\n")
+    yield from (f"{count:7,}  {room}" for room, count in lines.most_common())
+    yield f"{lines.total():7,}  the package"
+
+
 def main() -> int:
+    if "--rooms" in sys.argv:
+        sys.stdout.write("\n".join(rooms()) + "\n")
+        return 0
     found = [
         line
         for folder in FOLDERS

@@ -1,6 +1,6 @@
 """What one writes without this project, on the same Spark: read, append, `row_number`, MERGE, and SCD 2.
 
-    python -m benchmarks.subjects.by_hand BOOTSTRAP TOPIC WINDOWS OUT [--no-history]
+    python -m benchmarks.subjects.by_hand BOOTSTRAP TOPIC WINDOWS SHAPE OUT [--no-history]
 
 The windows are read one after the other, as offsets that a broker gives for their times. Only a change that
 is newer than the stored row is merged, and a deleted row stays as a mark: late messages do no harm to the rows. History is
@@ -13,26 +13,23 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from benchmarks.marks import mark
-from benchmarks.stream import COLUMNS
+from benchmarks.shapes import SHAPES, Column, Shape, counts_ms
 from benchmarks.subjects.plain import plain_session
 from benchmarks.topics import windows
 
-_CELLS = "struct<id:int,name:string,n1:int,n2:int,amount:decimal(18,2),d:int,ts:bigint,flag:boolean,city:string,x:double>"
-ENVELOPE = (
-    f"before {_CELLS}, after {_CELLS}, "
-    "source struct<ts_ms:bigint,change_lsn:string,commit_lsn:string,event_serial_no:bigint>, op string"
-)
 _POSITION = ("commit_lsn", "change_lsn", "event_serial_no")
 _CHANGES, _CURRENT, _HISTORY = "lake.plain.changes", "lake.plain.current", "lake.plain.history"
 
 
 def main() -> None:
-    bootstrap, topic, number, out = sys.argv[1:5]
+    bootstrap, topic, number, name, out = sys.argv[1:6]
+    shape = SHAPES[name]
     spark = plain_session("by-hand")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
@@ -43,7 +40,7 @@ def main() -> None:
         for name, time in times.items():
             reader = reader.option(name, str(int(time.timestamp() * 1000)))
         reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
-        _append(_changes(reader.load()).withColumn("window", F.lit(at)))
+        _append(_changes(reader.load(), shape).withColumn("window", F.lit(at)))
         mark("append")
         # From the table: parsed once, and as a failed run would be repeated.
         new = spark.table(_CHANGES).where(F.col("window") == at).drop("window")
@@ -52,22 +49,35 @@ def main() -> None:
         if "--no-history" not in sys.argv:
             _history(spark, new)
             mark("history")
-    _publish(spark, Path(out), history="--no-history" not in sys.argv)
+    _publish(spark, Path(out), shape, history="--no-history" not in sys.argv)
 
 
-def _changes(messages: DataFrame) -> DataFrame:
-    read = messages.select(F.from_json(F.col("value").cast("string"), ENVELOPE).alias("m"))
+def envelope(shape: Shape) -> str:
+    cells = ", ".join(f"{name}: {column.wire}" for name, column in shape.columns.items())
+    return (
+        f"before struct<{cells}>, after struct<{cells}>, "
+        "source struct<ts_ms:bigint,change_lsn:string,commit_lsn:string,event_serial_no:bigint>, op string"
+    )
+
+
+def _changes(messages: DataFrame, shape: Shape) -> DataFrame:
+    read = messages.select(F.from_json(F.col("value").cast("string"), envelope(shape)).alias("m"))
     row = F.coalesce("m.after", "m.before")
-    typed = {
-        "d": F.date_from_unix_date("row.d"),
-        "ts": F.timestamp_micros("row.ts").cast("timestamp_ntz"),
-    }
     return read.withColumn("row", row).select(
-        *(typed.get(name, F.col(f"row.{name}")).alias(name) for name in COLUMNS),
+        *(_typed(name, column).alias(name) for name, column in shape.columns.items()),
         F.col("m.op").alias("op"),
         *(F.col(f"m.source.{name}").alias(name) for name in _POSITION),
         F.timestamp_millis("m.source.ts_ms").alias("committed_at"),
     )
+
+
+def _typed(name: str, column: Column) -> SparkColumn:
+    cell = F.col(f"row.{name}")
+    if column.sql == "date":
+        return F.date_from_unix_date(cell)
+    if column.sql.startswith("datetime2"):
+        return (F.timestamp_millis if counts_ms(column) else F.timestamp_micros)(cell).cast("timestamp_ntz")
+    return cell
 
 
 def _append(rows: DataFrame) -> None:
@@ -119,10 +129,10 @@ def _listed(table: str) -> str:
     return ", ".join(f"{table}.{name}" for name in _POSITION)
 
 
-def _publish(spark: SparkSession, out: Path, *, history: bool) -> None:
+def _publish(spark: SparkSession, out: Path, shape: Shape, *, history: bool) -> None:
     """For the judge; not measured."""
     out.mkdir(parents=True, exist_ok=True)
-    rows = spark.table(_CURRENT).where("op <> 'd'").select(*COLUMNS)
+    rows = spark.table(_CURRENT).where("op <> 'd'").select(*shape.columns)
     pq.write_table(rows.toArrow(), out / "rows.parquet")
     if history:
         versions = spark.table(_HISTORY).where("op <> 'd'").select("id", "name")

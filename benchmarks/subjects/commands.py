@@ -1,4 +1,4 @@
-"""Commands and idle windows: processes that should need no Spark, on a lake with two feeds.
+"""Commands, idle windows and an ordinary hour: processes that begin cold, on a lake with two feeds.
 
     python -m benchmarks.subjects.commands BOOTSTRAP HOME
 
@@ -11,7 +11,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -29,13 +29,15 @@ from sourcelab.services import Postgres
 
 BEGIN = datetime(2020, 1, 1, tzinfo=UTC)
 DECODED = 10
+OF_AN_HOUR = 60
 
 
 def main() -> None:
     bootstrap, home = sys.argv[1], Path(sys.argv[2])
     log = simulate(5, 60, datetime.now(UTC).replace(microsecond=0) - timedelta(days=2))
     messages = list(debezium.messages(log, schemas=True, snapshot=True, prefix="commands"))
-    produce(bootstrap, messages)
+    before_the_hour = len(messages) - OF_AN_HOUR
+    produce(bootstrap, messages[:before_the_hour])
     with Postgres(home) as postgres:
         sqlserver_cdc.load(postgres.url, log)
         kafka = {"conn_type": "kafka", "extra": {"bootstrap.servers": bootstrap}}
@@ -49,6 +51,10 @@ def main() -> None:
         end = datetime.now(UTC)
         _publish(end)
         mark("made")
+        produce(bootstrap, messages[before_the_hour:])
+        mark("produced")
+        begin, end = end, datetime.now(UTC)
+        _hour("messages", begin, end)
         for feed in ("messages", "change_tables"):
             with _marked(f"idle window of {feed}"):
                 _idle(feed, end)
@@ -87,14 +93,34 @@ def _marked(name: str) -> Iterator[None]:
     mark(name)
 
 
+def _hour(feed: str, begin: datetime, end: datetime) -> None:
+    """The five jobs as Airflow's operator runs them: extract asks first whether there is something to read."""
+    from changeledger.config.settings import Settings  # noqa: PLC0415 - it reads the settings
+    from changeledger.spark.session import local_conf  # noqa: PLC0415
+
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[*]"]
+    for name, value in local_conf(Settings()).items():
+        submit += ["--conf", f"{name}={value}"]
+    assert _job("extract", feed, begin, end, "--no-spark") == exit_codes.NEEDS_SPARK
+    mark("hour: extract asks")
+    for job in ("extract", "normalize", "reconcile", "audit", "publish"):
+        assert _job(job, feed, begin, end, by=submit) == 0, job
+        mark(f"hour: {job}")
+
+
 def _idle(feed: str, begin: datetime) -> None:
     """Extract as Airflow's operator runs it first; the exit code skips the other four tasks."""
-    end = datetime.now(UTC)
-    arguments = ["--feed", feed, "--start", begin.isoformat(), "--end", end.isoformat(), "--no-spark"]
-    ended = subprocess.run(
-        [sys.executable, str(PROJECT / "jobs" / "extract.py"), *arguments], stdout=sys.stderr, check=False
-    )
-    assert ended.returncode == exit_codes.NOTHING, "the window is idle"
+    ended = _job("extract", feed, begin, datetime.now(UTC), "--no-spark")
+    assert ended == exit_codes.NOTHING, "the window is idle"
+
+
+def _job(
+    name: str, feed: str, begin: datetime, end: datetime, *more: str, by: Sequence[str] = (sys.executable,)
+) -> int:
+    """The exit code of `jobs/<name>.py`, begun by the command `by`."""
+    window = ["--feed", feed, "--start", begin.isoformat(), "--end", end.isoformat()]
+    command = [*by, str(PROJECT / "jobs" / f"{name}.py"), *window, *more]
+    return subprocess.run(command, stdout=sys.stderr, check=False).returncode
 
 
 def _command(*arguments: str) -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import sys
 
 from benchmarks.marks import mark
-from benchmarks.subjects.by_hand import ENVELOPE
+from benchmarks.shapes import PLAIN
+from benchmarks.subjects.by_hand import envelope
 from benchmarks.subjects.plain import plain_session
 
 
@@ -16,7 +17,7 @@ def main() -> None:
     spark = plain_session("floor")
     spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.plain")
     mark("start")
-    spark.read.schema(ENVELOPE).json(sys.argv[1]).writeTo("lake.plain.floor").using("iceberg").create()
+    spark.read.schema(envelope(PLAIN)).json(sys.argv[1]).writeTo("lake.plain.floor").using("iceberg").create()
     mark("read")
 
 
