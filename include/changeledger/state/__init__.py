@@ -1,1 +1,1 @@
-"""What is known of rows, feeds and databases, as facts for pages and commands: no HTML, no Airflow, no Spark."""
+"""What is known of feeds, as facts without Spark: for the command `status` and the pages in Airflow."""

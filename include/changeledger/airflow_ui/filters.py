@@ -1,0 +1,72 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import quote
+
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def number(value: float | None) -> str:
+    """`1,234`; a dash for what is not known."""
+    return "–" if value is None else f"{value:,}"
+
+
+def signed(value: int | None) -> str:
+    """`+12`, `-3`, `±0`."""
+    if value is None:
+        return "–"
+    return f"{value:+,}" if value else "±0"
+
+
+def moment(value: datetime | None) -> str:
+    """To the minute, in UTC."""
+    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def exact(value: datetime | None) -> str:
+    """To the second, in UTC, with the zone."""
+    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(value: timedelta | None) -> str:
+    """In its two largest units: `3 d 4 h`, `2 min 5 s`."""
+    if value is None:
+        return "–"
+    left = int(max(value, timedelta(0)).total_seconds())
+    at = next((at for at, (_, size) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
+    parts = []
+    for name, size in _UNITS[at : at + 2]:
+        count, left = divmod(left, size)
+        if count or not parts:
+            parts.append(f"{count} {name}")
+    return " ".join(parts)
+
+
+def ago(value: datetime | None) -> str:
+    """`5 min ago`, in its largest unit."""
+    if value is None:
+        return "never"
+    past = datetime.now(UTC) - value
+    if past < timedelta(0):
+        return f"in {' '.join(duration(-past).split()[:2])}"
+    return f"{' '.join(duration(past).split()[:2])} ago"
+
+
+def part(value: str) -> str:
+    """Text as one part of an address."""
+    return quote(value, safe="")
+
+
+ALL: Final[dict[str, Callable[..., Any]]] = {
+    "number": number,
+    "signed": signed,
+    "moment": moment,
+    "exact": exact,
+    "duration": duration,
+    "ago": ago,
+    "part": part,
+}
