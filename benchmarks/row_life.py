@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
 from pyiceberg.catalog import load_catalog
 
 from benchmarks.kernels import CITIES, CONTRACT, FEED
@@ -100,7 +99,9 @@ def window(rng: np.random.Generator, number: int) -> pa.Table:
         "window_id": pa.repeat(f"window-{number:04}", OF_WINDOW),
     }  # fmt: skip
     cells = [columns.get(field.name, pa.nulls(OF_WINDOW, field.type)) for field in schema]
-    return pa.Table.from_arrays([pc.cast(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema)
+    return pa.Table.from_arrays(
+        [pc.cast(c, f.type) for c, f in zip(cells, schema, strict=True)], schema=schema
+    )
 
 
 def image(rng: np.random.Generator, ids: np.ndarray) -> pa.StructArray:

@@ -110,6 +110,21 @@ class Releases(Store):
         with self._transaction() as session:
             return releases_of(session, feed)
 
+    def releases_since(self, feed: str, moment: datetime) -> list[ReleaseRow]:
+        """Committed at that moment or later, the oldest first."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.created_at >= moment)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ReleaseRow.id)))
+
+    def releases_by_window(self, feed: str) -> dict[str, int]:
+        """The newest release of each window."""
+        query = select(ReleaseRow.window_id, func.max(ReleaseRow.id)).where(
+            ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
+        )
+        with self._transaction() as session:
+            rows = session.execute(query.group_by(ReleaseRow.window_id)).tuples()
+            return dict(rows.all())
+
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)

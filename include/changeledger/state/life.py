@@ -37,8 +37,6 @@ class Place:
     feed: str
     contract: Contract
     releases: Mapping[str, int]
-    # Has a change emptied the table?
-    has_truncates: bool = False
 
     @property
     def table(self) -> str:
@@ -54,13 +52,13 @@ class Place:
         return table
 
     def key_of(self, cells: Mapping[str, str]) -> dict[str, str]:
-        """The cells by the contract's names. Raises ConfigError if not each column of the key is named."""
+        """By the contract's names. Raises ConfigError if not each column of the key is named."""
         names = {c.name.lower(): c.name for c in self.contract.key}
         named = {names.get(name.lower(), name): text for name, text in cells.items()}
         if not names or set(named) != set(names.values()):
             said = ", ".join(named) or "nothing"
             raise ConfigError(
-                f"the key of {self.table} is {', '.join(names.values()) or 'not known'}, and {said} was named",
+                f"the key of {self.table} is {', '.join(names.values()) or 'not known'}; named was {said}",
                 f"name each column of the key once: {' '.join(f'{name}=...' for name in names.values())}",
             )
         return {name: named[name] for name in names.values()}
@@ -92,7 +90,7 @@ class ChangedCell(NamedTuple):
 
 @dataclass(frozen=True)
 class RowChange:
-    """One change of the row. `moved_from`, `moved_to`: another key, which the row had before, or has since."""
+    """One change of the row. `moved_from`, `moved_to`: the key that it had before, or has since."""
 
     change_id: str
     operation: str
@@ -162,11 +160,7 @@ def placed(control: ControlStore, feed: str, table: str) -> Place:
         raise ConfigError(
             f"{feed} has published no table {table!r}", f"choose from {', '.join(contracts) or 'none'}"
         )
-    contract, releases = contracts[table.lower()], control.releases(feed)
-    counts = [row.counts.get("tables", {}).get(contract.table, {}).get("changes", {}) for row in releases]
-    # Of several releases of a window the newest stands.
-    known = {row.window_id: row.id for row in releases if not row.is_rollback}
-    return Place(feed, contract, known, any(of_table.get(change.TRUNCATE) for of_table in counts))
+    return Place(feed, contracts[table.lower()], control.releases_by_window(feed))
 
 
 def life(place: Place, key: Mapping[str, str]) -> RowLife:
@@ -175,8 +169,8 @@ def life(place: Place, key: Mapping[str, str]) -> RowLife:
     ledger = place.ledger()
     wanted = {column.name: typed(named[column.name], column) for column in place.contract.key}
     rows = _rows(ledger, _is_key("key", place.contract.key, wanted))
-    if place.has_truncates:
-        rows += _rows(ledger, IsNull(f"key.{place.contract.key[0].name}"))  # type: ignore[call-arg, arg-type]
+    # Truncates have no key, and few files have one.
+    rows += _rows(ledger, IsNull(f"key.{place.contract.key[0].name}"))  # type: ignore[call-arg, arg-type]
     changes = [_change(place, row) for row in rows]
     changes += [_change(place, row, leaves=True) for row in _leaving(ledger, place.contract.key, wanted)]
     changes.sort(key=lambda one: (one.position.sort_key, one.change_id))
