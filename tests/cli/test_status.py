@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from changeledger.cli.status import FeedStatus, gather
+from changeledger.state.status import FeedStatus, gather
 from changeledger.cli.status_tables import drawn, duration
 from changeledger.config.feed import Feed
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore

@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from changeledger.audit.gate import docs_index
-from changeledger.cli import status
+from changeledger.state import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, furthest

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from changeledger.cli.status import gather
+from changeledger.state.status import gather
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.cli import status
+from changeledger.state import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore

@@ -16,7 +16,7 @@ from rich.console import Console, RenderableType
 
 from changeledger.audit import gate
 from changeledger.cli.decode import pretty
-from changeledger.cli.status import FeedStatus
+from changeledger.state.status import FeedStatus
 from changeledger.cli.status_tables import drawn
 from changeledger.console.terminal import Lines, plain
 from changeledger.model.source_state import SourceState

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from changeledger import exit_codes, job
-from changeledger.cli.status import gather
+from changeledger.state.status import gather
 from changeledger.config.database import Database
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings

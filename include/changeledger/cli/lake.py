@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from changeledger.config.feed import Feed
@@ -16,13 +14,12 @@ from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 from changeledger.pages.escaping import escaped
+from changeledger.state.stores import nothing_has_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A store that is a file of this machine: the group is its path.
-_EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
 # Somebody waits.
 _PATIENCE_SECONDS = 4.0
 
@@ -49,9 +46,7 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
 
 def require_lake(settings: Settings) -> None:
     """Raises ConfigError if all is embedded and nothing is there: stores would be made, and be empty."""
-    urls = (settings.control_url, settings.catalog["uri"])
-    files = [Path(found["file"]) for url in urls if (found := _EMBEDDED.match(url))]
-    if len(files) == len(urls) and not any(file.exists() for file in files):
+    if nothing_has_run(settings):
         raise ConfigError(
             f"there is no lake in {settings.home}: nothing has been run with it",
             "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",
