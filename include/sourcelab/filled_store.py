@@ -95,7 +95,9 @@ class _History:
         yield from self._ending()
         yield from self._results()
 
-    def _window(self, window: Window, *, is_last: bool) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+    def _window(
+        self, window: Window, *, is_last: bool
+    ) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
         trouble = self._feed.trouble if is_last else ""
         begin, self._lsn = self._lsn, self._lsn + self._chance.randrange(10_000, 90_000)
         is_empty = not is_last and self._chance.random() < 0.12
@@ -116,7 +118,10 @@ class _History:
                 yield from self._released(window, trouble)
         if trouble == "failure":
             error = "SourceUnavailable: the broker kafka:9092 does not answer\n  Remedy: start it, or correct its address"
-            yield FailureRow, {"window_id": window.id, "stage": "reconcile", "error": error, "at": window.end + HOUR / 9}
+            yield (
+                FailureRow,
+                {"window_id": window.id, "stage": "reconcile", "error": error, "at": window.end + HOUR / 9},
+            )
         if trouble == "running":
             yield LeaseRow, {
                 "holder": f"{window.id} (scheduled)", "token": 1, "process": "p", "expires_at": datetime.now(UTC) + HOUR,
@@ -142,7 +147,9 @@ class _History:
     def _audits(self, window: Window, trouble: str) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
         for at, table in enumerate(self._feed.tables):
             for name, rule in TABLE_RULES.items():
-                is_broken = trouble in {"audit", "tolerated"} and at == 0 and name in {"order_strict", "image_chain"}
+                is_broken = (
+                    trouble in {"audit", "tolerated"} and at == 0 and name in {"order_strict", "image_chain"}
+                )
                 stops = is_broken and trouble == "audit" and name == "order_strict"
                 yield AuditRow, {
                     "window_id": window.id, "table": table, "rule": name, "success": not is_broken,
@@ -165,7 +172,11 @@ class _History:
             tables[table] = {"changes": changes, "current": current, "history": current * 3}
         count = sum(sum(of["changes"].values()) for of in tables.values())
         quarantined = self._feed.quarantined if self._chance.random() < 0.3 else 0
-        others = [["paired", None, count // 3], ["duplicate", "delivered_again", count // 20], ["control", "heartbeat", 60]]
+        others = [
+            ["paired", None, count // 3],
+            ["duplicate", "delivered_again", count // 20],
+            ["control", "heartbeat", 60],
+        ]
         others += [["quarantined", "not_json", quarantined]] if quarantined else []
         is_tolerated = trouble == "tolerated"
         yield ReleaseRow, {

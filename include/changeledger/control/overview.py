@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from changeledger.control.base import Store, database_now
 from changeledger.control.tables.base import LeaseRow
+from changeledger.control.tables.contracts import ContractRow
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
 from changeledger.control.tables.results import DIFFER, ComparisonRow, ProofRow
-from changeledger.control.tables.sources import SourceStateRow
-from changeledger.control.tables.windows import WindowRow
+from changeledger.control.tables.sources import ReadRow, SourceStateRow
+from changeledger.control.tables.windows import StageRow, WindowRow
+from changeledger.model.contract import Contract
 from changeledger.model.source_state import SourceState
+from changeledger.model.window import SourceRead
 
 
 class ReleaseFigures(NamedTuple):
@@ -29,6 +32,7 @@ class ReleaseFigures(NamedTuple):
     window_id: str
     status: str
     created_at: datetime
+    completed_at: datetime | None
     rolled_back_to: int | None
     reason: str | None
     by: str | None
@@ -98,24 +102,47 @@ class Overview(Store):
             windows = _windows(session, feed, last)
             judged = [row.window_id for row in windows[:1]]
             judged += [row.window_id for row in windows[1:] if row.status == "open"]
-            lease = session.get(LeaseRow, feed)
-            held = lease is not None and lease.expires_at > database_now(session)
-            return FeedRows(
-                windows,
-                _releases(session, feed, last),
-                _newest_tables(session, feed),
-                _states(session, feed),
-                session.get(FailureRow, feed),
-                lease.holder if lease is not None and held else None,
-                _lacking(session, feed),
-                _judged(session, feed, judged),
-                _failed(session, feed, judged),
+            rows = _rows(session, feed, windows, judged)
+            return replace(
+                rows, releases=_releases(session, feed, last), tables=_newest_tables(session, feed)
             )
 
-    def failed_rules(self, feed: str, windows: Iterable[str]) -> list[FailedRule]:
-        """The rules that the audits of these windows found violated."""
+    def one_window(self, feed: str, window: WindowRow) -> FeedRows:
+        """Of a feed, with this window and its newest release alone."""
+        ids = [window.window_id]
+        of_window = ReleaseRow.window_id == window.window_id, ReleaseRow.rolled_back_to.is_(None)
         with self._transaction() as session:
-            return _failed(session, feed, list(windows))
+            return replace(
+                _rows(session, feed, [window], ids),
+                releases=_releases(session, feed, 1, *of_window),
+            )
+
+    def reads_of(self, feed: str, window_id: str) -> list[SourceRead]:
+        """What the window has read, by source; where more was asked than received first."""
+        of = ReadRow
+        columns = of.source, of.asked, of.received, of.before, of.problem
+        query = select(*columns).where(of.feed == feed, of.window_id == window_id)
+        with self._transaction() as session:
+            reads = [SourceRead(*row) for row in session.execute(query.order_by(of.source))]
+        return sorted(reads, key=lambda read: read.problem is None)
+
+    def stage_ends(self, feed: str, windows: Iterable[str]) -> dict[str, dict[str, datetime]]:
+        """By window, when each of its stages has ended, of those whose work is kept."""
+        of = StageRow
+        query = select(of.window_id, of.stage, of.at).where(of.feed == feed, of.window_id.in_(list(windows)))
+        ends: dict[str, dict[str, datetime]] = {}
+        with self._transaction() as session:
+            for window, stage, at in session.execute(query):
+                ends.setdefault(window, {})[stage] = at
+        return ends
+
+    def table_contracts(self, feed: str, tables: Iterable[str]) -> dict[str, Contract]:
+        """The contracts of these tables as the newest release has them."""
+        of = ContractRow
+        query = select(of.table, of.body).where(of.feed == feed, of.table.in_(list(tables)))
+        with self._transaction() as session:
+            bodies = {table: body for table, body in session.execute(query.order_by(of.version))}
+        return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def pair_outcomes(self, databases: Iterable[str]) -> list[PairOutcome]:
         """Of all pairs of feeds that were compared."""
@@ -155,7 +182,10 @@ class Overview(Store):
 def _windows(session: Session, feed: str, last: int) -> list[WindowRow]:
     """By time, as their ids begin; with those that are open though others came later."""
     of_feed = select(WindowRow).where(WindowRow.feed == feed)
-    rows = {row.window_id: row for row in session.scalars(of_feed.order_by(WindowRow.window_id.desc()).limit(last))}
+    rows = {
+        row.window_id: row
+        for row in session.scalars(of_feed.order_by(WindowRow.window_id.desc()).limit(last))
+    }
     if rows:
         left = of_feed.where(WindowRow.status == "open", WindowRow.window_id < min(rows))
         latest = left.order_by(WindowRow.window_id.desc()).limit(last)
@@ -163,13 +193,30 @@ def _windows(session: Session, feed: str, last: int) -> list[WindowRow]:
     return sorted(rows.values(), key=lambda row: row.window_id, reverse=True)
 
 
-def _releases(session: Session, feed: str, last: int) -> list[ReleaseFigures]:
+def _rows(session: Session, feed: str, windows: Sequence[WindowRow], judged: Sequence[str]) -> FeedRows:
+    """All but its releases, with the audits of the windows `judged`."""
+    lease = session.get(LeaseRow, feed)
+    is_held = lease is not None and lease.expires_at > database_now(session)
+    return FeedRows(
+        windows,
+        (),
+        {},
+        _states(session, feed),
+        session.get(FailureRow, feed),
+        lease.holder if lease is not None and is_held else None,
+        _lacking(session, feed),
+        _judged(session, feed, judged),
+        _failed(session, feed, judged),
+    )
+
+
+def _releases(session: Session, feed: str, last: int, *where: ColumnElement[bool]) -> list[ReleaseFigures]:
     of = ReleaseRow
     columns = (
-        of.id, of.window_id, of.status, of.created_at, of.rolled_back_to, of.reason, of.by,
+        of.id, of.window_id, of.status, of.created_at, of.completed_at, of.rolled_back_to, of.reason, of.by,
         of.counts["records"], of.counts["dispositions"], of.counts["tolerated"],
     )  # fmt: skip
-    query = select(*columns).where(of.feed == feed).order_by(of.id.desc()).limit(last)
+    query = select(*columns).where(of.feed == feed, *where).order_by(of.id.desc()).limit(last)
     return [ReleaseFigures(*row) for row in session.execute(query)]
 
 

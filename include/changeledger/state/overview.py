@@ -89,7 +89,13 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     databases = {feed.database for feed in feeds.values()}
     pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
     every = [
-        _line(feed, control.rows_of(feed.feed, LAST), [p for p in pairs if name in p[:2]], proofs.get(name, []), now)
+        _line(
+            feed,
+            control.rows_of(feed.feed, LAST),
+            [p for p in pairs if name in p[:2]],
+            proofs.get(name, []),
+            now,
+        )
         for name, feed in feeds.items()
     ]
     return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
@@ -156,7 +162,11 @@ def _failures(feed: Feed, rows: FeedRows, windows: Sequence[WindowState]) -> Ite
     for window in windows:
         if window.outcome == FAILED and window.stopping and not window.is_over:
             first, more = window.stopping[0], len(window.stopping) - 1
-            what = "could not be checked" if first.error else f"is violated by {counted(first.violations, 'row')}"
+            what = (
+                "could not be checked"
+                if first.error
+                else f"is violated by {counted(first.violations, 'row')}"
+            )
             others = f", and {counted(more, 'other rule')}" if more else ""
             text = f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
             named.add(window.id)

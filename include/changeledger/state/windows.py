@@ -11,6 +11,7 @@ from typing import Final
 from changeledger.control import WindowRow
 from changeledger.control.overview import FailedRule, FeedRows, ReleaseFigures
 from changeledger.model import change
+from changeledger.model.window import STAGES
 
 RELEASED: Final = "released"
 EMPTY: Final = "empty"
@@ -37,6 +38,7 @@ class WindowState:
     # Airflow's id of the run that asked for it; empty if a job was started by hand.
     run: str = ""
     release: int | None = None
+    completed_at: datetime | None = None
     records: int | None = None
     outcomes: Mapping[str, int] | None = None
     stopping: Sequence[FailedRule] = ()
@@ -50,7 +52,9 @@ class WindowState:
 
 def window_states(rows: FeedRows) -> list[WindowState]:
     """The newest first."""
-    releases = {release.window_id: release for release in reversed(rows.releases) if release.rolled_back_to is None}
+    releases = {
+        release.window_id: release for release in reversed(rows.releases) if release.rolled_back_to is None
+    }
     stops: dict[str, list[FailedRule]] = {}
     for rule in rows.failed:
         if rule.stops:
@@ -86,6 +90,7 @@ def _state(  # noqa: PLR0913, PLR0917 - what is known of one
         request.dry_run,
         request.run,
         None if release is None else release.id,
+        None if release is None else release.completed_at,
         None if release is None else release.records,
         outcomes,
         stopping,
@@ -100,6 +105,21 @@ def _outcome(window: WindowRow, stopping: Sequence[FailedRule], rows: FeedRows) 
         return RUNNING
     has_failed = rows.failure is not None and rows.failure.window_id == window.window_id
     return FAILED if has_failed or stopping else OPEN
+
+
+def stage_seconds(window: WindowState, ends: Mapping[str, datetime]) -> dict[str, float]:
+    """By stage, from the end of the one before to its own, with what it has waited for in between.
+
+    `ends`: those that are known. A stage that follows an unknown one is left out.
+    """
+    known = {**ends, **({} if window.completed_at is None else {"publish": window.completed_at})}
+    seconds, begun = {}, window.opened_at
+    for stage in STAGES:
+        if stage not in known:
+            break
+        seconds[stage] = max((known[stage] - begun).total_seconds(), 0.0)
+        begun = known[stage]
+    return seconds
 
 
 def outcomes_of(release: ReleaseFigures) -> dict[str, int]:
