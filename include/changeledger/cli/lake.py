@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from changeledger.config.feed import Feed
@@ -42,6 +43,15 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def openable(command: str) -> Iterator[Callable[[], SparkSession]]:
+    """As `opened`, of a command that may do without Spark: the session begins where it is asked for."""
+    require_lake(Settings())
+    logging.disable()
+    with ExitStack() as stack:
+        yield cache(lambda: stack.enter_context(opened(command)))
 
 
 def require_lake(settings: Settings) -> None:

@@ -117,6 +117,13 @@ class Overview(Store):
                 releases=_releases(session, feed, 1, *of_window),
             )
 
+    def window_of_run(self, feed: str, run: str) -> str | None:
+        """The id of the window that Airflow's run has asked for, newest first."""
+        of = WindowRow
+        query = select(of.window_id).where(of.feed == feed, of.asked["run"].as_string() == run)
+        with self._transaction() as session:
+            return session.scalar(query.order_by(of.opened_at.desc()).limit(1))
+
     def reads_of(self, feed: str, window_id: str) -> list[SourceRead]:
         """What the window has read, by source; where more was asked than received first."""
         of = ReadRow
