@@ -88,7 +88,9 @@ def _read_now(
     known = {row["table"]: None for row in rows if row["table"]}
     contracts = control.table_contracts(feed.feed, known)
     try:
-        outcomes = results(feed, messages, contracts, lambda ids: {one: stored[one] for one in ids if one in stored})
+        outcomes = results(
+            feed, messages, contracts, lambda ids: {one: stored[one] for one in ids if one in stored}
+        )
         by_record = {number: outcome for outcome in outcomes for number in (outcome["record"],)}
     except ChangeledgerError as error:
         return [(error.message, False)] * len(rows)

@@ -8,7 +8,14 @@ together.
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
-from changeledger.control.releases import IN_ORDER, AuditResult, ReleaseHead, built_on_another, standing, taken_back
+from changeledger.control.releases import (
+    IN_ORDER,
+    AuditResult,
+    ReleaseHead,
+    built_on_another,
+    standing,
+    taken_back,
+)
 from changeledger.control.rollbacks import Asked
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
