@@ -1,4 +1,4 @@
-"""A control store as after weeks of runs, without the runs: for pictures and timings of the pages in Airflow."""
+"""A control store as after weeks of runs, without the runs: for pictures and timings of the pages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,8 @@ class FilledFeed:
     def described(self) -> dict[str, Any]:
         """As its YAML file has it."""
         return {
-            "feed": self.name, "dialect": self.dialect, "database": self.database, "connection": f"{self.name}_source",
+            "feed": self.name, "dialect": self.dialect, "database": self.database,
+            "connection": f"{self.name}_source",
             "source": _SOURCES[self.dialect], "tables": [{"table": table} for table in self.tables],
         }  # fmt: skip
 
@@ -117,14 +118,15 @@ class _History:
             if not is_open:
                 yield from self._released(window, trouble)
         if trouble == "failure":
-            error = "SourceUnavailable: the broker kafka:9092 does not answer\n  Remedy: start it, or correct its address"
+            error = "SourceUnavailable: the broker kafka:9092 does not answer\n  Remedy: start the broker"
             yield (
                 FailureRow,
                 {"window_id": window.id, "stage": "reconcile", "error": error, "at": window.end + HOUR / 9},
             )
         if trouble == "running":
             yield LeaseRow, {
-                "holder": f"{window.id} (scheduled)", "token": 1, "process": "p", "expires_at": datetime.now(UTC) + HOUR,
+                "holder": f"{window.id} (scheduled)", "token": 1, "process": "p",
+                "expires_at": datetime.now(UTC) + HOUR,
             }  # fmt: skip
 
     def _stages(self, window: Window, count: int) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
@@ -132,7 +134,8 @@ class _History:
         for stage in STAGES[:count]:
             at += timedelta(seconds=self._chance.randrange(6, 40))
             yield StageRow, {
-                "window_id": window.id, "stage": stage, "branch": window.branch, "tables": {}, "contracts": None,
+                "window_id": window.id, "stage": stage, "branch": window.branch, "tables": {},
+                "contracts": None,
                 "at": at,
             }  # fmt: skip
 
@@ -156,14 +159,15 @@ class _History:
                     "violations": 3 if is_broken else 0, "at": window.end + timedelta(minutes=2),
                     "detail": {
                         "says": rule.says, "severity": rule.severity if name == "order_strict" else "warning",
-                        "stops": stops, "tolerated": "known at the source" if trouble == "tolerated" else None,
+                        "stops": stops,
+                        "tolerated": "known at the source" if trouble == "tolerated" else None,
                         "error": None,
                     },
                 }  # fmt: skip
 
     def _released(self, window: Window, trouble: str) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
         self._release += 1
-        tables = {}
+        tables: dict[str, Any] = {}
         for table in self._feed.tables:
             changes = {"insert": self._chance.randrange(0, 90), "update": self._chance.randrange(5, 800)}
             changes["delete"] = self._chance.randrange(0, 1 + changes["insert"])
@@ -172,7 +176,7 @@ class _History:
             tables[table] = {"changes": changes, "current": current, "history": current * 3}
         count = sum(sum(of["changes"].values()) for of in tables.values())
         quarantined = self._feed.quarantined if self._chance.random() < 0.3 else 0
-        others = [
+        others: list[list[Any]] = [
             ["paired", None, count // 3],
             ["duplicate", "delivered_again", count // 20],
             ["control", "heartbeat", 60],
@@ -184,9 +188,11 @@ class _History:
             "tables": {f"lake.{self._feed.name}.{n}": 10**17 + n for n in range(len(tables) * 3)},
             "counts": {
                 "tables": tables, "dispositions": others, "records": count + sum(of[2] for of in others),
-                "tolerated": [["dbo.customers", "order_strict", 3, "known at the source"]] if is_tolerated else [],
+                "tolerated": [["dbo.customers", "order_strict", 3,
+                "known at the source"]] if is_tolerated else [],
             },
-            "positions": {"lsn": f"{self._lsn:020X}"}, "created_at": window.end + timedelta(minutes=2, seconds=20),
+            "positions": {"lsn": f"{self._lsn:020X}"}, "created_at": window.end + timedelta(minutes=2,
+            seconds=20),
             "completed_at": window.end + timedelta(minutes=2, seconds=27), "read_again": None,
             "rolled_back_to": None, "reason": None, "by": None,
         }  # fmt: skip
@@ -200,7 +206,8 @@ class _History:
                 "status": "completed", "tables": {}, "positions": {"lsn": f"{self._lsn:020X}"},
                 "counts": {"tables": self._last, "dispositions": [], "records": 0, "tolerated": []},
                 "created_at": end + HOUR / 10, "completed_at": end + HOUR / 9, "read_again": None,
-                "rolled_back_to": self._release - 2, "reason": "a load of test rows was published", "by": "ann",
+                "rolled_back_to": self._release - 2, "reason": "a load of test rows was published",
+                "by": "ann",
             }  # fmt: skip
         is_late = feed.trouble == "late"
         yield SourceStateRow, {
@@ -222,15 +229,20 @@ class _History:
         for table in feed.tables[:_COMPARED]:
             outcome = "differ" if feed.trouble == "differ" and table == feed.tables[0] else "agree"
             yield ComparisonRow, {
-                "id": f"{feed.name}_{table}", "database": feed.database, "table": table, "reference": "shop_reference",
-                "from_lsn": None, "to_lsn": None, "from_time": end - 28 * HOUR, "to_time": end, "outcome": outcome,
-                "accepted_reason": None, "accepted_by": None, "counts": {"equal": 90}, "columns": {}, "spans": [],
+                "id": f"{feed.name}_{table}", "database": feed.database, "table": table,
+                "reference": "shop_reference",
+                "from_lsn": None, "to_lsn": None, "from_time": end - 28 * HOUR, "to_time": end,
+                "outcome": outcome,
+                "accepted_reason": None, "accepted_by": None, "counts": {"equal": 90}, "columns": {},
+                "spans": [],
                 "positions": None, "at": end,
             }  # fmt: skip
             drifts = feed.trouble == "drift" and table == feed.tables[0]
             yield ProofRow, {
-                "id": f"{feed.name}_{table}", "against": "source", "snapshot_id": "s", "database": feed.database,
+                "id": f"{feed.name}_{table}", "against": "source", "snapshot_id": "s",
+                "database": feed.database,
                 "table": table, "release": self._release, "outcome": "drift" if drifts else "proven",
                 "since": end - HOUR, "until": end, "since_lsn": None, "until_lsn": None, "at": end,
-                "counts": {"rows": 900, "equal": 898, "missing": 2 if drifts else 0, "extra": 0, "differs": 0},
+                "counts": {"rows": 900, "equal": 898, "missing": 2 if drifts else 0, "extra": 0,
+                "differs": 0},
             }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How feeds stand, from a real control store: the level of each, and of one that needs somebody the reason."""
+"""How feeds stand, from a real control store: the level, and of one that needs somebody the reason."""
 
 from __future__ import annotations
 

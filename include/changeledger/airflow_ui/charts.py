@@ -57,7 +57,7 @@ class Column(NamedTuple):
 
 
 def stacked(columns: Sequence[Column], shades: Mapping[str, str]) -> Chart | None:
-    """Bars in the order given, segments in that of `shades` (class by name). None if there is nothing to show."""
+    """Bars in the order given, segments in that of `shades` (class by name). None: nothing to show."""
     top = _round_up(max((sum(column.values.values()) for column in columns), default=0))
     if not top:
         return None

@@ -1,4 +1,4 @@
-"""One feed: its windows over time, what fails, its quarantine, its tables; and one window, one table of it."""
+"""One feed: windows over time, what fails, quarantine, tables; and one window, one table of it."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def duration(value: timedelta | None) -> str:
         return NOTHING
     left = int(max(value, timedelta(0)).total_seconds())
     at = next((at for at, (_, size) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
-    parts = []
+    parts: list[str] = []
     for name, size in _UNITS[at : at + 2]:
         count, left = divmod(left, size)
         if count or not parts:

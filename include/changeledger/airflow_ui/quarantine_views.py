@@ -19,8 +19,8 @@ from changeledger.airflow_ui.access import (
     UserName,
 )
 from changeledger.airflow_ui.actions import Triggering
-from changeledger.airflow_ui.rendering import render
 from changeledger.airflow_ui.quarantined import shown
+from changeledger.airflow_ui.rendering import render
 from changeledger.state import quarantine
 
 router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])

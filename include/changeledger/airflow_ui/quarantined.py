@@ -69,7 +69,7 @@ def _text(raw: bytes | None) -> str | None:
 def _read_now(
     feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str | None, bool]]:
-    """Each record, read alone: whether a replay would succeed. Rows of change tables need others to be read."""
+    """Each record, read alone: would a replay succeed? Rows of change tables need others to be read."""
     if not rows or any(row["source_position"] is None or row["source_position"]["row"] for row in rows):
         return [(None, False)] * len(rows)
     # Dialects: not for pages without such records.

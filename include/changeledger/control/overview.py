@@ -148,7 +148,7 @@ class Overview(Store):
         of = ContractRow
         query = select(of.table, of.body).where(of.feed == feed, of.table.in_(list(tables)))
         with self._transaction() as session:
-            bodies = {table: body for table, body in session.execute(query.order_by(of.version))}
+            bodies = {row.table: row.body for row in session.execute(query.order_by(of.version))}
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
 
     def pair_outcomes(self, databases: Iterable[str]) -> list[PairOutcome]:
@@ -183,7 +183,11 @@ class Overview(Store):
         every = select(*columns, newest.label("age")).where(of.database.in_(list(databases))).subquery()
         query = select(*list(every.c)[:-1]).where(every.c.age == 1)
         with self._transaction() as session:
-            return [Proven(*row[:-1], int(row[-1] or 0)) for row in session.execute(query)]
+            proofs = session.execute(query)
+            return [
+                Proven(feed, table, against, outcome, at, until, int(rows or 0))
+                for feed, table, against, outcome, at, until, rows in proofs
+            ]
 
 
 def _windows(session: Session, feed: str, last: int) -> list[WindowRow]:
@@ -248,7 +252,7 @@ def _lacking(session: Session, feed: str) -> list[FeedTableRow]:
 def _judged(session: Session, feed: str, windows: Sequence[str]) -> dict[str, int]:
     of = AuditRow
     query = select(of.window_id, func.count()).where(of.feed == feed, of.window_id.in_(windows))
-    return {window: count for window, count in session.execute(query.group_by(of.window_id))}
+    return {row[0]: row[1] for row in session.execute(query.group_by(of.window_id))}
 
 
 def _failed(session: Session, feed: str, windows: Sequence[str]) -> list[FailedRule]:
@@ -258,13 +262,15 @@ def _failed(session: Session, feed: str, windows: Sequence[str]) -> list[FailedR
     rows = session.execute(query.order_by(of.window_id.desc(), of.table, of.rule))
     return [
         FailedRule(
-            *row[:4],
+            window,
+            table,
+            rule,
+            violations,
             bool(detail["stops"]),
             detail.get("severity", "error"),
             detail.get("says", ""),
             detail.get("tolerated"),
             detail.get("error"),
         )
-        for row in rows
-        for detail in [row[4]]
+        for window, table, rule, violations, detail in rows
     ]

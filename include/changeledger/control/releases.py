@@ -138,7 +138,7 @@ class Releases(Store):
         of = ReleaseRow
         query = select(of.id, of.counts).where(of.feed == feed, of.id.in_(list(ids)))
         with self._transaction() as session:
-            return {number: counts for number, counts in session.execute(query)}
+            return {row.id: row.counts for row in session.execute(query)}
 
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""

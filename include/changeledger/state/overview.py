@@ -121,10 +121,10 @@ def _line(
     latest = windows[0].id if windows else None
     reasons = sorted(
         (
-            *_failures(feed, rows, windows),
+            *_failures(rows, windows),
             *_waiting(feed, rows, windows, now),
             *_results(compared, proofs),
-            *_remarks(feed, rows, windows),
+            *_remarks(rows, windows),
         ),
         key=lambda reason: LEVELS.index(reason.level),
     )
@@ -156,7 +156,7 @@ def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
     return GOOD if windows else IDLE
 
 
-def _failures(feed: Feed, rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
+def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
     """Of the last run, and of audits whose records no later run has released."""
     named = set()
     for window in windows:
@@ -208,7 +208,7 @@ def _results(compared: Sequence[str], proofs: Sequence[str]) -> Iterator[Reason]
         yield Reason(BAD, "Published rows are not what its source has.", PROOF)
 
 
-def _remarks(feed: Feed, rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
+def _remarks(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
     quarantined = sum(window.quarantined for window in windows)
     if quarantined:
         yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)

@@ -9,7 +9,7 @@ from changeledger.control.overview import Proven
 
 
 def proofs_by_feed(last: Iterable[Proven]) -> dict[str, list[str]]:
-    """The outcomes of each feed's tables. A redelivering topic counts until the source has proved the table."""
+    """Outcomes of each feed's tables. A redelivering topic counts until the source has proved the table."""
     rows = list(last)
     proved = {(row.feed, row.table): row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
     by_feed: dict[str, list[str]] = {}

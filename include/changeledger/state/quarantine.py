@@ -71,7 +71,8 @@ def records(feed: Feed, chosen: Chosen, count: int) -> list[dict[str, Any]]:
     table = catalog.found(feed.lake.quarantine)
     if table is None:
         return []
-    return _first(table, _condition(chosen), count).to_pylist()
+    rows: list[dict[str, Any]] = _first(table, _condition(chosen), count).to_pylist()
+    return rows
 
 
 def _first(table: Table, where: BooleanExpression, count: int) -> pa.Table:

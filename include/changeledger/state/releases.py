@@ -14,8 +14,8 @@ MOST_TABLES: Final = 25
 
 
 class TableCounts(NamedTuple):
-    """What a release published of a table. `rows`: current ones; `more`: than in the release before, None if that
-    is not known."""
+    """What a release published of a table. `rows`: current ones; `more`: than in the release before, None if
+    that is not known."""
 
     table: str
     changes: Mapping[str, int]
@@ -29,7 +29,7 @@ class TableCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class ReleaseState:
-    """A release. `taken_back`: the rollback that took it back, if one did; `tolerated`: (table, rule, rows, why)."""
+    """A release. `taken_back`: the rollback that took it back; `tolerated`: (table, rule, rows, why)."""
 
     head: ReleaseHead
     is_newest: bool
@@ -47,7 +47,7 @@ class ReleaseState:
 def release_states(
     control: ControlStore, feed: str, before: int | None, count: int
 ) -> tuple[list[ReleaseState], int | None]:
-    """So many releases, the newest first, from below the number `before` on; and where the next ones begin."""
+    """So many releases below the number `before`, the newest first; and where the next ones begin."""
     heads = control.release_heads(feed)
     takers, newest = taken_back(heads), heads[-1].id if heads else None
     older = [head for head in reversed(heads) if before is None or head.id < before]
@@ -84,7 +84,7 @@ def _state(
         sum(table.rows or 0 for table in tables),
         sum(known) if known else None,
         sum(row[2] for row in counts.get("dispositions", ()) if row[0] == change.QUARANTINED),
-        [tuple(row) for row in counts.get("tolerated", ())],  # type: ignore[misc]
+        [tuple(row) for row in counts.get("tolerated", ())],
     )
 
 

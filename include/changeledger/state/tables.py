@@ -1,4 +1,4 @@
-"""The tables of a feed: rows, key, the byte order of masks, what they lack, and columns that are not known."""
+"""The tables of a feed: rows, key, byte order of masks, what they lack, and columns that are not known."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def table_states(
 
 @dataclass(frozen=True)
 class Columns:
-    """`unknown`: by column, in how many of the `rows` that were looked at its value is not known. `rows`: None
-    if the table is not published; `is_whole`: were all rows looked at?"""
+    """`unknown`: by column, in how many of the `rows` that were looked at it is not known. `rows`: None if
+    the table is not published; `is_whole`: were all rows looked at?"""
 
     contract: Contract | None
     unknown: Mapping[str, int]

@@ -24,7 +24,7 @@ TAKEN_BACK: Final = "taken back"
 
 @dataclass(frozen=True)
 class WindowState:
-    """A window. `outcomes`: records by disposition, of a released one; `records`: all that it accounts for."""
+    """A window. `outcomes`: of a released one, its records by disposition; `records`: all of them."""
 
     id: str
     start: datetime
@@ -123,7 +123,7 @@ def stage_seconds(window: WindowState, ends: Mapping[str, datetime]) -> dict[str
 
 
 def outcomes_of(release: ReleaseFigures) -> dict[str, int]:
-    """Records by disposition, without those of no record. What became no change is counted one by one; the rest
+    """Records by disposition, of those that have any. What became no change is counted; the rest
     are changes, or one of the two halves of a change."""
     others: Counter[str] = Counter()
     for disposition, _, count in release.dispositions or ():

@@ -23,7 +23,7 @@ Session = Callable[[], SparkSession]
 def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
     """The rollback, as the feed's newest release. Asked again after a crash, it is completed, not repeated.
 
-    Most need no Spark: it empties tables that came after the release, and finishes some releases after a crash.
+    Spark only empties tables that came after the release, and finishes some releases after a crash.
 
     Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
     ReleaseStuck if somebody else has written a published table.
