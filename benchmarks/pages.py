@@ -14,44 +14,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow.api_fastapi.core_api.security import get_user
-from fastapi.testclient import TestClient
-
-from changeledger.airflow_ui import access, feed_list
-from changeledger.airflow_ui.app import PREFIX, app
+from changeledger.airflow_ui.app import PREFIX
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
-from changeledger.state.feeds import feeds_of
 from sourcelab.filled_store import FilledFeed, fill
+from sourcelab.page_client import page_client
 
 _TIMES = 7
 _TROUBLES = ("", "audit", "failure", "late", "stale", "lacking", "differ", "drift", "tolerated", "taken back")
-
-
-class _Everybody:
-    """Allows everything, as Airflow's manager does to an admin."""
-
-    def is_authorized_dag(self, **_: object) -> bool:
-        return True
-
-    def is_authorized_view(self, **_: object) -> bool:
-        return True
-
-    def get_authorized_dag_ids(self, **_: object) -> set[str]:
-        return set(feeds_of(Settings().feeds).feeds)
-
-    def get_name(self) -> str:
-        return "benchmark"
-
-
-def _client() -> TestClient:
-    """Of the app without Airflow's database: permission is Airflow's own time."""
-    feed_list.get_auth_manager = _Everybody
-    access.get_auth_manager = _Everybody
-    app.dependency_overrides[get_user] = _Everybody
-    app.dependency_overrides[access.may_trigger] = lambda: True
-    app.dependency_overrides[access.MAY_SEE.dependency] = lambda: None
-    return TestClient(app, root_path=PREFIX, follow_redirects=False)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -82,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _time(settings: Settings) -> None:
-    client, feed = _client(), "feed_001"
+    client, feed = page_client(), "feed_001"
     window = ControlStore(settings.control_url).last_window(feed)
     assert window is not None, "filled above"
     pages = {

@@ -149,6 +149,16 @@ def test_what_is_worth_a_look(store: ControlStore, counts: Mapping[str, Any], sa
     assert (only.level, only.why and only.why.text) == (WARNED, says)
 
 
+def test_records_that_were_read_again_are_no_news(store: ControlStore) -> None:
+    released(store, 1, dispositions=[["quarantined", "not_json", 4]])
+    only_one = ago(0, mode="replay", tables=("dbo.t",), run="a")
+    release(store, "shop", [], only_one, {}, COUNTS, {"lsn": f"{99:020X}"})
+    assert line(store).quarantined == 4
+    counts = {**COUNTS, "dispositions": [["quarantined", "not_json", 1]]}
+    release(store, "shop", [], ago(0, mode="replay", run="b"), {}, counts, {"lsn": f"{99:020X}"})
+    assert line(store).quarantined == 1
+
+
 def test_what_became_of_the_records(store: ControlStore) -> None:
     released(store, 0, records=20, dispositions=[["paired", None, 4], ["duplicate", "delivered_again", 1]])
     (window,) = line(store).windows

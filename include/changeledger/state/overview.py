@@ -15,7 +15,7 @@ from changeledger.control.tables.results import DIFFER, WARN
 from changeledger.model.source_state import SourceState
 from changeledger.model.wording import counted
 from changeledger.state.proofs import proofs_by_feed
-from changeledger.state.windows import FAILED, RUNNING, WindowState, reached_of, window_states
+from changeledger.state.windows import FAILED, RELEASED, RUNNING, WindowState, reached_of, window_states
 
 # How a feed stands, the gravest first.
 BAD: Final = "bad"
@@ -70,7 +70,7 @@ class FeedLine:
     windows: Sequence[WindowState] = ()
     # Current rows of all tables as last released.
     rows: int | None = None
-    # Records that the windows shown have quarantined.
+    # Records that the windows shown have quarantined, as far as no replay has read them again.
     quarantined: int = 0
     # Rules that the last audit judged, and those that it found violated.
     judged: int = 0
@@ -140,7 +140,7 @@ def _line(
         None if newest is None else newest.created_at,
         windows[:LAST],
         sum(counts.get("current", 0) for counts in rows.tables.values()) if newest is not None else None,
-        sum(window.quarantined for window in windows),
+        _quarantined(windows),
         rows.judged.get(latest or "", 0),
         sum(rule.window_id == latest for rule in rows.failed),
         worst_comparison(compared) if compared else None,
@@ -209,7 +209,7 @@ def _results(compared: Sequence[str], proofs: Sequence[str]) -> Iterator[Reason]
 
 
 def _remarks(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
-    quarantined = sum(window.quarantined for window in windows)
+    quarantined = _quarantined(windows)
     if quarantined:
         yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
     newest = rows.releases[0] if rows.releases else None
@@ -219,6 +219,16 @@ def _remarks(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]
     if newest is not None and newest.rolled_back_to is not None:
         text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {newest.reason}"
         yield Reason(WARNED, text, RELEASES)
+
+
+def _quarantined(windows: Sequence[WindowState]) -> int:
+    """Records, since all that was in quarantine was read again: what stayed there counts again."""
+    count = 0
+    for window in sorted(windows, key=lambda state: state.opened_at, reverse=True):
+        count += window.quarantined
+        if window.mode == "replay" and window.outcome == RELEASED and not window.tables:
+            break
+    return count
 
 
 def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
