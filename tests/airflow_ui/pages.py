@@ -78,7 +78,11 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installatio
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CHANGELEDGER_FEEDS", str(folder))
     (tmp_path / "home").mkdir()
-    for place in ("airflow.api_fastapi.core_api.security", "changeledger.airflow_ui.access"):
+    for place in (
+        "airflow.api_fastapi.core_api.security",
+        "changeledger.airflow_ui.access",
+        "changeledger.airflow_ui.feed_list",
+    ):
         monkeypatch.setattr(f"{place}.get_auth_manager", Manager)
     monkeypatch.setattr("airflow.models.DagModel.get_team_name", lambda _: None)
     seen = Installation(folder, User())

@@ -16,6 +16,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.state.feeds import feeds_of
+from changeledger.state.stores import nothing_has_run
 
 # Of a route below /feeds/{dag_id}: the user may see the feed's DAG, or trigger it.
 MAY_SEE = Depends(requires_access_dag("GET"))
@@ -23,7 +24,11 @@ MAY_TRIGGER = Depends(requires_access_dag("POST", DagAccessEntity.RUN))
 
 
 def control_store() -> ControlStore:
-    return ControlStore(Settings().control_url)
+    """Raises 404 where it would be made: nothing has run with this installation."""
+    settings = Settings()
+    if nothing_has_run(settings):
+        raise HTTPException(404, "No feed has run yet: trigger its DAG, and come back.")
+    return ControlStore(settings.control_url)
 
 
 def visible_feeds(user: GetUserDep) -> Mapping[str, Feed]:
@@ -55,7 +60,7 @@ def user_name(user: GetUserDep) -> str:
 
 
 def from_this_page(request: Request) -> None:
-    """What changes something must come from a page of this origin: a form elsewhere would have the cookie too.
+    """What changes something must come from a page of this origin: forms elsewhere send the cookie, too.
 
     Every browser since 2023 says so in Sec-Fetch-Site; older ones say it in Origin.
     """

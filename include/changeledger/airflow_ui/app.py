@@ -7,16 +7,16 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from changeledger.airflow_ui import feed_list
+from changeledger.airflow_ui import dag_views, feed_list, feed_views, quarantine_views, release_views
 from changeledger.airflow_ui.rendering import render, static
-from changeledger.model.errors import ChangeledgerError
+from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 
 PREFIX = "/changeledger"
 _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
 # Each module of views has a router; its addresses begin below PREFIX.
-for views in (feed_list,):
+for views in (feed_list, feed_views, quarantine_views, release_views, dag_views):
     app.include_router(views.router)
 
 
@@ -49,5 +49,6 @@ def not_understood(request: Request, error: RequestValidationError) -> HTMLRespo
 
 @app.exception_handler(ChangeledgerError)
 def failed(request: Request, error: ChangeledgerError) -> HTMLResponse:
-    """Such as a control store that does not answer."""
-    return render(request, "problem.html.j2", status=503, text=error.message, remedy=error.remedy)
+    """Such as a control store that does not answer, or a release that is gone."""
+    status = 503 if isinstance(error, SourceUnavailable) else 409
+    return render(request, "problem.html.j2", status=status, text=error.message, remedy=error.remedy)

@@ -7,38 +7,40 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+# In place of what is not known.
+NOTHING: Final = "\N{EN DASH}"
 _UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def number(value: float | None) -> str:
     """`1,234`; a dash for what is not known."""
-    return "–" if value is None else f"{value:,}"
+    return NOTHING if value is None else f"{value:,}"
 
 
 def signed(value: int | None) -> str:
     """`+12`, `-3`, `±0`."""
     if value is None:
-        return "–"
-    return f"{value:+,}" if value else "±0"
+        return NOTHING
+    return f"{value:+,}" if value else "\N{PLUS-MINUS SIGN}0"
 
 
 def moment(value: datetime | None) -> str:
     """To the minute, in UTC."""
-    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
+    return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
 def exact(value: datetime | None) -> str:
     """To the second, in UTC, with the zone."""
-    return "–" if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(value: timedelta | None) -> str:
     """In its two largest units: `3 d 4 h`, `2 min 5 s`."""
     if value is None:
-        return "–"
+        return NOTHING
     left = int(max(value, timedelta(0)).total_seconds())
     at = next((at for at, (_, size) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
-    parts = []
+    parts: list[str] = []
     for name, size in _UNITS[at : at + 2]:
         count, left = divmod(left, size)
         if count or not parts:

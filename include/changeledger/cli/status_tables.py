@@ -9,9 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from changeledger.cli.status import FeedStatus
 from changeledger.console.terminal import plain
 from changeledger.model.wording import counted
+from changeledger.state.status import FeedStatus
 
 _STYLES = {
     **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),

@@ -74,7 +74,7 @@ def note_failure(page: Path, error: str) -> None:
 
 
 def put(page: Path, text: str) -> None:
-    """In place of the page, at once."""
+    """The file, whole or as it was; nobody but this user can read the folder."""
     private(page.parent)
     fresh = page.with_name(f".{page.name}.new")
     fresh.write_text(text, "utf-8")
