@@ -7,7 +7,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from changeledger.airflow_ui import dag_views, feed_list, feed_views, quarantine_views, release_views
+from changeledger.airflow_ui import dag_views, feed_list, feed_views, quarantine_views, release_views, row_views
 from changeledger.airflow_ui.rendering import render, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 
@@ -16,7 +16,7 @@ _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
 # Each module of views has a router; its addresses begin below PREFIX.
-for views in (feed_list, feed_views, quarantine_views, release_views, dag_views):
+for views in (feed_list, feed_views, quarantine_views, release_views, row_views, dag_views):
     app.include_router(views.router)
 
 
