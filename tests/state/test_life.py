@@ -34,7 +34,12 @@ def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None
     update = found.changes[1]
     name, photo = update.cells[1:]
     assert (name.before.text, name.after.text, name.named, name.changes) == ("ann", HOSTILE, True, True)
-    assert (photo.before.text, photo.after.kind, photo.named, photo.changes) == ("0x01", "not_captured", False, False)
+    assert (photo.before.text, photo.after.kind, photo.named, photo.changes) == (
+        "0x01",
+        "not_captured",
+        False,
+        False,
+    )
     assert (update.release, update.record, update.position.commit_lsn) == (1, "t[0] 2", f"{2:020X}")
     assert found.changes[2].moved_to == {"id": "7"}
     assert found.changes[3].moved_from == {"id": "7"}

@@ -7,7 +7,14 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, Response
 from starlette.exceptions import HTTPException as AnyHTTPException
 
-from changeledger.airflow_ui import dag_views, feed_list, feed_views, quarantine_views, release_views, row_views
+from changeledger.airflow_ui import (
+    dag_views,
+    feed_list,
+    feed_views,
+    quarantine_views,
+    release_views,
+    row_views,
+)
 from changeledger.airflow_ui.rendering import render, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
 

@@ -92,7 +92,12 @@ def databases(request: Request, visible: VisibleFeeds) -> HTMLResponse:
 
 @router.get("/agreement/{database}")
 def agreement(
-    request: Request, database: str, control: Control, visible: VisibleFeeds, comparison: str = "", verdict: str = ""
+    request: Request,
+    database: str,
+    control: Control,
+    visible: VisibleFeeds,
+    comparison: str = "",
+    verdict: str = "",
 ) -> HTMLResponse:
     of = _database(database, visible)
     feeds = {name for name, feed in visible.items() if feed.database == database}

@@ -137,8 +137,7 @@ class Releases(Store):
             ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
         )
         with self._transaction() as session:
-            rows = session.execute(query.group_by(ReleaseRow.window_id)).tuples()
-            return dict(rows.all())
+            return {row[0]: row[1] for row in session.execute(query.group_by(ReleaseRow.window_id))}
 
     def release_heads(self, feed: str) -> list[ReleaseHead]:
         """The oldest first: all that there were, for a feed has thousands after a year."""

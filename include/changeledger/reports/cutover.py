@@ -15,9 +15,9 @@ from changeledger.state.verdict import Verdict
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SAYS = {
-    rules.GO: "Go: nothing speaks against it",
-    rules.NOT_YET: "Not yet: too little is known",
-    rules.NO_GO: "No-go: the successor is wrong, or lacks something",
+    rules.GO: "Nothing speaks against it",
+    rules.NOT_YET: "Too little is known",
+    rules.NO_GO: "The successor is wrong, or lacks something",
 }
 _KINDS = {
     verdicts.NOT_CAPTURED: "one tool does not send a cell or an image that the other has",
