@@ -1,4 +1,4 @@
-"""Two feeds of one database in a control store: comparisons, proofs and releases as their stages leave them."""
+"""Two feeds of one database in a control store: comparisons and proofs as their stages leave them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def compare(
     control.save_comparison(ComparisonRow(
         id=f"{reference}.{feed}.{table}.{first}.{last}", database="shop", table=table, reference=reference,
         feed=feed, from_lsn=lsn(first), to_lsn=lsn(last), from_time=since, to_time=until,
-        outcome="differ" if faults else "agree", counts=found, columns={}, spans=[[0, 0]] * 23 + [[events, events]],
-        positions=None, at=until + timedelta(minutes=5),
+        outcome="differ" if faults else "agree", counts=found, columns={},
+        spans=[[0, 0]] * 23 + [[events, events]], positions=None, at=until + timedelta(minutes=5),
     ))  # fmt: skip
 
 

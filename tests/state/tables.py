@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NamespaceAlreadyExistsError
 
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
@@ -32,7 +31,8 @@ def row(number: int, operation: str, key: int, **cells: Any) -> dict[str, Any]:
     return {
         "change_id": f"change-{number}", "operation": operation, "key": {"id": key}, "commit_lsn": lsn,
         "change_lsn": lsn, "sort_key": lsn, "committed_at": datetime(2026, 1, 31, number, tzinfo=UTC),
-        "window_id": DAY.id, "source_position": {"source": "t", "partition": 0, "offset": number, "row": None},
+        "window_id": DAY.id,
+        "source_position": {"source": "t", "partition": 0, "offset": number, "row": None},
         **cells,
     }  # fmt: skip
 
@@ -54,10 +54,7 @@ def life_of_one() -> list[dict[str, Any]]:
 def publish(control: ControlStore, feed: str, rows: list[dict[str, Any]] | None = None) -> None:
     """Ledger, history of the alive rows, and a release."""
     catalog = load_catalog("lake", **Settings().catalog, schema_version="v1")
-    try:
-        catalog.create_namespace(feed)
-    except NamespaceAlreadyExistsError:
-        pass
+    catalog.create_namespace(feed)
     known = life_of_one() if rows is None else rows
     ledger = ledger_schema(CUSTOMERS)
     catalog.create_table(f"{feed}.dbo_customers_changes", ledger).append(pa.Table.from_pylist(known, ledger))

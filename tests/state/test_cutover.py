@@ -64,7 +64,8 @@ def test_go_when_all_of_the_period_agrees_and_is_proved(control: ControlStore) -
 @pytest.mark.parametrize(
     ("reference", "counted", "code"),
     [
-        (OLD, "missing", "lost"), (NEW, "extra", "lost"), (OLD, "extra", "surplus"), (NEW, "missing", "surplus"),
+        (OLD, "missing", "lost"), (NEW, "extra", "lost"),
+        (OLD, "extra", "surplus"), (NEW, "missing", "surplus"),
         (OLD, "differs", "differs"), (OLD, "order", "order"),
     ],
 )  # fmt: skip

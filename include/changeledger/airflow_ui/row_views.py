@@ -91,7 +91,7 @@ def databases(request: Request, visible: VisibleFeeds) -> HTMLResponse:
 
 
 @router.get("/agreement/{database}")
-def agreement(
+def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     request: Request,
     database: str,
     control: Control,

@@ -105,8 +105,8 @@ def _successor(facts: CutoverFacts) -> Iterator[Reason]:
         yield Reason(NO_GO, "lacking", text, f"see `changeledger tables {new.feed}`")
     if new.share > new.quarantine_limit:
         text = (
-            f"{counted(new.in_quarantine, 'record')} of {new.records:,} of {new.feed} are in quarantine: more "
-            f"than its limit of {new.quarantine_limit:.1%}"
+            f"{counted(new.in_quarantine, 'record')} of {new.records:,} of {new.feed} are in quarantine: "
+            f"more than its limit of {new.quarantine_limit:.1%}"
         )
         yield Reason(NO_GO, "quarantine", text, f"see `changeledger quarantine {new.feed}`, then replay them")
 

@@ -17,23 +17,24 @@ from changeledger.console import terminal
 _Feed = Annotated[str, typer.Option("--from", metavar="FEED", help="The feed in use.")]
 _Successor = Annotated[str, typer.Option("--to", metavar="FEED", help="The feed that would replace it.")]
 
+_Days = Annotated[float, typer.Option(metavar="N", help="How many days to look back.")]
+_Events = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Fewer compared events are too few; 1,000 by default.")
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, with all that the page says.")]
+_Page = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the page to print and sign, as one file of HTML.")
+]
+
 
 def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     name: arguments.Database,
     old: _Feed,
     new: _Successor,
-    days: Annotated[float, typer.Option(metavar="N", help="How many days to look back.")] = 7,
-    events: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Fewer compared events are too few; 1,000 by default."),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object, with all that the page says.")
-    ] = False,
-    page: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the page to print and sign, as one file of HTML."),
-    ] = None,
+    days: _Days = 7,
+    events: _Events = None,
+    as_json: _AsJson = False,
+    page: _Page = None,
 ) -> None:
     """May we switch from one feed of a database to another: go, no-go or not yet, and why.
 
@@ -42,7 +43,6 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     # As in `tables`: SQLAlchemy and pyarrow.
     from changeledger.cli.cutover_tables import print_cutover  # noqa: PLC0415
     from changeledger.control import ControlStore  # noqa: PLC0415
-    from changeledger.pages import html  # noqa: PLC0415
     from changeledger.reports import cutover as report  # noqa: PLC0415
     from changeledger.state import cutover as facts  # noqa: PLC0415
     from changeledger.state.cutover_json import as_json as json_of  # noqa: PLC0415
@@ -56,7 +56,7 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     found = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
     verdict = judge(found, events or LEAST_EVENTS)
     if page is not None:
-        html.put(page.absolute(), report.page(found, verdict))
+        page.write_text(report.page(found, verdict), "utf-8")
         say(f"the page: {page}")
     if as_json:
         terminal.print_json([json_of(found, verdict)])
