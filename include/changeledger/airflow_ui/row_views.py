@@ -105,7 +105,11 @@ def agreement(  # noqa: PLR0913, PLR0917 - what an address says
     # An id that belongs to feeds which the user may not see is none.
     ids = {row.id for pair in found.pairs for row in pair.tables}
     shown = of_agreement.findings(comparison, verdict) if comparison in ids else []
-    known = {"faults": verdicts.FAULTS, "verdicts": verdicts.VERDICTS, "classes": verdicts.CLASSES}
+    known: dict[str, Any] = {
+        "faults": verdicts.FAULTS,
+        "verdicts": verdicts.VERDICTS,
+        "classes": verdicts.CLASSES,
+    }
     return render(request, "agreement.html.j2", found=found, findings=shown, comparison=comparison,
                   verdict=verdict, most=of_agreement.MOST_FINDINGS, **known)  # fmt: skip
 

@@ -101,8 +101,8 @@ def findings(comparison_id: str, verdict: str = "", most: int = MOST_FINDINGS) -
     table = catalog.found(FINDINGS)
     if table is None:
         return []
-    where: BooleanExpression = EqualTo("comparison_id", comparison_id)  # type: ignore[call-arg, arg-type, misc]
+    where: BooleanExpression = EqualTo("comparison_id", comparison_id)  # type: ignore[call-arg, arg-type]
     if verdict:
-        where = And(where, EqualTo("verdict", verdict))  # type: ignore[call-arg, arg-type, misc]
+        where = And(where, EqualTo("verdict", verdict))  # type: ignore[call-arg, arg-type]
     rows = table.scan(where, limit=most).to_arrow().to_pylist()
     return sorted(rows, key=lambda row: (row["commit_lsn"] or b"", row["key"] or ""))

@@ -216,7 +216,7 @@ def _is_equal(name: str, column: Column, value: Any) -> BooleanExpression:
     if column.sql_type.base == "uniqueidentifier":
         # Each tool writes them in a case of its own.
         return In(name, {value, value.upper(), value.lower()})  # type: ignore[call-arg, arg-type]
-    return EqualTo(name, value)  # type: ignore[call-arg, arg-type, misc]
+    return EqualTo(name, value)  # type: ignore[call-arg, arg-type]
 
 
 def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> RowChange:
