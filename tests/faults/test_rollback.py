@@ -243,7 +243,7 @@ def test_killed(
     goes_on = {
         "the next run": partial(extract.run, lake, feed, over),
         "release complete": partial(complete_by_hand, lake, feed, force=False),
-        "rollback": partial(roll_back, lake, feed, 2, ASKED),
+        "rollback": partial(roll_back, lambda: lake, feed, 2, ASKED),
     }
     goes_on[by]()
     committed = len(control().releases(feed.feed)) > 3

@@ -57,6 +57,7 @@ def _replay(page: Browser, lab: Lab) -> None:
     page.find("//dt[.='value']/following::pre[contains(., '__$update_mask')]")
     file = lab.settings.feeds / f"{FEED}.yaml"
     file.write_text(file.read_text().replace("mask_order: little", "mask_order: auto"))
+    page.click("//a[.='Overview']")
     page.click("//summary[.='Replay after a fix']")
     page.click("//button[.='Replay now']")
     until(lambda: lab.asked("SELECT count(*) FROM dag_run") == [(2,)], 60, lambda: page.text[:3000])

@@ -36,7 +36,7 @@ _STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
 def feed_overview(
     request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, tables: str = ""
 ) -> HTMLResponse:
-    rows = control.rows_of(feed.feed, _WINDOWS)
+    settings, rows = Settings(), control.rows_of(feed.feed, _WINDOWS)
     windows = window_states(rows)
     latest = windows[0] if windows else None
     failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
@@ -52,7 +52,8 @@ def feed_overview(
         seconds=_seconds(control, feed, windows),
         latest=latest,
         failed=sorted(failed, key=lambda rule: not rule.stops),
-        offending={} if latest is None else offending_rows(Settings(), feed.feed, latest.id),
+        offending={} if latest is None else offending_rows(settings, feed.feed, latest.id),
+        has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
         quarantine=quarantine.summary(feed),
         tables=states,
         of_all=of_all,
@@ -92,7 +93,7 @@ def window(request: Request, feed: TheFeed, control: Control, window_id: str) ->
     )
 
 
-@router.get("/tables/{table}")
+@router.get("/tables/{table:path}")
 def table_page(request: Request, feed: TheFeed, control: Control, table: str) -> HTMLResponse:
     counts = control.rows_of(feed.feed, 1).tables
     states, _ = table_states(control, feed, counts, table, len(feed.tables))

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
+from changeledger.model import wording
+
 # In place of what is not known.
 NOTHING: Final = "\N{EN DASH}"
-_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def number(value: float | None) -> str:
@@ -36,16 +37,7 @@ def exact(value: datetime | None) -> str:
 
 def duration(value: timedelta | None) -> str:
     """In its two largest units: `3 d 4 h`, `2 min 5 s`."""
-    if value is None:
-        return NOTHING
-    left = int(max(value, timedelta(0)).total_seconds())
-    at = next((at for at, (_, size) in enumerate(_UNITS) if left >= size), len(_UNITS) - 1)
-    parts: list[str] = []
-    for name, size in _UNITS[at : at + 2]:
-        count, left = divmod(left, size)
-        if count or not parts:
-            parts.append(f"{count} {name}")
-    return " ".join(parts)
+    return NOTHING if value is None else wording.duration(max(value, timedelta(0)))
 
 
 def ago(value: datetime | None) -> str:

@@ -13,6 +13,7 @@ from changeledger.model.errors import ChangeledgerError
 
 # Characters of a record that a page shows.
 _MOST = 4_000
+_MOST_OF_A_DETAIL = 120
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,10 @@ def _outcome(outcome: Mapping[str, Any] | None) -> tuple[str | None, bool]:
         return None, False
     disposition = outcome["disposition"]
     if disposition == change.QUARANTINED:
-        return f"{outcome.get('reason')}: {outcome.get('detail') or ''}".rstrip(": "), False
+        detail = outcome.get("detail") or ""
+        # Some details are the record, which is shown beside it.
+        said = f": {detail}" if detail and len(detail) <= _MOST_OF_A_DETAIL else ""
+        return f"{outcome.get('reason')}{said}", False
     if disposition == change.CHANGE:
         return f"{outcome.get('operation')} of {outcome.get('table')}", True
     return f"{disposition} {outcome.get('reason') or ''}".strip(), True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -81,11 +81,13 @@ def _snapshots(session: Session, releases: list[ReleaseRow], to: ReleaseRow) -> 
     return {**to.tables, **_emptied(session, later, f"{branch_of(to.window_id)}_rollback")}
 
 
-def _emptied(session: Session, tables: Iterable[str], branch: str) -> Mapping[str, int]:
+def _emptied(session: Session, tables: Sequence[str], branch: str) -> Mapping[str, int]:
     """Snapshots without rows of tables that came after the release."""
+    if not tables:
+        return {}
+    spark = session()
 
     def empty(table: str) -> None:
-        spark = session()
         iceberg.fresh_branch(spark, table, branch)
         iceberg.replace(iceberg.read(spark, table).limit(0), table, branch)
 
