@@ -13,6 +13,15 @@ NOTHING = 77
 # The source has something new, and Spark was not to be started (`--no-spark`).
 NEEDS_SPARK = 78
 
+# Of `changeledger cutover`: something is wrong, and too little is known yet.
+NO_GO = 1
+NOT_YET = RETRY
+
+
+def of_cutover(verdict: str) -> int:
+    """`verdict`: go, no-go or not yet."""
+    return {"go": 0, "no-go": NO_GO, "not yet": NOT_YET}[verdict]
+
 
 def of(error: ChangeledgerError) -> int:
     if isinstance(error, LeaseHeld | LeaseLost):

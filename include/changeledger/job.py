@@ -108,7 +108,12 @@ def main_of_database(
         if is_needed is not None and not is_needed(database, feeds, asked):
             log.info("%s: nothing to do", database.database)
             return 0
-        with failure_noted(page(database, settings)), _spark(name) as session:
+        # As in `_run`.
+        from changeledger.control.failures import failure_kept  # noqa: PLC0415
+        from changeledger.stages.common.context import control_store  # noqa: PLC0415
+
+        kept = failure_kept(lambda: control_store(settings), page(database, settings).parent.name)
+        with failure_noted(page(database, settings)), kept, _spark(name) as session:
             run(session(), database, feeds, asked)
         return 0
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from changeledger.cli.release_tables import in_words, listed, taken_back
-from changeledger.control import Asked, ControlStore
+from changeledger.cli.release_tables import in_words, listed
+from changeledger.control import Asked, ControlStore, taken_back
 from changeledger.model.window import Window
 from tests.control.test_control import FEED, hour, lsn
 from tests.released import release

@@ -11,12 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from changeledger.cli.status import FeedStatus, gather
-from changeledger.cli.status_tables import drawn, duration
+from changeledger.cli.status_tables import drawn
 from changeledger.config.feed import Feed
 from changeledger.control import AuditResult, BuiltSnapshots, ControlStore
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import Request, Window
+from changeledger.model.wording import duration
+from changeledger.state.status import FeedStatus, gather
 from tests.released import release
 
 AT = datetime(2026, 8, 7, 16, 25, tzinfo=UTC)

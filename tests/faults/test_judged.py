@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.cli import quarantine
-from changeledger.cli.quarantine import Chosen
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, base
@@ -20,6 +19,7 @@ from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance.releasing import complete_by_hand
+from changeledger.state.quarantine import Chosen
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

@@ -133,7 +133,7 @@ def is_back(spark: SparkSession, feed: Feed, target: int) -> None:
 
 def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built, log: Log) -> None:
     before, second = content(lake, feed), content(lake, feed, "release_2")
-    roll_back(lake, feed, 2, ASKED)
+    roll_back(lambda: lake, feed, 2, ASKED)
     is_back(lake, feed, 2)
     assert content(lake, feed) == second != before
     assert refs.names(control().releases(feed.feed)[3].tables, refs.BRANCH, "run_") == {}
@@ -149,7 +149,7 @@ def test_taken_back_and_read_again(lake: SparkSession, feed: Feed, built: Built,
 
 def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: Built) -> None:
     before, third = content(lake, feed), built.windows[2]
-    roll_back(lake, feed, 1, ASKED)
+    roll_back(lambda: lake, feed, 1, ASKED)
     with pytest.raises(StageOrderError, match="not been extracted since it was taken back"):
         normalize.run(lake, feed, third)
     run(lake, feed, third)
@@ -159,7 +159,7 @@ def test_the_window_itself_is_run_again(lake: SparkSession, feed: Feed, built: B
 
 def test_keeping_the_position(lake: SparkSession, feed: Feed) -> None:
     second, position = content(lake, feed, "release_2"), control().position(feed.feed)
-    roll_back(lake, feed, 2, ASKED._replace(keep_position=True))
+    roll_back(lambda: lake, feed, 2, ASKED._replace(keep_position=True))
     is_back(lake, feed, 2)
     assert control().position(feed.feed) == position
     assert extract.run(lake, feed, following()) is False, "nothing is read again"
@@ -168,8 +168,8 @@ def test_keeping_the_position(lake: SparkSession, feed: Feed) -> None:
 
 def test_forward_again(lake: SparkSession, feed: Feed) -> None:
     before, position = content(lake, feed), control().position(feed.feed)
-    roll_back(lake, feed, 1, ASKED)
-    roll_back(lake, feed, 3, ASKED)
+    roll_back(lambda: lake, feed, 1, ASKED)
+    roll_back(lambda: lake, feed, 3, ASKED)
     is_back(lake, feed, 3)
     assert content(lake, feed) == before
     assert control().position(feed.feed) == position
@@ -180,7 +180,7 @@ def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> Non
     """It was to begin where the third release ended, and must not pass over what that had."""
     before, over = content(lake, feed), following()
     extract.run(lake, feed, over)
-    roll_back(lake, feed, 2, ASKED)
+    roll_back(lambda: lake, feed, 2, ASKED)
     run(lake, feed, over)
     assert content(lake, feed) == before
 
@@ -188,23 +188,23 @@ def test_a_window_that_waits_is_read_anew(lake: SparkSession, feed: Feed) -> Non
 def test_what_cannot_be_gone_back_to(lake: SparkSession, feed: Feed) -> None:
     names = control().releases(feed.feed)[0].tables
     with pytest.raises(ConfigError, match="no release 7"):
-        roll_back(lake, feed, 7, ASKED)
+        roll_back(lambda: lake, feed, 7, ASKED)
     with pytest.raises(ConfigError, match="release 3 is the newest"):
-        roll_back(lake, feed, 3, ASKED)
+        roll_back(lambda: lake, feed, 3, ASKED)
     refs.drop(next(iter(names)), ["release_1"])
     with pytest.raises(ConfigError, match="can no longer be read"):
-        roll_back(lake, feed, 1, ASKED)
+        roll_back(lambda: lake, feed, 1, ASKED)
     assert len(control().releases(feed.feed)) == 3
     control().acquire_lease(feed.feed, "a run", 60)
     with pytest.raises(LeaseHeld):
-        roll_back(lake, feed, 2, ASKED)
+        roll_back(lambda: lake, feed, 2, ASKED)
 
 
 def test_main_that_somebody_has_written(lake: SparkSession, feed: Feed) -> None:
     name = lake_name(feed, TABLE)
     lake.sql(f"DELETE FROM {name} WHERE _change_id = (SELECT max(_change_id) FROM {name})")
     with pytest.raises(ReleaseStuck, match="nothing was taken back"):
-        roll_back(lake, feed, 2, ASKED)
+        roll_back(lambda: lake, feed, 2, ASKED)
     assert len(control().releases(feed.feed)) == 3
 
 
@@ -212,7 +212,7 @@ def test_after_maintenance(lake: SparkSession, feed: Feed) -> None:
     """It has compacted main, which is no longer the snapshot that the release names."""
     second = content(lake, feed, "release_2")
     maintain.run(lake, feed, "maintain")
-    roll_back(lake, feed, 2, ASKED)
+    roll_back(lambda: lake, feed, 2, ASKED)
     maintain.run(lake, feed, "maintain")
     assert content(lake, feed) == second == content(lake, feed, "release_2")
 
@@ -236,14 +236,14 @@ def test_killed(
     with monkeypatch.context() as patch:
         killed_at(patch, *KILLED[at])
         with pytest.raises(Killed):
-            roll_back(lake, feed, 2, ASKED)
+            roll_back(lambda: lake, feed, 2, ASKED)
     held = control().lease(feed.feed)
     assert held is not None
     control().release_lease(feed.feed, held.holder)
     goes_on = {
         "the next run": partial(extract.run, lake, feed, over),
         "release complete": partial(complete_by_hand, lake, feed, force=False),
-        "rollback": partial(roll_back, lake, feed, 2, ASKED),
+        "rollback": partial(roll_back, lambda: lake, feed, 2, ASKED),
     }
     goes_on[by]()
     committed = len(control().releases(feed.feed)) > 3

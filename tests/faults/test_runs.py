@@ -11,7 +11,6 @@ from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from changeledger.audit.gate import docs_index
-from changeledger.cli import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, furthest
@@ -19,6 +18,7 @@ from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
 from changeledger.stages import audit, extract, normalize, publish, reconcile
+from changeledger.state import status
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres

@@ -11,13 +11,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from changeledger.cli.status import gather
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model.source_state import NOT_CAPTURED, OPEN_TRANSACTION
 from changeledger.model.window import SourceRead
 from changeledger.stages import audit, extract, normalize, reconcile
+from changeledger.state.status import gather
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.services import KafkaBroker, Postgres

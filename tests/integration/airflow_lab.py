@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -111,7 +111,12 @@ class Lab:
 
 @contextmanager
 def running(
-    feeds_named: Sequence[str], tables: Sequence[str], log: Log, tmp_path: Path, patch: pytest.MonkeyPatch
+    feeds_named: Sequence[str],
+    tables: Sequence[str],
+    log: Log,
+    tmp_path: Path,
+    patch: pytest.MonkeyPatch,
+    settings_of_feeds: Mapping[str, Any] | None = None,
 ) -> Iterator[Lab]:
     """Feeds of these names on one source that writes the log, which Airflow runs when it is asked to."""
     feeds = tmp_path / "feeds"
@@ -122,6 +127,7 @@ def running(
             "dialect": "sqlserver_cdc",
             "database": "shop",
             "connection": "shop_sqlserver",
+            **(settings_of_feeds or {}),
         }
         chosen = [{"table": table} for table in tables]
         (feeds / f"{name}.yaml").write_text(yaml.safe_dump({**reported, "source": {}, "tables": chosen}))

@@ -126,6 +126,14 @@ class Browser:
         reported: str | None = self._call("GET", f"/element/{self.find(xpath)}/attribute/{name}")
         return reported
 
+    def enter_frame(self) -> None:
+        """What follows is about the page in the frame, until `leave_frame`."""
+        element = self.find("//iframe")
+        self._call("POST", "/frame", {"id": {_ELEMENT: element}})
+
+    def leave_frame(self) -> None:
+        self._call("POST", "/frame", {"id": None})
+
     def picture(self, file: Path) -> None:
         file.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
 

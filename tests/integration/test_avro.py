@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.cli import quarantine
-from changeledger.cli.quarantine import Chosen
 from changeledger.config.feed import Feed
 from changeledger.model.errors import SourceUnavailable
 from changeledger.stages import extract, normalize
+from changeledger.state.quarantine import Chosen
 from sourcelab import ces, ces_avro, debezium, qlik_messages, qlik_messages_avro
 from sourcelab.avro_converter import AvroConverter
 from sourcelab.log import Log, simulate

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 import pytest
 from pyspark.sql import SparkSession
 
-from changeledger.cli import status
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model import change
 from changeledger.model.window import Request, Window
+from changeledger.state import status
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from changeledger.cli import quarantine, status
-from changeledger.cli.quarantine import Chosen
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.state.quarantine import Chosen
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce

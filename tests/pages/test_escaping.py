@@ -16,12 +16,12 @@ from rich.console import Console, RenderableType
 
 from changeledger.audit import gate
 from changeledger.cli.decode import pretty
-from changeledger.cli.status import FeedStatus
 from changeledger.cli.status_tables import drawn
 from changeledger.console.terminal import Lines, plain
 from changeledger.model.source_state import SourceState
 from changeledger.pages.escaping import escaped, escaped_line, json_line
 from changeledger.pages.html import note_failure
+from changeledger.state.status import FeedStatus
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 # Sets a window's title, wipes the screen, rings; the same in 8 bits; turns what follows around; half a

@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from changeledger import exit_codes, job
-from changeledger.cli.status import gather
 from changeledger.config.database import Database
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
@@ -21,6 +20,7 @@ from changeledger.control import ControlStore, lease, lease_heartbeat
 from changeledger.model.errors import AuditFailed, LeaseLost, SourceUnavailable, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.spark import failures, session
+from changeledger.state.status import gather
 
 FEED = "shop"
 HOUR = Window(

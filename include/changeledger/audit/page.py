@@ -6,11 +6,13 @@ its pages of single suites are linked from here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from changeledger.audit.rules import IMAGES
 from changeledger.model.window import Window
 from changeledger.pages import html
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from changeledger.audit.gate import RuleResult
 
 NAME = "audit.html"
+# Beside it: offending rows of failed rules.
+ROWS = "audit.json"
 # Sections of docs/when-a-run-stops.md; "After a failed audit" for the others.
 _SECTIONS = {
     "image_chain": "The image chain",
@@ -65,6 +69,23 @@ def write(folder: Path, audit: Audit, shown: Any) -> None:
         "tolerating": _TOLERATING,
     }
     html.write(_TEMPLATES / "audit.html.j2", folder / NAME, known, shown=shown)
+    html.put(folder / ROWS, json.dumps(_offending(audit.results, shown)))
+
+
+def _offending(results: Sequence[RuleResult], shown: Any) -> list[dict[str, Any]]:
+    """The rows that break a rule, as text, for the page in Airflow."""
+    return [
+        {
+            "table": result.table,
+            "rule": result.rule,
+            "rows": [
+                {name: shown(value) for name, value in row.items() if value is not None and name != IMAGES}
+                for row in result.samples
+            ],
+        }
+        for result in results
+        if not result.success and result.samples
+    ]
 
 
 def _pages(folder: Path) -> list[str]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import TYPE_CHECKING
 
 from changeledger.config.feed import Feed
@@ -16,13 +15,12 @@ from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
 from changeledger.pages.escaping import escaped
+from changeledger.state.stores import nothing_has_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-# A store that is a file of this machine: the group is its path.
-_EMBEDDED = re.compile(r"(?:sqlite:///|jdbc:sqlite:)(?P<file>[^?]+)")
 # Somebody waits.
 _PATIENCE_SECONDS = 4.0
 
@@ -47,11 +45,18 @@ def opened(command: str, progress: bool = False) -> Iterator[SparkSession]:
         spark.stop()
 
 
+@contextmanager
+def openable(command: str) -> Iterator[Callable[[], SparkSession]]:
+    """As `opened`, of a command that may do without Spark: the session begins where it is asked for."""
+    require_lake(Settings())
+    logging.disable()
+    with ExitStack() as stack:
+        yield cache(lambda: stack.enter_context(opened(command)))
+
+
 def require_lake(settings: Settings) -> None:
     """Raises ConfigError if all is embedded and nothing is there: stores would be made, and be empty."""
-    urls = (settings.control_url, settings.catalog["uri"])
-    files = [Path(found["file"]) for url in urls if (found := _EMBEDDED.match(url))]
-    if len(files) == len(urls) and not any(file.exists() for file in files):
+    if nothing_has_run(settings):
         raise ConfigError(
             f"there is no lake in {settings.home}: nothing has been run with it",
             "set CHANGELEDGER_HOME to the folder of the runs (`make up` prints it), or run a feed first",

@@ -9,6 +9,7 @@ import typer
 
 from changeledger.cli import shell
 from changeledger.cli.commands import (
+    cutover,
     databases,
     decode,
     erase,
@@ -31,9 +32,11 @@ _CODES = """Exit codes:
 0: done; compare and verify: and nothing is wrong
 
 1: stopped, the last lines say why and what to do; compare and verify: also if something is wrong; status:
-a feed is late
+a feed is late; cutover: no-go
 
 2: the arguments are wrong
+
+75: cutover: not yet
 """
 
 app = typer.Typer(
@@ -51,6 +54,7 @@ app.command("status", epilog=_CODES)(status.status)
 app.command("tables", epilog=_CODES)(tables.tables)
 app.command("compare", epilog=_CODES)(databases.compare)
 app.command("verify", epilog=_CODES)(databases.verify)
+app.command("cutover", epilog=_CODES)(cutover.cutover)
 app.add_typer(quarantine.app, epilog=_CODES)
 app.add_typer(release.app, epilog=_CODES)
 app.command("releases", epilog=_CODES)(releases.releases)

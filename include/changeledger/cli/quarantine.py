@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression
@@ -16,6 +16,7 @@ from changeledger.kernels.arrow import table_schema
 from changeledger.lake import catalog, scans
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, LeaseHeld
+from changeledger.state.quarantine import Chosen
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,14 +25,6 @@ _HOLDER = "changeledger quarantine replay"
 _LEASE_SECONDS = 600.0
 _LOOK_SECONDS = 2.0
 _REPLAY = table_schema(change.REPLAY_COLUMNS)
-
-
-class Chosen(NamedTuple):
-    """Which records are meant; None: whatever it is."""
-
-    table: str | None = None
-    reason: str | None = None
-    window_id: str | None = None
 
 
 # What is said of each table and reason.

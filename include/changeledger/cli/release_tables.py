@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from changeledger.control import ReleaseRow, standing
+from changeledger.control import ReleaseRow, taken_back
 from changeledger.lake.publishing import release_tag
 from changeledger.model.wording import counted
 
@@ -40,20 +40,6 @@ def listed(releases: Sequence[ReleaseRow]) -> list[dict[str, Any]]:
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
         before = {**before, **counts}
     return rows[::-1]
-
-
-def taken_back(releases: Iterable[ReleaseRow]) -> dict[int, ReleaseRow]:
-    """By id of a release that does not stand: the rollback that took it back."""
-    rows = list(releases)
-    stand: set[int] = set()
-    takers: dict[int, ReleaseRow] = {}
-    for row in rows:
-        after = standing(rows, row.id) if row.is_rollback else stand | {row.id}
-        takers.update(dict.fromkeys(stand - after, row))
-        for number in after - stand:
-            takers.pop(number, None)
-        stand = after
-    return takers
 
 
 def in_words(row: Mapping[str, Any]) -> list[object]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from changeledger.cli.status import FeedStatus
 from changeledger.console.terminal import plain
-from changeledger.model.wording import counted
+from changeledger.model.wording import counted, duration
+from changeledger.state.status import FeedStatus
 
 _STYLES = {
     **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),
@@ -126,16 +126,3 @@ def _sources(feed: FeedStatus) -> list[tuple[str, str]]:
 
 def _utc(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def duration(time: timedelta) -> str:
-    """In its two largest units: `3 d 4 h`."""
-    seconds = int(time.total_seconds())
-    parts = [
-        (seconds // 86_400, "d"),
-        (seconds // 3_600 % 24, "h"),
-        (seconds // 60 % 60, "min"),
-        (seconds % 60, "s"),
-    ]
-    first = next((at for at, (count, _) in enumerate(parts) if count), 3)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

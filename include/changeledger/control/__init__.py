@@ -8,7 +8,14 @@ together.
 from changeledger.control.database import upgrade
 from changeledger.control.lease import LEASE_SECONDS, lease_heartbeat
 from changeledger.control.reads import SourceMark
-from changeledger.control.releases import IN_ORDER, AuditResult, built_on_another, standing
+from changeledger.control.releases import (
+    IN_ORDER,
+    AuditResult,
+    ReleaseHead,
+    built_on_another,
+    standing,
+    taken_back,
+)
 from changeledger.control.rollbacks import Asked
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
@@ -32,6 +39,7 @@ __all__ = [
     "MaskEvidenceRow",
     "Position",
     "ProofRow",
+    "ReleaseHead",
     "ReleaseRow",
     "SnapshotRow",
     "SourceMark",
@@ -41,5 +49,6 @@ __all__ = [
     "furthest",
     "lease_heartbeat",
     "standing",
+    "taken_back",
     "upgrade",
 ]

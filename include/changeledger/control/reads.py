@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, fields
+from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, func, or_, select
 
 from changeledger.control.base import Store
 from changeledger.control.tables.sources import ReadRow, SourceMarkRow, SourceStateRow
+from changeledger.control.tables.windows import TAKEN_BACK, WindowRow
 from changeledger.model.source_state import SourceState
 from changeledger.model.window import SourceRead, Window
 
@@ -20,6 +22,14 @@ class SourceMark(NamedTuple):
     identity: str
     place: int
     fingerprint: str | None
+
+
+class ReadsInAll(NamedTuple):
+    """What several windows have read: raw records, and the sources that lacked some of them."""
+
+    windows: frozenset[str]
+    received: int
+    wrong: list[ReadRow]
 
 
 class Reads(Store):
@@ -37,6 +47,20 @@ class Reads(Store):
         with self._transaction() as session:
             rows = session.scalars(query.order_by(ReadRow.source))
             return [SourceRead(r.source, r.asked, r.received, r.before, r.problem) for r in rows]
+
+    def reads_since(self, feed: str, moment: datetime) -> ReadsInAll:
+        """Of the windows that were opened at that moment or later, and are not taken back."""
+        windows = select(WindowRow.window_id).where(
+            WindowRow.feed == feed, WindowRow.opened_at >= moment, WindowRow.status != TAKEN_BACK
+        )
+        of_feed = ReadRow.feed == feed, ReadRow.window_id.in_(windows)
+        is_wrong = or_(ReadRow.problem.is_not(None), ReadRow.before > 0)
+        wrong = select(ReadRow).where(*of_feed, is_wrong).order_by(ReadRow.window_id, ReadRow.source)
+        with self._transaction() as session:
+            received = session.scalar(select(func.sum(ReadRow.received)).where(*of_feed))
+            return ReadsInAll(
+                frozenset(session.scalars(windows)), int(received or 0), list(session.scalars(wrong))
+            )
 
     def source_states(self, feed: str) -> dict[str, SourceState]:
         """What extract has last seen of each source, by name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -30,6 +30,21 @@ class AuditResult(NamedTuple):
     success: bool
     violations: int
     detail: dict[str, Any]
+
+
+class ReleaseHead(NamedTuple):
+    """A release without what it has published."""
+
+    id: int
+    window_id: str
+    status: str
+    created_at: datetime
+    rolled_back_to: int | None
+    reason: str | None
+    by: str | None
+
+
+_Numbered = TypeVar("_Numbered", ReleaseHead, ReleaseRow)
 
 
 class Releases(Store):
@@ -110,6 +125,35 @@ class Releases(Store):
         with self._transaction() as session:
             return releases_of(session, feed)
 
+    def releases_since(self, feed: str, moment: datetime) -> list[ReleaseRow]:
+        """Committed at that moment or later, the oldest first."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.created_at >= moment)
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ReleaseRow.id)))
+
+    def releases_by_window(self, feed: str) -> dict[str, int]:
+        """The newest release of each window."""
+        query = select(ReleaseRow.window_id, func.max(ReleaseRow.id)).where(
+            ReleaseRow.feed == feed, ReleaseRow.rolled_back_to.is_(None)
+        )
+        with self._transaction() as session:
+            return {row[0]: row[1] for row in session.execute(query.group_by(ReleaseRow.window_id))}
+
+    def release_heads(self, feed: str) -> list[ReleaseHead]:
+        """The oldest first: all that there were, for a feed has thousands after a year."""
+        of = ReleaseRow
+        columns = of.id, of.window_id, of.status, of.created_at, of.rolled_back_to, of.reason, of.by
+        query = select(*columns).where(of.feed == feed).order_by(of.id)
+        with self._transaction() as session:
+            return [ReleaseHead(*row) for row in session.execute(query)]
+
+    def release_counts(self, feed: str, ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+        """What these releases have published, by their ids."""
+        of = ReleaseRow
+        query = select(of.id, of.counts).where(of.feed == feed, of.id.in_(list(ids)))
+        with self._transaction() as session:
+            return {row.id: row.counts for row in session.execute(query)}
+
     def releases_before(self, feed: str, moment: datetime) -> list[ReleaseRow]:
         """Committed before that moment; the newest release of all is not among them."""
         query = select(ReleaseRow).where(ReleaseRow.feed == feed).order_by(ReleaseRow.id)
@@ -140,7 +184,7 @@ def releases_of(session: Session, feed: str) -> list[ReleaseRow]:
     return list(session.scalars(query.order_by(ReleaseRow.id)))
 
 
-def standing(releases: Iterable[ReleaseRow], as_of: int | None = None) -> set[int]:
+def standing(releases: Iterable[ReleaseHead | ReleaseRow], as_of: int | None = None) -> set[int]:
     """The ids of the releases whose rows the tables have as of that release, by default the newest.
 
     A run builds on the release before its own; a rollback has what the release that it names has.
@@ -151,6 +195,23 @@ def standing(releases: Iterable[ReleaseRow], as_of: int | None = None) -> set[in
         found.add(number)
         number = before[number]
     return found
+
+
+def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:
+    """By id of a release that does not stand: the rollback that took it back."""
+    rows = list(releases)
+    stand: set[int] = set()
+    takers: dict[int, _Numbered] = {}
+    for row in rows:
+        if row.rolled_back_to is None:
+            stand.add(row.id)
+            continue
+        after = standing(rows, row.id)
+        takers.update(dict.fromkeys(stand - after, row))
+        for number in after - stand:
+            takers.pop(number, None)
+        stand = after
+    return takers
 
 
 def next_id(session: Session, feed: str) -> int:

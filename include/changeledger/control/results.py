@@ -69,6 +69,17 @@ class Results(Store):
                 pairs.setdefault((row.reference, row.feed), []).append(row)
         return pairs
 
+    def comparisons_of(self, database: str, feeds: Iterable[str]) -> list[ComparisonRow]:
+        """Of two feeds with each other, whichever was the reference; the oldest first."""
+        pair = list(feeds)
+        query = select(ComparisonRow).where(
+            ComparisonRow.database == database,
+            ComparisonRow.reference.in_(pair),
+            ComparisonRow.feed.in_(pair),
+        )
+        with self._transaction() as session:
+            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
+
     def save_snapshot(self, row: SnapshotRow) -> None:
         with self._transaction() as session:
             session.merge(row)

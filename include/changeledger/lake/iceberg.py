@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import lru_cache, reduce
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyspark.sql import DataFrame, SparkSession
@@ -24,8 +24,10 @@ Result = TypeVar("Result")
 # Tables worked on at the same time: their commits wait for the catalog, not for the processor.
 _AT_ONCE = 4
 
-_PROPERTIES = {
+PROPERTIES: Final = {
     "format-version": "2",
+    # Files of a ledger have the rows of a key together (`file_writes`): who asks for one reads a small part.
+    "write.parquet.row-group-limit": "20000",
     # A window touches few rows of many files: write what changed beside them, do not rewrite them.
     "write.merge.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -47,7 +49,7 @@ def create(spark: SparkSession, table: str, columns: Columns, partitions: Iterab
     """Create the table if it is not there. `partitions`: columns, or transforms of columns."""
     body = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
     by = ", ".join(partitions)
-    properties = ", ".join(f"'{k}'='{v}'" for k, v in _PROPERTIES.items())
+    properties = ", ".join(f"'{k}'='{v}'" for k, v in PROPERTIES.items())
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {table} ({body}) USING iceberg "
         f"{f'PARTITIONED BY ({by})' if by else ''} TBLPROPERTIES ({properties})"

@@ -139,9 +139,14 @@ def has_rows(table: str, run: str | None = None, snapshot: int | None = None) ->
     return found.scan(asked, (one,), snapshot_id=snapshot).count() > 0
 
 
-def grouped(table: str, snapshot: int, run: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
-    """How many rows the run has in that snapshot by the values of these columns: each with their number."""
-    rows = catalog.load(table).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot).to_arrow()
+def rows_of_run(table: str, snapshot: int, run: str, columns: Sequence[str]) -> pa.Table:
+    """Columns of the rows that the run has in that snapshot."""
+    scan = catalog.load(table).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot)
+    return scan.to_arrow().select(list(columns))
+
+
+def grouped(rows: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
+    """How many rows there are by the values of these columns: each with their number."""
     counted = rows.group_by(list(columns)).aggregate([([], "count_all")]).to_pylist()
     return [(*(row[name] for name in columns), row["count_all"]) for row in counted]
 

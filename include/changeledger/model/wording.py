@@ -1,8 +1,23 @@
-"""Numbers in sentences."""
+"""Numbers and times in sentences."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 
 def counted(number: int, noun: str) -> str:
     """`1 row`, `2,000 rows`. `noun`: in the singular, with a plural in -s."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def duration(time: timedelta) -> str:
+    """In its two largest units: `3 d 4 h`."""
+    seconds = int(time.total_seconds())
+    parts = [
+        (seconds // 86_400, "d"),
+        (seconds // 3_600 % 24, "h"),
+        (seconds // 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ]
+    first = next((at for at, (count, _) in enumerate(parts) if count), 3)
+    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

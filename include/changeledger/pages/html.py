@@ -26,8 +26,12 @@ def write(template: Path, page: Path, known: Mapping[str, Any], **filters: Calla
     """`template`, a file ending in `.html.j2` or `.md.j2`, with what is `known`, as `page`.
 
     A reader of the page never sees half of it. Raises UndefinedError for what the template does not find.
-    The filter `value` is for what comes from a row of a source: see `Settings.redact_values`.
     """
+    put(page, rendered(template, known, **filters))
+
+
+def rendered(template: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> str:
+    """The filter `value` is for what comes from a row of a source: see `Settings.redact_values`."""
     environment = Environment(
         loader=FileSystemLoader(template.parent),
         autoescape=select_autoescape(["html.j2"]),
@@ -39,7 +43,7 @@ def write(template: Path, page: Path, known: Mapping[str, Any], **filters: Calla
     )
     value = redacted if Settings().redact_values else lambda one: one
     environment.filters.update({**filters, "value": value})
-    _put(page, environment.get_template(template.name).render(known))
+    return environment.get_template(template.name).render(known)
 
 
 @contextmanager
@@ -57,7 +61,7 @@ def note_failure(page: Path, error: str) -> None:
     """Say on the page and its Markdown that the last run failed: until they are written again."""
     if not page.exists():
         title = escape(page.parent.name)
-        _put(page, f"<!doctype html>\n<title>{title}</title>\n<h1>{title}</h1>\n{_FAILURE}\n")
+        put(page, f"<!doctype html>\n<title>{title}</title>\n<h1>{title}</h1>\n{_FAILURE}\n")
     said = f"The last run failed at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     reason = escaped(" ".join(error.split()))[:_MOST]
     lines = {
@@ -66,10 +70,11 @@ def note_failure(page: Path, error: str) -> None:
     }
     for file in (page, *page.parent.glob("*.md")):
         kept = file.read_text("utf-8").split("\n")
-        _put(file, "\n".join(lines[file.suffix] if line.startswith(_FAILURE) else line for line in kept))
+        put(file, "\n".join(lines[file.suffix] if line.startswith(_FAILURE) else line for line in kept))
 
 
-def _put(page: Path, text: str) -> None:
+def put(page: Path, text: str) -> None:
+    """The file, whole or as it was; nobody but this user can read the folder."""
     private(page.parent)
     fresh = page.with_name(f".{page.name}.new")
     fresh.write_text(text, "utf-8")

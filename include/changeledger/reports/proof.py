@@ -21,7 +21,6 @@ from changeledger.model import table_names
 from changeledger.pages.redaction import REDACTED
 from changeledger.reports import page
 from changeledger.stages import verify
-from changeledger.stages.verification import proofs
 from changeledger.verify import judging
 
 # Rows shown of a table; the lake has all.
@@ -81,7 +80,7 @@ class FeedProofs:
         if self.outcome == PROVEN:
             return f"{self.feed} is proven: {rows} of {tables} match the source at {at}."
         wrong = ", ".join(
-            f"{row.table} ({proofs.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
+            f"{row.table} ({judging.summary(row.counts)})" for row in self.rows if row.outcome != PROVEN
         )
         if self.outcome == WAITING:
             return f"{self.feed} waits: {wrong} of what was read at {at}. These changes have not arrived yet."

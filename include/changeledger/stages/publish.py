@@ -7,9 +7,12 @@ can be done again at any time; after a crash in between, the next run completes 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
+
+import pyarrow as pa
 
 from changeledger.control import Position, furthest
+from changeledger.kernels import lateness
 from changeledger.lake import catalog, refs, scans
 from changeledger.lake.publishing import complete, release_tag, require_mains
 from changeledger.model.errors import StageOrderError
@@ -17,6 +20,8 @@ from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
+
+_OF_CHANGES: Final = ("operation", "committed_at", "flags")
 
 
 @stage
@@ -54,27 +59,32 @@ def _untouched(ctx: StageContext) -> dict[str, int]:
 
 
 def _counts(ctx: StageContext, at: Mapping[str, int]) -> dict[str, Any]:
-    """Rows by table, for the report: changes by operation of this run, rows of current and history.
+    """Rows by table, for the report: changes by operation of this run, rows of current and history; and when
+    the changes were committed (`kernels.lateness`).
 
     `at`: the snapshots.
     """
+    times: list[pa.ChunkedArray] = []
 
     def count(table: str) -> dict[str, Any]:
         names = ctx.names[table]
+        changes = scans.rows_of_run(names.changes, at[names.changes], ctx.id, _OF_CHANGES)
+        times.append(lateness.timed(changes))
         return {
-            "changes": dict(scans.grouped(names.changes, at[names.changes], ctx.id, ["operation"])),
+            "changes": dict(scans.grouped(changes, "operation")),
             "current": scans.count(names.current, at[names.current]),
             "history": scans.count(names.history, at[names.history]),
         }
 
     table = ctx.lake.dispositions
-    others = scans.grouped(table, at[table], ctx.id, ["disposition", "reason"])
+    left = scans.rows_of_run(table, at[table], ctx.id, ("disposition", "reason"))
     tolerated = [a for a in ctx.control.audits(ctx.feed.feed, ctx.window) if a.detail["tolerated"]]
     return {
         "tables": {table: count(table) for table in ctx.contracts()},
         "tolerated": [[a.table, a.rule, a.violations, a.detail["tolerated"]] for a in tolerated],
-        "dispositions": [list(row) for row in others],
+        "dispositions": [list(row) for row in scans.grouped(left, "disposition", "reason")],
         "records": _records(ctx),
+        "committed": lateness.committed(times),
     }
 
 

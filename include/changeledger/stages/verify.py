@@ -29,7 +29,7 @@ from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.stored import Stored
 from changeledger.stages.verification import resnapshot_check
-from changeledger.stages.verification.proofs import COUNTED, ProofWriter, summary
+from changeledger.stages.verification.proofs import COUNTED, ProofWriter
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
@@ -83,7 +83,7 @@ def run(
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
-            "; ".join(f"{row.feed} {row.table}: {summary(row.counts)}" for row in drifted),
+            "; ".join(f"{row.feed} {row.table}: {judging.summary(row.counts)}" for row in drifted),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
             f"is, what it should be, and since which change; {REPAIRS} has the changes that correct it, "
             "which a run of the feed's DAG with the mode `repair` applies",

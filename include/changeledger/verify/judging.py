@@ -43,6 +43,11 @@ JUDGED: Final = pa.schema(
 OUTPUTS: Final = {COUNTS: COUNTED, WRONG: JUDGED}
 
 
+def summary(counts: Mapping[str, int]) -> str:
+    """The rows that are wrong, in words."""
+    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in DRIFTS if counts[verdict])
+
+
 class _Versions(NamedTuple):
     """What keys may look like in what was read: the rows, and of each of them
 

@@ -33,14 +33,18 @@ def _work(
     command: str, name: str, page_of: Callable[[Database, Settings], Path]
 ) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], Path]]:
     """A session, the database with its feeds, and its page, which says so where the command fails."""
-    from changeledger.pages.html import failure_noted  # noqa: PLC0415 - as in `opened`
+    # As in `opened`.
+    from changeledger.control import ControlStore  # noqa: PLC0415
+    from changeledger.control.failures import failure_kept  # noqa: PLC0415
+    from changeledger.pages.html import failure_noted  # noqa: PLC0415
 
     settings = Settings()
     feeds, _ = readable()
     database = named_database(settings, feeds, name)
     require_lake(settings)
     page = page_of(database, settings)
-    with failure_noted(page), opened(command, progress=True) as spark:
+    kept = failure_kept(lambda: ControlStore(settings.control_url), page.parent.name)
+    with failure_noted(page), kept, opened(command, progress=True) as spark:
         yield spark, database, feeds, page
 
 

@@ -18,7 +18,7 @@ from changeledger.model.wording import counted
 from changeledger.pages.escaping import json_line
 
 if TYPE_CHECKING:
-    from changeledger.cli.quarantine import Chosen
+    from changeledger.state.quarantine import Chosen
 
 app = typer.Typer(
     name="quarantine", help="See records that could not be read, or replay them.", no_args_is_help=True
@@ -32,7 +32,7 @@ _Window = Annotated[
 
 def _asked(feed: str, table: str | None, reason: str | None, run: str | None) -> tuple[Feed, Chosen]:
     """The feed, and which of its records."""
-    from changeledger.cli.quarantine import Chosen  # noqa: PLC0415 - as in `opened`
+    from changeledger.state.quarantine import Chosen  # noqa: PLC0415 - as in `opened`
 
     named = named_feed(Settings().feeds, feed)
     require_lake(Settings())

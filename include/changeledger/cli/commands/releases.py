@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import opened, require_lake
+from changeledger.cli.lake import openable, require_lake
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
@@ -47,7 +47,7 @@ def rollback(
     The next run reads again from there. Raw records and the tags of the releases that are taken back stay, so
     that one can go forward again (docs/running.md, 'Take a release back').
     """
-    # As in `opened`.
+    # Seconds to import: `--help` answers at once.
     from changeledger.control import Asked  # noqa: PLC0415
     from changeledger.stages.maintenance.rolling_back import roll_back  # noqa: PLC0415
 
@@ -55,8 +55,8 @@ def rollback(
     if not reason.strip():
         raise ConfigError("--reason is empty: `changeledger releases` shows it", "say why")
     asked = Asked(reason.strip(), by or getpass.getuser(), keep_position)
-    with opened("rollback") as spark:
-        done = roll_back(spark, feed, release, asked)
+    with openable("rollback") as session:
+        done = roll_back(session, feed, release, asked)
     terminal.console().print(
         f"{feed.feed}: main is release {release} again, by release {done.id}; the next run "
         + ("reads on where the last one ended" if keep_position else "reads again from there"),

@@ -26,8 +26,8 @@ def status(
     """
     # Seconds to import: `--help` answers at once.
     from changeledger.cli import status_tables  # noqa: PLC0415
-    from changeledger.cli.status import gather  # noqa: PLC0415
     from changeledger.control import ControlStore  # noqa: PLC0415
+    from changeledger.state.status import gather  # noqa: PLC0415
 
     named = [named_feed(Settings().feeds, name) for name in feed or []]
     feeds, broken = ({}, False) if named else readable()

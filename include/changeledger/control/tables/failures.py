@@ -10,7 +10,10 @@ from changeledger.control.tables.base import ControlTable
 
 
 class FailureRow(ControlTable):
-    """How the feed's last stage failed; it goes when a stage of the feed succeeds."""
+    """How the feed's last stage failed; it goes when a stage of the feed succeeds.
+
+    Of a database's comparison or proof `feed` is the name of its DAG, and there is no window.
+    """
 
     __tablename__ = "failures"
 

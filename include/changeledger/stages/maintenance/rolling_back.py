@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
@@ -16,9 +16,14 @@ from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.releasing import BY_HAND
 
+# Gives Spark where it is needed.
+Session = Callable[[], SparkSession]
 
-def roll_back(spark: SparkSession, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
+
+def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> ReleaseRow:
     """The rollback, as the feed's newest release. Asked again after a crash, it is completed, not repeated.
+
+    Spark only empties tables that came after the release, and finishes some releases after a crash.
 
     Raises ConfigError if the release cannot be gone back to; LeaseHeld while a run of the feed works;
     ReleaseStuck if somebody else has written a published table.
@@ -26,15 +31,15 @@ def roll_back(spark: SparkSession, feed: Feed, target: int, asked: Asked) -> Rel
     name, control = feed.feed, control_store(Settings())
     control.acquire_lease(name, BY_HAND, LEASE_SECONDS)
     with lease_heartbeat(control, name, BY_HAND):
-        complete_releases(lambda: spark, control, name)
+        complete_releases(session, control, name)
         releases = control.releases(name)
         to = _find(releases, name, target)
         newest = releases[-1]
         if newest.rolled_back_to != target:
-            tables = _snapshots(spark, releases, to)
+            tables = _snapshots(session, releases, to)
             newest = control.commit_rollback(name, target, tables, asked)
             log.info("%s: release %d makes release %d main again", name, newest.id, target)
-            complete(lambda: spark, control, newest)
+            complete(session, control, newest)
     control.release_lease(name, BY_HAND)
     return newest
 
@@ -59,7 +64,7 @@ def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
     return to
 
 
-def _snapshots(spark: SparkSession, releases: list[ReleaseRow], to: ReleaseRow) -> dict[str, int]:
+def _snapshots(session: Session, releases: list[ReleaseRow], to: ReleaseRow) -> dict[str, int]:
     """What main of each table becomes. Raises ReleaseStuck if somebody else has written one."""
     newest = releases[-1]
     later = [table for table in newest.tables if table not in to.tables and catalog.exists(table)]
@@ -73,11 +78,14 @@ def _snapshots(spark: SparkSession, releases: list[ReleaseRow], to: ReleaseRow) 
             "CALL lake.system.rollback_to_snapshot('<table>', <snapshot of the tag "
             f"{release_tag(newest.id)}>)",
         )
-    return {**to.tables, **_emptied(spark, later, f"{branch_of(to.window_id)}_rollback")}
+    return {**to.tables, **_emptied(session, later, f"{branch_of(to.window_id)}_rollback")}
 
 
-def _emptied(spark: SparkSession, tables: Iterable[str], branch: str) -> Mapping[str, int]:
+def _emptied(session: Session, tables: Sequence[str], branch: str) -> Mapping[str, int]:
     """Snapshots without rows of tables that came after the release."""
+    if not tables:
+        return {}
+    spark = session()
 
     def empty(table: str) -> None:
         iceberg.fresh_branch(spark, table, branch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Lock
@@ -27,11 +27,6 @@ _FEW: Final = 20_000
 COUNTED: Final = (
     "rows", judging.EQUAL, judging.IN_FLIGHT, *judging.DRIFTS, "unknown", "buckets", "read_again",
 )  # fmt: skip
-
-
-def summary(counts: Mapping[str, int]) -> str:
-    """The rows that are wrong, in words."""
-    return ", ".join(f"{counts[verdict]:,} {verdict}" for verdict in judging.DRIFTS if counts[verdict])
 
 
 @dataclass
@@ -90,7 +85,7 @@ class ProofWriter:
                 iceberg.replace_partition(found, table, "proof_id", *self._replaced[table])
         for row in self._rows:
             self.control.save_proof(row)
-            wrong = summary(row.counts) or "nothing wrong"
+            wrong = judging.summary(row.counts) or "nothing wrong"
             of_rows = counted(row.counts["rows"], "row")
             # What differs while a proof waits may be on its way.
             so_far = " so far" if row.outcome == WAITING else ""

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue
-
 from changeledger.config.feed import Feed
-from changeledger.control import AuditRow, ControlStore, ProofRow, ReleaseRow, WindowRow
+from changeledger.control import AuditRow, ControlStore, ReleaseRow, WindowRow
 from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
-from changeledger.kernels.arrow import table_schema
-from changeledger.lake import catalog, scans
-from changeledger.model import change
 from changeledger.model.source_state import SourceState
-
-# The flags that warn about a change; the others say what it is.
-WARNINGS = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+from changeledger.state import lake_counts
+from changeledger.verify.judging import summary
 
 
 @dataclass(frozen=True)
@@ -110,10 +101,10 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         failed_rules=_failed_rules(control, unreleased),
         failed_audits=_failed_audits(control, earlier, release, reached),
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
-        pending=_pending(feed),
-        quarantine=_quarantine(feed),
-        breaks=_breaks(feed),
-        warnings=_warnings(feed),
+        pending=lake_counts.pending(feed),
+        quarantine=lake_counts.quarantine(feed),
+        breaks=lake_counts.breaks(feed),
+        warnings=lake_counts.warnings(feed),
         compared=_compared(control, feed),
         verified=_verified(control, feed),
     )
@@ -174,15 +165,8 @@ def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | 
     rows = last_proofs(control, feed.database).get(feed.feed, [])
     if not rows:
         return None
-    wrong = ", ".join(f"{row.table}: {_wrong(row)}" for row in rows if row.outcome != PROVEN)
+    wrong = ", ".join(f"{row.table}: {summary(row.counts)}" for row in rows if row.outcome != PROVEN)
     return worst_proof(row.outcome for row in rows), wrong, min(row.until for row in rows)
-
-
-def _wrong(row: ProofRow) -> str:
-    # Seconds to import, and needed where something is wrong.
-    from changeledger.stages.verification.proofs import summary  # noqa: PLC0415
-
-    return summary(row.counts)
 
 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
@@ -192,40 +176,3 @@ def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, d
         for pair, rows in sorted(control.last_comparisons(feed.database).items())
         if feed.feed in pair
     )
-
-
-def _pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
-    rows = _rows(feed.lake.pending, change.PENDING_COLUMNS, "reason", "since")
-    counted = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
-    found = ((row["reason"], row["count_all"], row["since_min"]) for row in counted)
-    return tuple(sorted(found, key=lambda one: one[2]))
-
-
-def _quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
-    rows = _rows(feed.lake.quarantine, change.QUARANTINE_COLUMNS, "table", "reason")
-    return tuple(sorted(_counted(rows), key=lambda one: -one[2]))
-
-
-def _breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
-    rows = _rows(feed.lake.image_chain_breaks, change.BREAK_COLUMNS, "table", "kind")
-    return tuple(sorted(_counted(rows)))
-
-
-def _warnings(feed: Feed) -> dict[str, int]:
-    found: Counter[str] = Counter()
-    for names in feed.names.values():
-        flags = _rows(names.changes, (("flags", "array<string>"),), "flags").column("flags")
-        for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
-            found[counted["values"]] += counted["counts"]
-    return {flag: found[flag] for flag in WARNINGS if found[flag]}
-
-
-def _rows(table: str, columns: Iterable[tuple[str, str]], *names: str) -> pa.Table:
-    """Columns of a published table; no rows if it is not there."""
-    schema = table_schema([one for one in columns if one[0] in names])
-    return scans.read(table, AlwaysTrue(), schema) if catalog.exists(table) else schema.empty_table()
-
-
-def _counted(rows: pa.Table) -> list[tuple[Any, ...]]:
-    counted = rows.group_by(rows.column_names).aggregate([([], "count_all")])
-    return [tuple(row.values()) for row in counted.to_pylist()]

@@ -1,0 +1,63 @@
+"""What a person asks for on the pages: a run of a feed's DAG, and a rollback by the command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from airflow.api.common.trigger_dag import trigger_dag
+from airflow.utils.types import DagRunTriggeredByType
+from fastapi import Depends
+
+import changeledger
+from changeledger.model.errors import StageOrderError
+
+# By what a run is asked for: the feed, the answers to its form, and who asks. Returns the run's id.
+Trigger = Callable[[str, Mapping[str, Any], str], str]
+# By what a release is gone back to: the feed, the release, the reason, who asks, and whether to read again.
+RollBack = Callable[[str, int, str, str, bool], None]
+
+# A thousand tables take a minute or two.
+_PATIENCE_SECONDS = 600
+
+
+def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
+    """Airflow checks the answers as it does those of its own form."""
+    run = trigger_dag(
+        feed, triggered_by=DagRunTriggeredByType.UI, triggering_user_name=by, conf=dict(answers)
+    )
+    return "" if run is None else str(run.run_id)
+
+
+def roll_back(feed: str, release: int, reason: str, by: str, reads_again: bool) -> None:
+    """In a process of its own: who loses a lease ends its process, and this one serves Airflow.
+
+    Raises StageOrderError with what the command says.
+    """
+    # With `=`, whatever a person types is the value of its option.
+    options = [f"--reason={reason}", f"--by={by}", *([] if reads_again else ["--keep-position"])]
+    command = [sys.executable, "-m", "changeledger.cli", "rollback", *options, "--", feed, str(release)]
+    package = str(Path(changeledger.__file__).parents[1])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([package, os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run(  # noqa: S603 - this program's own command
+        command, env=environment, capture_output=True, text=True, check=False, timeout=_PATIENCE_SECONDS
+    )
+    if done.returncode:
+        said, _, remedy = done.stderr.strip().partition("\n  Remedy: ")
+        raise StageOrderError(said or "the command has failed", remedy or "read the API server's log")
+
+
+def _triggering() -> Trigger:
+    return trigger
+
+
+def _rolling_back() -> RollBack:
+    return roll_back
+
+
+Triggering = Annotated[Trigger, Depends(_triggering)]
+RollingBack = Annotated[RollBack, Depends(_rolling_back)]

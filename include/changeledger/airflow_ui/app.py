@@ -1,0 +1,61 @@
+"""The app that Airflow serves below `/changeledger`, behind its login: what the ledger knows, for people."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, Response
+from starlette.exceptions import HTTPException as AnyHTTPException
+
+from changeledger.airflow_ui import (
+    dag_views,
+    feed_list,
+    feed_views,
+    quarantine_views,
+    release_views,
+    row_views,
+)
+from changeledger.airflow_ui.rendering import render, static
+from changeledger.model.errors import ChangeledgerError, SourceUnavailable
+
+PREFIX = "/changeledger"
+_KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
+
+app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
+# Each module of views has a router; its addresses begin below PREFIX.
+for views in (feed_list, feed_views, quarantine_views, release_views, row_views, dag_views):
+    app.include_router(views.router)
+
+
+# Without a login: they say nothing of the feeds.
+@app.get("/style.css")
+def style() -> Response:
+    return Response(static("style.css"), media_type="text/css", headers=_KEPT)
+
+
+@app.get("/icon.svg")
+def icon(request: Request) -> Response:
+    """For Airflow's navigation, which has one for its dark mode."""
+    text = static("icon.svg").replace(
+        "currentColor", "#d4d8dd" if "dark" in request.query_params else "#3f4650"
+    )
+    return Response(text, media_type="image/svg+xml", headers=_KEPT)
+
+
+@app.exception_handler(AnyHTTPException)
+def refused(request: Request, error: AnyHTTPException) -> HTMLResponse:
+    """A page, for it is a person who reads."""
+    return render(request, "problem.html.j2", status=error.status_code, text=str(error.detail), remedy="")
+
+
+@app.exception_handler(RequestValidationError)
+def not_understood(request: Request, error: RequestValidationError) -> HTMLResponse:
+    names = ", ".join(".".join(map(str, problem["loc"][1:])) for problem in error.errors())
+    return render(request, "problem.html.j2", status=422, text=f"this is not valid: {names}", remedy="")
+
+
+@app.exception_handler(ChangeledgerError)
+def failed(request: Request, error: ChangeledgerError) -> HTMLResponse:
+    """Such as a control store that does not answer, or a release that is gone."""
+    status = 503 if isinstance(error, SourceUnavailable) else 409
+    return render(request, "problem.html.j2", status=status, text=error.message, remedy=error.remedy)

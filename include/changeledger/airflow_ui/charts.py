@@ -1,0 +1,91 @@
+"""Stacked bars over time as SVG: positions in parts of the picture, whose axes are HTML beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, NamedTuple
+
+WIDTH: Final = 1000
+HEIGHT: Final = 100
+# Of a bar's room, what stays empty.
+_GAP = 0.18
+_STEPS = (1, 2, 5, 10)
+
+
+class Segment(NamedTuple):
+    """`shade`: a class of the stylesheet."""
+
+    shade: str
+    y: float
+    height: float
+
+
+class Bar(NamedTuple):
+    """`window`: the id of what it shows."""
+
+    x: float
+    width: float
+    title: str
+    window: str
+    segments: Sequence[Segment]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """`top`: the value at the upper edge; `legend`: each shade and its meaning; `ticks`: times below."""
+
+    bars: Sequence[Bar]
+    top: float
+    legend: Sequence[tuple[str, str]]
+    ticks: Sequence[datetime]
+
+    @property
+    def levels(self) -> tuple[float, float, float]:
+        """Values of the axis, from the top."""
+        return self.top, self.top / 2, 0
+
+
+class Column(NamedTuple):
+    """What one bar shows. `values`: by name, in the unit of the chart."""
+
+    window: str
+    at: datetime
+    title: str
+    values: Mapping[str, float]
+
+
+def stacked(columns: Sequence[Column], shades: Mapping[str, str]) -> Chart | None:
+    """Bars in the order given, segments in that of `shades` (class by name). None: nothing to show."""
+    top = _round_up(max((sum(column.values.values()) for column in columns), default=0))
+    if not top:
+        return None
+    room = WIDTH / len(columns)
+    bars = []
+    for number, column in enumerate(columns):
+        reached, segments = 0.0, []
+        for name, shade in shades.items():
+            height = HEIGHT * column.values.get(name, 0) / top
+            if height:
+                reached += height
+                segments.append(Segment(shade, HEIGHT - reached, height))
+        bars.append(Bar(room * (number + _GAP / 2), room * (1 - _GAP), column.title, column.window, segments))
+    used = {name for column in columns for name, value in column.values.items() if value}
+    legend = [(shade, name) for name, shade in shades.items() if name in used]
+    middle = columns[len(columns) // 2].at
+    return Chart(
+        bars, top, legend, [columns[0].at, middle, columns[-1].at] if len(columns) > 2 else [columns[0].at]
+    )
+
+
+def _round_up(value: float) -> float:
+    """To 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return 0
+    power = 1.0
+    while power * 10 <= value:
+        power *= 10
+    while power > value:
+        power /= 10
+    return next(step * power for step in _STEPS if step * power >= value)

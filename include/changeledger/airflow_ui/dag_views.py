@@ -1,0 +1,40 @@
+"""Where Airflow's tabs lead: of a DAG, a run or a task to what the ledger knows of it."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import RedirectResponse
+
+from changeledger.airflow_ui.access import MAY_SEE, Control
+from changeledger.config.settings import Settings
+from changeledger.state.feeds import feeds_of
+
+router = APIRouter(prefix="/dags/{dag_id}", dependencies=[MAY_SEE])
+
+# DAGs of a database, whose pages are among the Data Docs.
+_OF_DATABASES = ("compare_", "verify_")
+
+
+@router.get("")
+def dag(request: Request, dag_id: str) -> RedirectResponse:
+    root = request.scope.get("root_path", "")
+    if dag_id in feeds_of(Settings().feeds).feeds:
+        return RedirectResponse(f"{root}/feeds/{dag_id}")
+    if dag_id.startswith(_OF_DATABASES):
+        return RedirectResponse(f"{root.removesuffix('/changeledger')}/data-docs/{quote(dag_id)}/")
+    if dag_id == "maintain":
+        return RedirectResponse(f"{root}/")
+    raise HTTPException(404, f"{dag_id} is no DAG of the ledger: there is nothing to say of it.")
+
+
+@router.get("/runs/{run_id}")
+@router.get("/runs/{run_id}/tasks/{task_id}")
+def run(request: Request, dag_id: str, run_id: str, control: Control) -> RedirectResponse:
+    """The window of the run; the feed, where it has none yet."""
+    window = control.window_of_run(dag_id, run_id)
+    if window is None:
+        return dag(request, dag_id)
+    root = request.scope.get("root_path", "")
+    return RedirectResponse(f"{root}/feeds/{dag_id}/windows/{window}")

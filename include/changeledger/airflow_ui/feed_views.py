@@ -1,0 +1,148 @@
+"""One feed: windows over time, what fails, quarantine, tables; and one window, one table of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import HTMLResponse
+
+from changeledger.airflow_ui import charts, filters
+from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
+from changeledger.airflow_ui.rendering import render
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.window import STAGES
+from changeledger.state import overview, quarantine
+from changeledger.state.audit_rows import has_data_docs, offending_rows
+from changeledger.state.tables import columns_of, table_states
+from changeledger.state.windows import RELEASED, WindowState, stage_seconds, window_states
+
+router = APIRouter(prefix="/feeds/{dag_id}", dependencies=[MAY_SEE])
+
+# Windows of the charts, and tables of the list.
+_WINDOWS = 48
+_TABLES = 100
+_DISPOSITIONS = {
+    change.CHANGE: "c1", change.PAIRED: "c2", change.DUPLICATE: "c3", change.PENDING: "c4",
+    change.CONTROL: "c5", change.TOMBSTONE: "c7", change.QUARANTINED: "c6",
+}  # fmt: skip
+_STAGES = dict(zip(STAGES, ("c1", "c2", "c3", "c4", "c5"), strict=True))
+
+
+@router.get("")
+def feed_overview(
+    request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, tables: str = ""
+) -> HTMLResponse:
+    settings, rows = Settings(), control.rows_of(feed.feed, _WINDOWS)
+    windows = window_states(rows)
+    latest = windows[0] if windows else None
+    failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
+    states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
+    return render(
+        request,
+        "feed.html.j2",
+        feed=feed,
+        line=overview.line(control, feed),
+        windows=windows,
+        failure=rows.failure,
+        records=_records(windows),
+        seconds=_seconds(control, feed, windows),
+        latest=latest,
+        failed=sorted(failed, key=lambda rule: not rule.stops),
+        offending={} if latest is None else offending_rows(settings, feed.feed, latest.id),
+        has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
+        quarantine=quarantine.summary(feed),
+        tables=states,
+        of_all=of_all,
+        wanted=tables,
+        may_trigger=may_trigger,
+        settings=_settings(feed),
+    )
+
+
+@router.get("/windows/{window_id}")
+def window(request: Request, feed: TheFeed, control: Control, window_id: str) -> HTMLResponse:
+    row = control.window_row(feed.feed, window_id)
+    failure = control.failure(feed.feed)
+    is_failure = failure is not None and failure.window_id == window_id
+    if row is None and not is_failure:
+        raise HTTPException(404, f"{feed.feed} has no window {window_id}")
+    state = None if row is None else control.one_window(feed.feed, row)
+    shown = None if state is None else window_states(state)[0]
+    settings = Settings()
+    return render(
+        request,
+        "window.html.j2",
+        feed=feed,
+        window_id=window_id,
+        window=shown,
+        failure=failure if is_failure else None,
+        stages={}
+        if shown is None
+        else stage_seconds(shown, control.stage_ends(feed.feed, [window_id]).get(window_id, {})),
+        reads=control.reads_of(feed.feed, window_id),
+        failed=sorted(() if state is None else state.failed, key=lambda rule: not rule.stops),
+        judged=0 if state is None else state.judged.get(window_id, 0),
+        dispositions=() if state is None or not state.releases else state.releases[0].dispositions or (),
+        offending={} if shown is None else offending_rows(settings, feed.feed, window_id),
+        has_docs=shown is not None and has_data_docs(settings, feed.feed, window_id),
+        shades=_DISPOSITIONS,
+    )
+
+
+@router.get("/tables/{table:path}")
+def table_page(request: Request, feed: TheFeed, control: Control, table: str) -> HTMLResponse:
+    counts = control.rows_of(feed.feed, 1).tables
+    states, _ = table_states(control, feed, counts, table, len(feed.tables))
+    state = next((state for state in states if state.table == table), None)
+    if state is None:
+        raise HTTPException(404, f"{feed.feed} has no table {table}")
+    return render(
+        request,
+        "table.html.j2",
+        feed=feed,
+        table=state,
+        columns=columns_of(control, feed, table),
+        names=feed.names.get(table),
+    )
+
+
+def _records(windows: Sequence[WindowState]) -> charts.Chart | None:
+    columns = []
+    for state in reversed(windows):
+        outcomes = state.outcomes or {}
+        parts = ", ".join(f"{count:,} {name}" for name, count in outcomes.items())
+        title = f"{_title(state)}: {parts or state.outcome}"
+        columns.append(charts.Column(state.id, state.start, title, outcomes))
+    return charts.stacked(columns, _DISPOSITIONS)
+
+
+def _seconds(control: ControlStore, feed: Feed, windows: Sequence[WindowState]) -> charts.Chart | None:
+    ends = control.stage_ends(feed.feed, [state.id for state in windows])
+    columns = []
+    for state in reversed(windows):
+        # A window that waits for a person has taken days: the chart is of those that went through.
+        seconds = stage_seconds(state, ends.get(state.id, {})) if state.outcome == RELEASED else {}
+        parts = ", ".join(f"{stage} {count:.0f} s" for stage, count in seconds.items())
+        columns.append(
+            charts.Column(state.id, state.start, f"{_title(state)}: {parts or state.outcome}", seconds)
+        )
+    return charts.stacked(columns, _STAGES)
+
+
+def _title(state: WindowState) -> str:
+    return f"{filters.moment(state.start)} to {filters.moment(state.end)} UTC"
+
+
+def _settings(feed: Feed) -> dict[str, str]:
+    """Of the feed's file, without its tables: those that are not as they are by default come first."""
+    everything = feed.model_dump(mode="json", exclude={"tables", "source"}, by_alias=True)
+    everything |= {
+        f"source.{name}": value for name, value in feed.source.model_dump(mode="json", by_alias=True).items()
+    }
+    stated = feed.model_fields_set
+    order = sorted(everything, key=lambda name: name not in stated and not name.startswith("source."))
+    return {name: str(everything[name]) for name in order}

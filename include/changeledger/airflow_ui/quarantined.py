@@ -1,0 +1,112 @@
+"""Quarantined records for people: the bytes as text, and what this version makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.errors import ChangeledgerError
+
+# Characters of a record that a page shows.
+_MOST = 4_000
+_MOST_OF_A_DETAIL = 120
+
+
+@dataclass(frozen=True)
+class ShownRecord:
+    """`place`: where it stands in its source. `now`: how it would be read now, None if that is not known."""
+
+    window_id: str
+    table: str | None
+    reason: str
+    detail: str | None
+    place: str
+    key: str | None
+    value: str | None
+    now: str | None
+    readable: bool = False
+
+
+def shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) -> list[ShownRecord]:
+    return [
+        ShownRecord(
+            row["window_id"],
+            row["table"],
+            row["reason"],
+            row["detail"],
+            _place(row["source_position"]),
+            _text(row["raw_key"]),
+            _text(row["raw_value"]),
+            now,
+            is_readable,
+        )
+        for row, (now, is_readable) in zip(rows, _read_now(feed, control, rows), strict=True)
+    ]
+
+
+def _place(position: Mapping[str, Any] | None) -> str:
+    if position is None:
+        return ""
+    if position["row"] is not None:
+        return f"{position['source']} 0x{position['row'].hex().upper()}"
+    return f"{position['source']}[{position['partition']}] {position['offset']}"
+
+
+def _text(raw: bytes | None) -> str | None:
+    """As text, else as hexadecimal digits."""
+    if raw is None:
+        return None
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = f"0x{raw.hex().upper()}"
+    return text if len(text) <= _MOST else f"{text[:_MOST]} ... ({len(raw):,} bytes)"
+
+
+def _read_now(
+    feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]
+) -> list[tuple[str | None, bool]]:
+    """Each record, read alone: would a replay succeed? Rows of change tables need others to be read."""
+    if not rows or any(row["source_position"] is None or row["source_position"]["row"] for row in rows):
+        return [(None, False)] * len(rows)
+    # Dialects: not for pages without such records.
+    from changeledger.cli.decode.reader import results  # noqa: PLC0415
+    from changeledger.cli.decode.records import Message  # noqa: PLC0415
+
+    messages = [
+        Message(
+            row["source_position"]["source"], row["source_position"]["partition"],
+            row["source_position"]["offset"], None, row["raw_key"], row["raw_value"],
+            [(header["key"], header["value"]) for header in row["raw_headers"] or ()],
+        )
+        for row in rows
+    ]  # fmt: skip
+    stored = control.avro_schemas(feed.feed)
+    known = {row["table"]: None for row in rows if row["table"]}
+    contracts = control.table_contracts(feed.feed, known)
+    try:
+        outcomes = results(
+            feed, messages, contracts, lambda ids: {one: stored[one] for one in ids if one in stored}
+        )
+        by_record = {number: outcome for outcome in outcomes for number in (outcome["record"],)}
+    except ChangeledgerError as error:
+        return [(error.message, False)] * len(rows)
+    return [_outcome(by_record.get(number)) for number in range(1, len(rows) + 1)]
+
+
+def _outcome(outcome: Mapping[str, Any] | None) -> tuple[str | None, bool]:
+    if outcome is None:
+        return None, False
+    disposition = outcome["disposition"]
+    if disposition == change.QUARANTINED:
+        detail = outcome.get("detail") or ""
+        # Some details are the record, which is shown beside it.
+        said = f": {detail}" if detail and len(detail) <= _MOST_OF_A_DETAIL else ""
+        return f"{outcome.get('reason')}{said}", False
+    if disposition == change.CHANGE:
+        return f"{outcome.get('operation')} of {outcome.get('table')}", True
+    return f"{disposition} {outcome.get('reason') or ''}".strip(), True

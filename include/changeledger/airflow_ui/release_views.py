@@ -1,0 +1,62 @@
+"""The releases of a feed, and taking one back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from airflow.api_fastapi.logging.decorators import action_logging
+from fastapi import APIRouter, Depends, Form, HTTPException, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from changeledger.airflow_ui.access import (
+    FROM_THIS_PAGE,
+    MAY_SEE,
+    MAY_TRIGGER,
+    Control,
+    MayTrigger,
+    TheFeed,
+    UserName,
+)
+from changeledger.airflow_ui.actions import RollingBack
+from changeledger.airflow_ui.rendering import render
+from changeledger.state.releases import release_states
+
+router = APIRouter(prefix="/feeds/{dag_id}/releases", dependencies=[MAY_SEE])
+# In Airflow's audit log.
+LOGGED = action_logging("changeledger_rollback")
+
+_ON_A_PAGE = 20
+
+
+@router.get("")
+def releases(
+    request: Request, feed: TheFeed, control: Control, may_trigger: MayTrigger, before: int | None = None
+) -> HTMLResponse:
+    states, older = release_states(control, feed.feed, before, _ON_A_PAGE)
+    return render(
+        request,
+        "releases.html.j2",
+        feed=feed,
+        releases=states,
+        older=older,
+        holder=control.rows_of(feed.feed, 1).holder,
+        may_trigger=may_trigger,
+    )
+
+
+@router.post("/{release}/main", dependencies=[FROM_THIS_PAGE, MAY_TRIGGER, Depends(LOGGED)])
+def take_back(  # noqa: PLR0913, PLR0917 - what the form has
+    request: Request,
+    feed: TheFeed,
+    release: int,
+    user: UserName,
+    roll_back: RollingBack,
+    reason: Annotated[str, Form()] = "",
+    reads_again: Annotated[str, Form()] = "",
+) -> RedirectResponse:
+    """Main of all tables becomes what the release published."""
+    if not reason.strip():
+        raise HTTPException(422, "Say why: the reason is kept with the release.")
+    roll_back(feed.feed, release, reason.strip(), user, bool(reads_again))
+    root = request.scope.get("root_path", "")
+    return RedirectResponse(f"{root}/feeds/{feed.feed}/releases", 303)

@@ -1,0 +1,65 @@
+"""`changeledger cutover`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from changeledger import exit_codes
+from changeledger.cli.commands import arguments
+from changeledger.cli.lake import readable, require_lake, say
+from changeledger.config.database import named_database
+from changeledger.config.settings import Settings
+from changeledger.console import terminal
+
+_Feed = Annotated[str, typer.Option("--from", metavar="FEED", help="The feed in use.")]
+_Successor = Annotated[str, typer.Option("--to", metavar="FEED", help="The feed that would replace it.")]
+
+_Days = Annotated[float, typer.Option(metavar="N", help="How many days to look back.")]
+_Events = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Fewer compared events are too few; 1,000 by default.")
+]
+_AsJson = Annotated[bool, typer.Option("--json", help="One JSON object, with all that the page says.")]
+_Page = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write the page to print and sign, as one file of HTML.")
+]
+
+
+def cutover(  # noqa: PLR0913, PLR0917 - the command's options
+    name: arguments.Database,
+    old: _Feed,
+    new: _Successor,
+    days: _Days = 7,
+    events: _Events = None,
+    as_json: _AsJson = False,
+    page: _Page = None,
+) -> None:
+    """May we switch from one feed of a database to another: go, no-go or not yet, and why.
+
+    Ends with 0 for go, 1 for no-go, 75 for not yet. The rules: docs/cutover.md.
+    """
+    # As in `tables`: SQLAlchemy and pyarrow.
+    from changeledger.cli.cutover_tables import print_cutover  # noqa: PLC0415
+    from changeledger.control import ControlStore  # noqa: PLC0415
+    from changeledger.reports import cutover as report  # noqa: PLC0415
+    from changeledger.state import cutover as facts  # noqa: PLC0415
+    from changeledger.state.cutover_json import as_json as json_of  # noqa: PLC0415
+    from changeledger.state.verdict import LEAST_EVENTS, judge  # noqa: PLC0415
+
+    settings = Settings()
+    feeds, _ = readable()
+    database = named_database(settings, feeds, name)
+    pair, period = facts.pair_of(database, feeds, old, new), facts.last_days(days)
+    require_lake(settings)
+    found = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
+    verdict = judge(found, events or LEAST_EVENTS)
+    if page is not None:
+        page.write_text(report.page(found, verdict), "utf-8")
+        say(f"the page: {page}")
+    if as_json:
+        terminal.print_json([json_of(found, verdict)])
+    else:
+        print_cutover(found, verdict)
+    raise typer.Exit(exit_codes.of_cutover(verdict.verdict))

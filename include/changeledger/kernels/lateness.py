@@ -1,0 +1,76 @@
+"""How late changes can be read: from their commit at the source to the release that published them.
+
+A release keeps `POINTS` commit times of its changes, from the first to the last in equal steps of their
+number: percentiles of any number of releases follow from these, and the worst is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.model.change import CLOCK_SUSPECT, SNAPSHOT
+
+POINTS: Final = 101
+
+
+class Committed(NamedTuple):
+    """Changes of a release: how many, and `POINTS` of their commit times, in microseconds since 1970."""
+
+    changes: int
+    points: Sequence[int]
+
+
+class Lateness(NamedTuple):
+    changes: int
+    p50: timedelta
+    p95: timedelta
+    worst: timedelta
+
+
+def timed(rows: pa.Table) -> pa.ChunkedArray:
+    """The commit times that say how late a change is, of `operation`, `committed_at` and `flags`.
+
+    Rows of a first load, and times from another clock than the source's, say nothing of it.
+    """
+    names = rows.column("flags").combine_chunks()
+    suspect = pc.list_parent_indices(names).filter(pc.equal(names.flatten(), CLOCK_SUSPECT))
+    is_suspect = np.isin(np.arange(len(rows)), suspect.to_numpy(zero_copy_only=False))
+    is_change = pc.not_equal(rows.column("operation"), SNAPSHOT)
+    return rows.column("committed_at").filter(pc.and_(is_change, pa.array(~is_suspect))).drop_null()
+
+
+def committed(times: Iterable[pa.ChunkedArray]) -> dict[str, Any] | None:
+    """A `Committed` as JSON; None without any."""
+    chunks = [
+        chunk.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()) for one in times for chunk in one.chunks
+    ]
+    micros = pa.chunked_array(chunks, pa.int64()).to_numpy()
+    if not len(micros):
+        return None
+    points = np.quantile(micros, np.linspace(0, 1, POINTS), method="inverted_cdf")
+    return Committed(len(micros), [int(at) for at in points])._asdict()
+
+
+def lateness(releases: Iterable[tuple[datetime, Committed]]) -> Lateness | None:
+    """Of releases with the time since when each can be read; None if they have no such changes."""
+    seconds, weights, changes = list[float](), list[float](), 0
+    for readable, one in releases:
+        changes += one.changes
+        seconds += [readable.timestamp() - at / 1e6 for at in one.points]
+        weights += [one.changes / len(one.points)] * len(one.points)
+    if not changes:
+        return None
+    order = np.argsort(seconds)
+    reached = np.cumsum(np.array(weights)[order]) / changes
+    late = np.maximum(np.array(seconds)[order], 0)
+
+    def part(share: float) -> timedelta:
+        return timedelta(seconds=float(late[min(int(np.searchsorted(reached, share)), len(late) - 1)]))
+
+    return Lateness(changes, part(0.5), part(0.95), timedelta(seconds=float(late[-1])))

@@ -1,0 +1,50 @@
+"""May we switch? As a page that a person can print and sign: of one file, or within another page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from changeledger.compare import verdicts
+from changeledger.pages import html
+from changeledger.state import verdict as rules
+from changeledger.state.cutover import CutoverFacts
+from changeledger.state.verdict import Verdict
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SAYS = {
+    rules.GO: "Nothing speaks against it",
+    rules.NOT_YET: "Too little is known",
+    rules.NO_GO: "The successor is wrong, or lacks something",
+}
+_KINDS = {
+    verdicts.NOT_CAPTURED: "one tool does not send a cell or an image that the other has",
+    verdicts.NO_OP_UPDATE: "an update that changed nothing, which some tools do not write",
+    verdicts.SPLIT_UPDATE: "one update here, a delete and an insert there",
+    verdicts.ORDER_UNKNOWN: "both have the change; their positions cannot be compared",
+    verdicts.REPRESENTATION: "the same value, in another text",
+}
+
+
+def body(facts: CutoverFacts, verdict: Verdict) -> str:
+    """HTML for a page that has a style for it; what it shows is escaped."""
+    known = {
+        "facts": facts,
+        "verdict": verdict,
+        "rules": rules,
+        "says": _SAYS[verdict.verdict],
+        "kinds": _KINDS,
+        "span": rules.said,
+        "at": _at,
+    }
+    return html.rendered(_TEMPLATES / "cutover_body.html.j2", known)
+
+
+def page(facts: CutoverFacts, verdict: Verdict) -> str:
+    """One file of HTML, which fetches nothing."""
+    known = {"facts": facts, "body": body(facts, verdict)}
+    return html.rendered(_TEMPLATES / "cutover.html.j2", known)
+
+
+def _at(moment: datetime | None) -> str:
+    return "-" if moment is None else f"{moment:%Y-%m-%d %H:%M} UTC"

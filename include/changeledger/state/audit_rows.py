@@ -1,0 +1,31 @@
+"""The rows that break a rule of a window's audit, as the audit has written them beside its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from changeledger.audit.page import NAME, ROWS
+from changeledger.config.settings import Settings
+
+# Columns and their text. Values are redacted by the audit, where the installation wants it so.
+Row = Mapping[str, str]
+
+
+def offending_rows(settings: Settings, feed: str, window_id: str) -> dict[tuple[str, str], Sequence[Row]]:
+    """By table and rule; nothing if the audit has not run, or its page was removed."""
+    file = _folder(settings, feed, window_id) / ROWS
+    try:
+        rules = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {(rule["table"], rule["rule"]): rule["rows"] for rule in rules}
+
+
+def has_data_docs(settings: Settings, feed: str, window_id: str) -> bool:
+    return (_folder(settings, feed, window_id) / NAME).is_file()
+
+
+def _folder(settings: Settings, feed: str, window_id: str) -> Path:
+    return settings.data_docs / feed / window_id

@@ -1,0 +1,94 @@
+"""One row in several feeds of its database, side by side, as of a time, with what disagrees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from changeledger.control import ControlStore
+from changeledger.model.errors import ConfigError
+from changeledger.state.cells import NO_CELL, Cell, differ
+from changeledger.state.life import RowLife, RowState, life, placed
+
+
+@dataclass(frozen=True)
+class ColumnBeside:
+    """One column: its cell in each feed, by name; `disagrees`: two known cells are different values."""
+
+    column: str
+    cells: Mapping[str, Cell]
+    disagrees: bool
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The row in each feed. `problems`: by feed, why nothing could be looked up there."""
+
+    lives: Mapping[str, RowLife]
+    states: Mapping[str, RowState]
+    columns: Sequence[ColumnBeside]
+    problems: Mapping[str, str]
+
+    @property
+    def lives_differ(self) -> bool:
+        """Has one feed the row, and another one not?"""
+        return len({state.is_alive for state in self.states.values()}) > 1
+
+    def missing_at(self, lsn: str | None) -> list[str]:
+        """Feeds that lack the commit, though they have others of the row before and after it.
+
+        What a feed may not have reached yet is not said to be missing.
+        """
+        if lsn is None:
+            return []
+        known = {name: [c.position.commit_lsn for c in one.changes if c.position.commit_lsn]
+                 for name, one in self.lives.items()}  # fmt: skip
+        here = {name for name, lsns in known.items() if lsn in lsns}
+        return [
+            name
+            for name, lsns in known.items()
+            if name not in here
+            and lsns
+            and min(lsns) < lsn < max(lsns)
+            # Positions that have nothing in common cannot be compared.
+            and any(set(lsns) & set(known[other]) for other in here)
+        ]
+
+
+def beside(
+    control: ControlStore, own: RowLife, others: Sequence[str], moment: datetime | None = None
+) -> Beside:
+    """`others`: feeds of the same database; those that lack the table are left out with a reason."""
+    lives, problems = {own.place.feed: own}, {}
+    for feed in others:
+        try:
+            lives[feed] = life(placed(control, feed, own.place.table), own.key)
+        except ConfigError as error:
+            problems[feed] = error.message
+    states = {feed: one.at(moment) for feed, one in lives.items()}
+    names = {c.name.lower(): c.name for one in lives.values() for c in reversed(one.place.contract.columns)}
+    columns = [_column(lives, states, name) for name in dict.fromkeys(
+        [*own.place.contract.names, *(n for low, n in names.items()
+                                      if low not in {c.lower() for c in own.place.contract.names})]
+    )]  # fmt: skip
+    return Beside(lives, states, columns, problems)
+
+
+def _column(lives: Mapping[str, RowLife], states: Mapping[str, RowState], name: str) -> ColumnBeside:
+    known = {
+        feed: next((c for c in one.place.contract.columns if c.name.lower() == name.lower()), None)
+        for feed, one in lives.items()
+    }
+    cells = {
+        feed: NO_CELL if column is None else states[feed].cells.get(column.name, NO_CELL)
+        for feed, column in known.items()
+    }
+    present = [feed for feed, column in known.items() if column is not None]
+    disagrees = any(
+        differ(cells[one], cells[other], (a, b))
+        for at, one in enumerate(present)
+        for other in present[at + 1 :]
+        if (a := known[one]) is not None and (b := known[other]) is not None
+    )
+    return ColumnBeside(name, cells, disagrees)

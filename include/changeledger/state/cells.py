@@ -1,0 +1,85 @@
+"""Cells of a row for people: as text, with what is not known apart from NULL; and the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from changeledger.kernels import display
+from changeledger.kernels.arrow import arrow_type
+from changeledger.kernels.equality import form_of
+from changeledger.model.contract import Column
+from changeledger.model.errors import ConfigError
+
+# Kinds of a cell beside those of `model.change` for one that is not known.
+VALUE: Final = "value"
+NULL: Final = "null"
+# The change has no image, or the row is not there.
+ABSENT: Final = "absent"
+
+
+class Cell(NamedTuple):
+    """`text`: for people, None without a value. `raw`: the value itself, to be compared."""
+
+    kind: str
+    text: str | None = None
+    raw: Any = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.kind in {VALUE, NULL}
+
+
+NO_CELL: Final = Cell(ABSENT)
+
+
+def image_cells(image: Mapping[str, Any] | None, unknown: Any) -> dict[str, Cell]:
+    """The cells of an image of the ledger by column; none without one. `unknown`: (column, state) pairs."""
+    states = dict(unknown or ())
+    return {name: _cell(value, states.get(name)) for name, value in (image or {}).items()}
+
+
+def _cell(value: Any, state: str | None) -> Cell:
+    if state is not None:
+        return Cell(state)
+    return Cell(NULL) if value is None else Cell(VALUE, display.text_of(value), value)
+
+
+def key_texts(key: Mapping[str, Any] | None) -> dict[str, str]:
+    """A key as somebody would type it: `typed` reads each of them again."""
+    return {name: "" if value is None else display.text_of(value) for name, value in (key or {}).items()}
+
+
+def typed(text: str, column: Column) -> Any:
+    """The value that a person has typed. Raises ConfigError if the column cannot hold it."""
+    kind = arrow_type(column.spark_type)
+    try:
+        if pa.types.is_binary(kind):
+            return bytes.fromhex(text.removeprefix("0x"))
+        return pa.scalar(text).cast(kind).as_py()
+    except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ConfigError(
+            f"{column.name} is {column.type}, and {text!r} is no value of that type",
+            "write it as the page shows values of this column",
+        ) from None
+
+
+def differ(one: Cell, other: Cell, columns: tuple[Column, Column]) -> bool:
+    """Are two known cells different values, whatever each tool's way to write them?
+
+    A cell that one of the feeds does not know differs from nothing.
+    """
+    if not (one.is_known and other.is_known) or one.raw == other.raw:
+        return False
+    if NULL in {one.kind, other.kind}:
+        return True
+    value = form_of(*columns).value
+    if value is None:
+        return True
+    cells = (
+        value(pa.array([cell.raw], arrow_type(column.spark_type)))
+        for cell, column in zip((one, other), columns, strict=True)
+    )
+    return len({cell[0].as_py() for cell in cells}) > 1

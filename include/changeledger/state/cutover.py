@@ -1,0 +1,225 @@
+"""May a successor replace the capture tool in use? What both feeds did in a period, from the control store
+and the quarantine alone; `state.verdict` judges it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore, ReleaseRow
+from changeledger.control.outcomes import SOURCE
+from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.results import ProofRow
+from changeledger.kernels.lateness import Committed, Lateness, lateness
+from changeledger.lake import catalog
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+from changeledger.state.compared import PairCompared, pair_compared
+
+
+class Period(NamedTuple):
+    since: datetime
+    until: datetime
+
+    @property
+    def length(self) -> timedelta:
+        return self.until - self.since
+
+
+class Quarantined(NamedTuple):
+    """Records in quarantine; of a table that is not known None."""
+
+    table: str | None
+    reason: str
+    records: int
+
+
+class Masks(NamedTuple):
+    """Tables whose change masks have a proved byte order, and those that have masks without one."""
+
+    proved: Sequence[str]
+    unproved: Sequence[str]
+
+
+@dataclass(frozen=True)
+class FeedFacts:
+    """One feed in the period. Quarantine: of records that were read in it."""
+
+    feed: str
+    dialect: str
+    tables: Sequence[str]
+    releases: int
+    # None: no release of the period has changes of the log.
+    lateness: Lateness | None
+    records: int
+    quarantined: Sequence[Quarantined]
+    # Of records that were read before the period, and are still there.
+    quarantined_before: int
+    quarantine_limit: float
+    masks: Masks
+    # What the source no longer had, in words.
+    gaps: Sequence[str]
+    # By table, earlier changes that it lacks.
+    lacking: Mapping[str, int]
+    # Changes that were released after the last comparison.
+    uncompared: int
+    # Why the last run failed, if it did.
+    failure: FailureRow | None
+
+    @property
+    def in_quarantine(self) -> int:
+        return sum(one.records for one in self.quarantined)
+
+    @property
+    def share(self) -> float:
+        """Of the records of the period, those in quarantine."""
+        return self.in_quarantine / self.records if self.records else float(self.in_quarantine > 0)
+
+
+@dataclass(frozen=True)
+class CutoverFacts:
+    """What was seen of two feeds of a database, the one in use and its successor."""
+
+    database: str
+    old: FeedFacts
+    new: FeedFacts
+    period: Period
+    compared: PairCompared
+    # Of the successor: the last proof against the source of each table.
+    proofs: Mapping[str, ProofRow]
+    # Can the source be read, so that there can be proofs?
+    has_source: bool
+    # Of the last comparison, and of the last proof, if they failed.
+    compare_failure: FailureRow | None
+    verify_failure: FailureRow | None
+
+    @property
+    def both(self) -> Sequence[str]:
+        """Tables that both feeds read, as the one in use names them."""
+        new = {table.lower() for table in self.new.tables}
+        return [table for table in self.old.tables if table.lower() in new]
+
+    @property
+    def only_old(self) -> Sequence[str]:
+        return _without(self.old.tables, self.new.tables)
+
+    @property
+    def only_new(self) -> Sequence[str]:
+        return _without(self.new.tables, self.old.tables)
+
+
+def _without(tables: Sequence[str], others: Sequence[str]) -> Sequence[str]:
+    known = {table.lower() for table in others}
+    return [table for table in tables if table.lower() not in known]
+
+
+def pair_of(database: Database, feeds: Mapping[str, Feed], old: str, new: str) -> tuple[Feed, Feed]:
+    """Raises ConfigError unless both are feeds of the database, and two."""
+    of_database = {name: feed for name, feed in feeds.items() if feed.database == database.database}
+    for name in (old, new):
+        if name not in of_database:
+            near = meant(name, of_database)
+            choice = f"did you mean {near!r}?" if near else f"choose from {', '.join(of_database) or 'none'}"
+            raise ConfigError(f"the database {database.database} has no feed {name!r}", choice)
+    if old == new:
+        raise ConfigError(f"{old} cannot replace itself", "name the feed in use and its successor")
+    return of_database[old], of_database[new]
+
+
+def gather(
+    control: ControlStore,
+    database: Database,
+    feeds: Mapping[str, Feed],
+    pair: tuple[Feed, Feed],
+    period: Period,
+) -> CutoverFacts:
+    old, new = pair
+    compared = pair_compared(control, database.database, (old.feed, new.feed), period.since)
+    source = database.source(feeds)
+    proofs = control.last_proofs(database.database).get(new.feed, [])
+    return CutoverFacts(
+        database.database,
+        _of_feed(control, old, period, compared.last_run),
+        _of_feed(control, new, period, compared.last_run),
+        period,
+        compared,
+        {row.table.lower(): row for row in proofs if row.against == SOURCE},
+        source is not None and source.connection is not None,
+        control.failure(database.comparison),
+        control.failure(database.verification),
+    )
+
+
+def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: datetime | None) -> FeedFacts:
+    releases = [row for row in control.releases_since(feed.feed, period.since) if not row.is_rollback]
+    reads = control.reads_since(feed.feed, period.since)
+    inside, before = _quarantine(feed, reads.windows)
+    evidence = control.mask_evidence(feed.feed)
+    masks = Masks(
+        [table for table, row in evidence.items() if row.mask_order],
+        [table for table, row in evidence.items() if not row.mask_order],
+    )
+    gaps = [
+        f"{row.source}: {row.problem or f'{row.before:,} records were removed before they could be read'}"
+        for row in reads.wrong
+    ]
+    return FeedFacts(
+        feed.feed,
+        feed.dialect,
+        [table.table for table in feed.tables],
+        len(releases),
+        lateness(_committed(releases)),
+        reads.received,
+        inside,
+        before,
+        feed.quarantine_limit,
+        masks,
+        gaps,
+        {row.table: row.lacking for row in control.lacking(feed.feed)},
+        sum(_changes(row) for row in releases if compared is None or row.created_at > compared),
+        control.failure(feed.feed),
+    )
+
+
+def _committed(releases: Sequence[ReleaseRow]) -> list[tuple[datetime, Committed]]:
+    """By when each release could be read."""
+    return [
+        (row.completed_at or row.created_at, Committed(**row.counts["committed"]))
+        for row in releases
+        if row.counts.get("committed")
+    ]
+
+
+def _changes(release: ReleaseRow) -> int:
+    tables: Mapping[str, Any] = release.counts.get("tables", {})
+    return sum(sum(of_table.get("changes", {}).values()) for of_table in tables.values())
+
+
+def _quarantine(feed: Feed, windows: frozenset[str]) -> tuple[list[Quarantined], int]:
+    """Records of these windows by table and reason, and how many there are of others."""
+    table = catalog.found(feed.lake.quarantine)
+    if table is None or table.current_snapshot() is None:
+        return [], 0
+    rows = table.scan(selected_fields=("window_id", "table", "reason")).to_arrow()
+    is_inside = pc.is_in(rows.column("window_id"), value_set=pa.array(sorted(windows), pa.string()))
+    inside = rows.filter(is_inside)
+    counted = inside.group_by(["table", "reason"]).aggregate([([], "count_all")]).to_pylist()
+    found = [Quarantined(row["table"], row["reason"], row["count_all"]) for row in counted]
+    return sorted(found, key=lambda one: -one.records), len(rows) - len(inside)
+
+
+def last_days(days: float, now: datetime | None = None) -> Period:
+    """Raises ConfigError unless there are some."""
+    if not 0 < days <= 3650:
+        raise ConfigError(
+            f"a period of {days:g} days is none", "name the days to look back, such as --days 14"
+        )
+    until = (now or datetime.now(UTC)).replace(microsecond=0)
+    return Period(until - timedelta(days=days), until)

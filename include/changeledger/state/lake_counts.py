@@ -1,0 +1,62 @@
+"""Counts of a feed's tables in the lake, by the columns that are counted by: no other column is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import NoSuchTableError
+
+from changeledger.config.feed import Feed
+from changeledger.lake import catalog
+from changeledger.model import change
+
+# The flags that warn about a change; the others say what it is.
+WARNINGS: Final = (change.ORDER_AMBIGUOUS, change.MASK_DISAGREES, change.POSITION_UNKNOWN)
+
+
+def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
+    """(reason, messages, waiting since) of pending messages, the oldest first."""
+    rows = _columns(feed.lake.pending, "reason", "since")
+    counts = rows.group_by("reason").aggregate([([], "count_all"), ("since", "min")]).to_pylist()
+    waiting = ((row["reason"], row["count_all"], row["since_min"]) for row in counts)
+    return tuple(sorted(waiting, key=lambda reason: reason[2]))
+
+
+def quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
+    """(table, reason, records), the most first."""
+    rows = _columns(feed.lake.quarantine, "table", "reason")
+    return tuple(sorted(_counted(rows), key=lambda group: -group[2]))
+
+
+def breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
+    """(table, kind, changes) of published breaks of the image chain."""
+    return tuple(sorted(_counted(_columns(feed.lake.image_chain_breaks, "table", "kind"))))
+
+
+def warnings(feed: Feed) -> dict[str, int]:
+    """By flag: published changes that carry it."""
+    counts: Counter[str] = Counter()
+    for names in feed.names.values():
+        flags = _columns(names.changes, "flags").column("flags")
+        for counted in pc.value_counts(flags.combine_chunks().flatten()).to_pylist():
+            counts[counted["values"]] += counted["counts"]
+    return {flag: counts[flag] for flag in WARNINGS if counts[flag]}
+
+
+def _columns(table: str, *names: str) -> pa.Table:
+    """Columns of a published table; no rows if it is not there."""
+    try:
+        return catalog.load(table).scan(selected_fields=names).to_arrow()
+    except NoSuchTableError:
+        kinds = {"since": pa.timestamp("us", "UTC"), "flags": pa.list_(pa.string())}
+        return pa.schema([(name, kinds.get(name, pa.string())) for name in names]).empty_table()
+
+
+def _counted(rows: pa.Table) -> Iterable[tuple[Any, ...]]:
+    counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])
+    return [tuple(row.values()) for row in counts.to_pylist()]

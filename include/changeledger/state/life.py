@@ -1,0 +1,263 @@
+"""A row's life: every change of one key in the order of its source, and the row as of a time.
+
+pyiceberg reads the published ledger: of the files that may hold the key the row groups that do (ADR 0039).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from functools import reduce
+from typing import Any, Final, NamedTuple
+
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, In, IsNull
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import Table
+
+from changeledger.control import ControlStore
+from changeledger.lake import catalog
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import TableNames
+from changeledger.state.cells import NO_CELL, Cell, image_cells, key_texts, typed
+
+# Keys that the row has moved to, and whose changes are looked at for that.
+_MOST_MOVES: Final = 50
+# Files in which a key is looked for at the same time.
+_AT_ONCE: Final = 4
+
+
+@dataclass(frozen=True)
+class Place:
+    """A table of a feed. `releases`: by window, the release that published it."""
+
+    feed: str
+    contract: Contract
+    releases: Mapping[str, int]
+
+    @property
+    def table(self) -> str:
+        return self.contract.table
+
+    def ledger(self) -> Table:
+        """Raises ConfigError if nothing is published of it."""
+        table = catalog.found(TableNames.of(self.feed, self.table).changes)
+        if table is None:
+            raise ConfigError(
+                f"{self.feed} has published nothing of {self.table}", f"see `changeledger status {self.feed}`"
+            )
+        return table
+
+    def key_of(self, cells: Mapping[str, str]) -> dict[str, str]:
+        """By the contract's names. Raises ConfigError if not each column of the key is named."""
+        names = {c.name.lower(): c.name for c in self.contract.key}
+        named = {names.get(name.lower(), name): text for name, text in cells.items()}
+        if not names or set(named) != set(names.values()):
+            said = ", ".join(named) or "nothing"
+            raise ConfigError(
+                f"the key of {self.table} is {', '.join(names.values()) or 'not known'}; named was {said}",
+                f"name each column of the key once: {' '.join(f'{name}=...' for name in names.values())}",
+            )
+        return {name: named[name] for name in names.values()}
+
+
+class Position(NamedTuple):
+    """Where a change stands in its source's order; LSNs and sort key as hex."""
+
+    commit_lsn: str | None
+    change_lsn: str | None
+    sort_key: str
+    event_serial_no: int | None
+
+
+class ChangedCell(NamedTuple):
+    """`named`: does the mask name the column? None without a mask."""
+
+    column: str
+    before: Cell
+    after: Cell
+    named: bool | None
+
+    @property
+    def changes(self) -> bool:
+        """Do both images know it, with different values?"""
+        known = self.before.is_known and self.after.is_known
+        return known and self.before[:2] != self.after[:2]
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """One change of the row. `moved_from`, `moved_to`: the key that it had before, or has since."""
+
+    change_id: str
+    operation: str
+    cells: Sequence[ChangedCell]
+    # The columns that the mask names; None: not known.
+    changed: Sequence[str] | None
+    mask: str | None
+    position: Position
+    committed_at: datetime | None
+    transaction_id: str | None
+    flags: Sequence[str]
+    record: str
+    paired_record: str | None
+    window_id: str
+    release: int | None
+    moved_from: Mapping[str, str] | None = None
+    moved_to: Mapping[str, str] | None = None
+
+    @property
+    def ends_the_row(self) -> bool:
+        return self.operation in {change.DELETE, change.TRUNCATE} or self.moved_to is not None
+
+
+@dataclass(frozen=True)
+class RowState:
+    """The row as of a time. `cells`: the last known ones; none if the row is not there."""
+
+    is_alive: bool
+    cells: Mapping[str, Cell]
+    # The change that left it so; None: no change was known by then.
+    last: RowChange | None
+
+
+@dataclass(frozen=True)
+class RowLife:
+    """All changes of a key that are published, in the order of their source."""
+
+    place: Place
+    key: Mapping[str, str]
+    changes: Sequence[RowChange]
+
+    def at(self, moment: datetime | None = None) -> RowState:
+        """As of that commit time; None: after all changes.
+
+        A cell that a change does not know keeps its last known value, as in the published tables.
+        """
+        cells: dict[str, Cell] = {}
+        last, is_alive, reached = None, False, None
+        for one in self.changes:
+            reached = one.committed_at or reached
+            if moment is not None and reached is not None and reached > moment:
+                continue
+            if one.ends_the_row:
+                cells = {}
+            elif one.operation in {change.INSERT, change.SNAPSHOT} or not is_alive:
+                cells = {cell.column: cell.after for cell in one.cells}
+            else:
+                cells |= {cell.column: cell.after for cell in one.cells if cell.after.is_known}
+            last, is_alive = one, not one.ends_the_row
+        return RowState(is_alive, cells, last)
+
+
+def placed(control: ControlStore, feed: str, table: str) -> Place:
+    """Raises ConfigError if the feed has published no such table."""
+    contracts = {name.lower(): contract for name, contract in control.contracts(feed).items()}
+    if table.lower() not in contracts:
+        raise ConfigError(
+            f"{feed} has published no table {table!r}", f"choose from {', '.join(contracts) or 'none'}"
+        )
+    return Place(feed, contracts[table.lower()], control.releases_by_window(feed))
+
+
+def life(place: Place, key: Mapping[str, str]) -> RowLife:
+    """Raises ConfigError if the key is not named whole, or if its values are none of its types."""
+    named = place.key_of(key)
+    ledger = place.ledger()
+    wanted = {column.name: typed(named[column.name], column) for column in place.contract.key}
+    rows = _rows(ledger, _is_key("key", place.contract.key, wanted))
+    # Truncates have no key, and few files have one.
+    rows += _rows(ledger, IsNull(f"key.{place.contract.key[0].name}"))  # type: ignore[call-arg, arg-type]
+    changes = [_change(place, row) for row in rows]
+    changes += [_change(place, row, leaves=True) for row in _leaving(ledger, place.contract.key, wanted)]
+    changes.sort(key=lambda one: (one.position.sort_key, one.change_id))
+    return RowLife(place, named, changes)
+
+
+def _rows(ledger: Table, where: BooleanExpression) -> list[dict[str, Any]]:
+    """Whole rows; of each file the key is read first, for most files of a large ledger have none of it."""
+    scan = ledger.scan(where)
+    schema, tasks = scan.projection(), list(scan.plan_files())
+    keys, wide = (
+        ArrowScan(scan.table_metadata, scan.io, columns, scan.row_filter)
+        for columns in (schema.select("key"), schema)
+    )
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        numbers = pool.map(lambda task: len(keys.to_table([task])), tasks)
+        hit = [task for task, number in zip(tasks, numbers, strict=True) if number]
+    rows: list[dict[str, Any]] = wide.to_table(hit).to_pylist() if hit else []
+    return rows
+
+
+def _leaving(ledger: Table, key: Sequence[Column], wanted: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Changes that moved the row to another key: few rows have a previous key, so that it is read alone."""
+    is_from = _is_key("previous_key", key, wanted)
+    moves = ledger.scan(is_from, selected_fields=("previous_key", "key")).to_arrow().column("key").to_pylist()
+    onto = {tuple(new.values()): new for new in moves}
+    wheres = (And(_is_key("key", key, new), is_from) for new in list(onto.values())[:_MOST_MOVES])
+    return [row for where in wheres for row in _rows(ledger, where)]
+
+
+def _is_key(side: str, key: Sequence[Column], wanted: Mapping[str, Any]) -> BooleanExpression:
+    """Raises ConfigError where a name has a dot, which leads into a struct."""
+    dotted = next((c.name for c in key if "." in c.name), None)
+    if dotted is not None:
+        raise ConfigError(
+            f"{dotted} has a dot in its name: its files cannot be searched by it",
+            "ask `changeledger query` for the row",
+        )
+    return reduce(And, (_is_equal(f"{side}.{c.name}", c, wanted[c.name]) for c in key))
+
+
+def _is_equal(name: str, column: Column, value: Any) -> BooleanExpression:
+    if column.sql_type.base == "uniqueidentifier":
+        # Each tool writes them in a case of its own.
+        return In(name, {value, value.upper(), value.lower()})  # type: ignore[call-arg, arg-type]
+    return EqualTo(name, value)  # type: ignore[call-arg, arg-type]
+
+
+def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> RowChange:
+    moved = row["previous_key"]
+    return RowChange(
+        row["change_id"],
+        row["operation"],
+        tuple(_cells(place.contract.names, row)),
+        row["changed"],
+        row["mask"],
+        Position(_hex(row["commit_lsn"]), _hex(row["change_lsn"]), _hex(row["sort_key"]) or "",
+                 row["event_serial_no"]),
+        row["committed_at"],
+        row["transaction_id"],
+        tuple(row["flags"] or ()),
+        record_place(row["source_position"]),
+        record_place(row["paired_source_position"]) if row["paired_source_position"] else None,
+        row["window_id"],
+        place.releases.get(row["window_id"]),
+        None if leaves or moved is None else key_texts(moved),
+        key_texts(row["key"]) if leaves else None,
+    )  # fmt: skip
+
+
+def _cells(names: Iterable[str], row: Mapping[str, Any]) -> Iterable[ChangedCell]:
+    before = image_cells(row["before"], row["before_unknown_columns"])
+    after = image_cells(row["after"], row["after_unknown_columns"])
+    named = None if row["changed"] is None else {name.lower() for name in row["changed"]}
+    for name in names:
+        is_named = None if named is None else name.lower() in named
+        yield ChangedCell(name, before.get(name, NO_CELL), after.get(name, NO_CELL), is_named)
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex().upper()
+
+
+def record_place(record: Mapping[str, Any] | None) -> str:
+    """Where a raw record stands in its source, for people."""
+    if record is None:
+        return "-"
+    if record["row"] is not None:
+        return f"{record['source']} {bytes(record['row']).hex()}"
+    return f"{record['source']}[{record['partition']}] {record['offset']}"

@@ -1,0 +1,260 @@
+"""The feeds, one line each: how they stand, and of one that needs somebody why, in a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore
+from changeledger.control.outcomes import worst_comparison, worst_proof
+from changeledger.control.overview import FeedRows, PairOutcome
+from changeledger.control.tables.results import DIFFER, WARN
+from changeledger.model.source_state import SourceState
+from changeledger.model.wording import counted
+from changeledger.state.proofs import proofs_by_feed
+from changeledger.state.windows import FAILED, RELEASED, RUNNING, WindowState, reached_of, window_states
+
+# How a feed stands, the gravest first.
+BAD: Final = "bad"
+STALE: Final = "stale"
+WARNED: Final = "warn"
+RUNS: Final = "run"
+GOOD: Final = "ok"
+IDLE: Final = "idle"
+LEVELS: Final = (BAD, STALE, WARNED, RUNS, GOOD, IDLE)
+
+# Windows of the strip.
+LAST: Final = 28
+# Where somebody can do something about it.
+WINDOW, QUARANTINE, RELEASES, TABLES, COMPARISON, PROOF, FEED = (
+    "window", "quarantine", "releases", "tables", "comparison", "proof", "feed",
+)  # fmt: skip
+
+
+class Reason(NamedTuple):
+    """Why a feed needs somebody. `place`: where it is dealt with; `argument`: the window's id there."""
+
+    level: str
+    text: str
+    place: str
+    argument: str = ""
+
+
+class Reach(NamedTuple):
+    """How far a source is read: positions as text, records between them, and how long the oldest waits."""
+
+    read: str
+    end: str
+    behind: int | None
+    late: timedelta | None
+    at: datetime
+
+
+@dataclass(frozen=True)
+class FeedLine:
+    """One feed. Times are UTC; None is what is not known."""
+
+    feed: str
+    dialect: str
+    database: str
+    level: str
+    reasons: Sequence[Reason] = ()
+    reach: Reach | None = None
+    # The latest end of a window that is released or empty.
+    released_to: datetime | None = None
+    release: int | None = None
+    released_at: datetime | None = None
+    windows: Sequence[WindowState] = ()
+    # Current rows of all tables as last released.
+    rows: int | None = None
+    # Records that the windows shown have quarantined, as far as no replay has read them again.
+    quarantined: int = 0
+    # Rules that the last audit judged, and those that it found violated.
+    judged: int = 0
+    violated: int = 0
+    compared: str | None = None
+    proven: str | None = None
+
+    @property
+    def why(self) -> Reason | None:
+        return self.reasons[0] if self.reasons else None
+
+
+def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
+    """All feeds, those that need somebody first, else by name."""
+    now = datetime.now(UTC)
+    databases = {feed.database for feed in feeds.values()}
+    pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
+    every = [
+        _line(
+            feed,
+            control.rows_of(feed.feed, LAST),
+            [p for p in pairs if name in p[:2]],
+            proofs.get(name, []),
+            now,
+        )
+        for name, feed in feeds.items()
+    ]
+    return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
+
+
+def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
+    """Where nothing has run."""
+    return [FeedLine(feed.feed, feed.dialect, feed.database, IDLE) for feed in feeds.values()]
+
+
+def line(control: ControlStore, feed: Feed) -> FeedLine:
+    """Of one feed."""
+    (only,) = lines(control, {feed.feed: feed})
+    return only
+
+
+def _line(
+    feed: Feed, rows: FeedRows, pairs: Sequence[PairOutcome], proofs: Sequence[str], now: datetime
+) -> FeedLine:
+    windows = window_states(rows)
+    compared = [outcome for pair in pairs for outcome in pair.outcomes]
+    newest = rows.releases[0] if rows.releases else None
+    latest = windows[0].id if windows else None
+    reasons = sorted(
+        (
+            *_failures(rows, windows),
+            *_waiting(feed, rows, windows, now),
+            *_results(compared, proofs),
+            *_remarks(rows, windows),
+        ),
+        key=lambda reason: LEVELS.index(reason.level),
+    )
+    return FeedLine(
+        feed.feed,
+        feed.dialect,
+        feed.database,
+        _level(reasons, windows),
+        reasons,
+        reach_of(rows.states, now),
+        reached_of(rows.windows),
+        None if newest is None else newest.id,
+        None if newest is None else newest.created_at,
+        windows[:LAST],
+        sum(counts.get("current", 0) for counts in rows.tables.values()) if newest is not None else None,
+        _quarantined(windows),
+        rows.judged.get(latest or "", 0),
+        sum(rule.window_id == latest for rule in rows.failed),
+        worst_comparison(compared) if compared else None,
+        worst_proof(proofs) if proofs else None,
+    )
+
+
+def _level(reasons: Sequence[Reason], windows: Sequence[WindowState]) -> str:
+    if any(window.outcome == RUNNING for window in windows) and (not reasons or reasons[0].level != BAD):
+        return RUNS
+    if reasons:
+        return reasons[0].level
+    return GOOD if windows else IDLE
+
+
+def _failures(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
+    """Of the last run, and of audits whose records no later run has released."""
+    named = set()
+    for window in windows:
+        if window.outcome == FAILED and window.stopping and not window.is_over:
+            first, more = window.stopping[0], len(window.stopping) - 1
+            what = (
+                "could not be checked"
+                if first.error
+                else f"is violated by {counted(first.violations, 'row')}"
+            )
+            others = f", and {counted(more, 'other rule')}" if more else ""
+            text = f"The audit has stopped a window: {first.rule} of {first.table} {what}{others}."
+            named.add(window.id)
+            yield Reason(BAD, text, WINDOW, window.id)
+    failure = rows.failure
+    if failure is not None and failure.window_id not in named:
+        error = failure.error.splitlines()[0].strip()
+        yield Reason(BAD, f"{failure.stage.capitalize()} has failed: {error}", WINDOW, failure.window_id)
+    newest = rows.releases[0] if rows.releases else None
+    if newest is not None and newest.status == "committed" and rows.holder is None:
+        text = f"Release {newest.id} is committed and not finished: the next run finishes it."
+        yield Reason(BAD, text, RELEASES)
+
+
+def _waiting(feed: Feed, rows: FeedRows, windows: Sequence[WindowState], now: datetime) -> Iterator[Reason]:
+    interval = windows[0].end - windows[0].start if windows else timedelta(0)
+    late = [state for state in rows.states if state.is_late(now, feed.deadline, interval)]
+    if late:
+        worst = min(late, key=lambda state: state.since or now)
+        others = f" (and {counted(len(late) - 1, 'other source')})" if len(late) > 1 else ""
+        yield Reason(BAD, f"It cannot read on: {worst.text()}{others}.", FEED)
+    reached = reached_of(rows.windows)
+    if reached is not None and now - reached > interval + feed.deadline:
+        text = f"Stale: nothing newer than {reached:%Y-%m-%d %H:%M} UTC is released."
+        yield Reason(STALE, text, FEED)
+    if rows.lacking:
+        first, more = rows.lacking[0], len(rows.lacking) - 1
+        others = f", and {counted(more, 'other table')} lack some" if more else ""
+        lacks = f"{first.table} lacks {counted(first.lacking, 'earlier change')}{others}"
+        yield Reason(BAD, f"{lacks}: it joined the feed later.", TABLES)
+
+
+def _results(compared: Sequence[str], proofs: Sequence[str]) -> Iterator[Reason]:
+    if DIFFER in compared:
+        yield Reason(BAD, "It does not agree with another feed of its database.", COMPARISON)
+    elif WARN in compared:
+        yield Reason(WARNED, "It agrees with another feed of its database with warnings.", COMPARISON)
+    if "drift" in proofs:
+        yield Reason(BAD, "Published rows are not what its source has.", PROOF)
+
+
+def _remarks(rows: FeedRows, windows: Sequence[WindowState]) -> Iterator[Reason]:
+    quarantined = _quarantined(windows)
+    if quarantined:
+        yield Reason(WARNED, f"{counted(quarantined, 'record')} could not be read lately.", QUARANTINE)
+    newest = rows.releases[0] if rows.releases else None
+    if newest is not None and newest.tolerated:
+        table, rule, count, reason = newest.tolerated[0]
+        yield Reason(WARNED, f"Tolerated: {rule} of {table} ({count:,}), because: {reason}", RELEASES)
+    if newest is not None and newest.rolled_back_to is not None:
+        text = f"Taken back to release {newest.rolled_back_to} by {newest.by}: {newest.reason}"
+        yield Reason(WARNED, text, RELEASES)
+
+
+def _quarantined(windows: Sequence[WindowState]) -> int:
+    """Records, since all that was in quarantine was read again: what stayed there counts again."""
+    count = 0
+    for window in sorted(windows, key=lambda state: state.opened_at, reverse=True):
+        count += window.quarantined
+        if window.mode == "replay" and window.outcome == RELEASED and not window.tables:
+            break
+    return count
+
+
+def reach_of(states: Iterable[SourceState], now: datetime) -> Reach | None:
+    """Of all sources of a feed together: offsets are added, of LSNs the least that is read counts."""
+    states = list(states)
+    if not states:
+        return None
+    behind = [state.behind for state in states if state.behind is not None]
+    since = [state.since for state in states if state.since is not None]
+    read, end = ([getattr(state, name) for state in states] for name in ("read", "end"))
+    if all(text.isdecimal() and len(text) < _LSN for text in (*read, *end)):
+        texts = f"{sum(map(int, read)):,}", f"{sum(map(int, end)):,}"
+    else:
+        texts = _lsn(min(read)), _lsn(max(end))
+    return Reach(
+        *texts,
+        sum(behind) if behind else None,
+        now - min(since) if since else None,
+        min(state.at for state in states),
+    )
+
+
+# Hex digits of one.
+_LSN = 20
+
+
+def _lsn(text: str) -> str:
+    """As SQL Server writes it: `00000027:000001c8:0003`."""
+    return f"{text[:8]}:{text[8:16]}:{text[16:]}".lower() if len(text) == _LSN else text

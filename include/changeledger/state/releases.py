@@ -1,0 +1,96 @@
+"""The releases of a feed, as people look back at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from changeledger.control import ControlStore, ReleaseHead, taken_back
+from changeledger.model import change
+
+# Tables of a release that are listed: those with the most changes.
+MOST_TABLES: Final = 25
+
+
+class TableCounts(NamedTuple):
+    """What a release published of a table. `rows`: current ones; `more`: than in the release before, None if
+    that is not known."""
+
+    table: str
+    changes: Mapping[str, int]
+    rows: int | None
+    more: int | None
+
+    @property
+    def changed(self) -> int:
+        return sum(self.changes.values())
+
+
+@dataclass(frozen=True)
+class ReleaseState:
+    """A release. `taken_back`: the rollback that took it back; `tolerated`: (table, rule, rows, why)."""
+
+    head: ReleaseHead
+    is_newest: bool
+    taken_back: ReleaseHead | None
+    tables: Sequence[TableCounts]
+    # In all, with those that are not listed.
+    of_all: int
+    changes: int
+    rows: int
+    more: int | None
+    quarantined: int
+    tolerated: Sequence[tuple[str, str, int, str]]
+
+
+def release_states(
+    control: ControlStore, feed: str, before: int | None, count: int
+) -> tuple[list[ReleaseState], int | None]:
+    """So many releases below the number `before`, the newest first; and where the next ones begin."""
+    heads = control.release_heads(feed)
+    takers, newest = taken_back(heads), heads[-1].id if heads else None
+    older = [head for head in reversed(heads) if before is None or head.id < before]
+    shown = older[:count]
+    counts = control.release_counts(feed, {number for head in shown for number in (head.id, head.id - 1)})
+    states = [
+        _state(head, head.id == newest, takers.get(head.id), counts.get(head.id, {}), counts.get(head.id - 1))
+        for head in shown
+    ]
+    return states, shown[-1].id if len(older) > count else None
+
+
+def _state(
+    head: ReleaseHead,
+    is_newest: bool,
+    taker: ReleaseHead | None,
+    counts: Mapping[str, Any],
+    earlier: Mapping[str, Any] | None,
+) -> ReleaseState:
+    before = None if earlier is None else earlier.get("tables", {})
+    # A rollback has the counts of the release that it goes back to: it changed nothing itself.
+    tables = [
+        _table(name, of, before, has_changes=head.rolled_back_to is None)
+        for name, of in counts.get("tables", {}).items()
+    ]
+    known = [table.more for table in tables if table.more is not None]
+    return ReleaseState(
+        head,
+        is_newest,
+        taker,
+        sorted(tables, key=lambda table: (-table.changed, table.table))[:MOST_TABLES],
+        len(tables),
+        sum(table.changed for table in tables),
+        sum(table.rows or 0 for table in tables),
+        sum(known) if known else None,
+        sum(row[2] for row in counts.get("dispositions", ()) if row[0] == change.QUARANTINED),
+        [tuple(row) for row in counts.get("tolerated", ())],
+    )
+
+
+def _table(
+    name: str, counts: Mapping[str, Any], before: Mapping[str, Any] | None, *, has_changes: bool
+) -> TableCounts:
+    rows = counts.get("current")
+    more = None if rows is None or before is None else rows - before.get(name, {}).get("current", 0)
+    return TableCounts(name, counts.get("changes", {}) if has_changes else {}, rows, more)

@@ -1,0 +1,68 @@
+"""Which rows have a value? Looked for in the history of a table, file by file, for a short time only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Final
+
+from pyiceberg.expressions import BooleanExpression, EqualTo, Or
+from pyiceberg.io.pyarrow import ArrowScan
+
+from changeledger.lake import catalog
+from changeledger.model.errors import ConfigError
+from changeledger.model.table_names import TableNames
+from changeledger.state.cells import key_texts, typed
+from changeledger.state.life import Place
+
+MOST: Final = 50
+SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Hits:
+    """Keys that have the value now or had it once; of `files` those `looked_at` were read in the time."""
+
+    keys: Sequence[dict[str, str]]
+    looked_at: int
+    files: int
+
+    @property
+    def is_whole(self) -> bool:
+        return self.looked_at == self.files and len(self.keys) < MOST
+
+
+def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
+    """The value as a whole, in each column that can hold it."""
+    table = catalog.found(TableNames.of(place.feed, place.table).history)
+    conditions: list[BooleanExpression] = [EqualTo(name, value) for name, value in _values(place, text)]  # type: ignore[call-arg, arg-type]
+    if table is None or not conditions:
+        return Hits((), 0, 0)
+    where: BooleanExpression = reduce(Or, conditions)
+    scan, names = table.scan(where), [column.name for column in place.contract.key]
+    arrow = ArrowScan(scan.table_metadata, scan.io, scan.projection().select(*names), scan.row_filter)
+    tasks, until, looked_at = list(scan.plan_files()), time.monotonic() + seconds, 0
+    keys: dict[tuple[str, ...], dict[str, str]] = {}
+    for task in tasks:
+        if time.monotonic() > until or len(keys) >= MOST:
+            break
+        for row in arrow.to_table([task]).select(names).to_pylist():
+            key = key_texts(row)
+            keys.setdefault(tuple(key.values()), key)
+        looked_at += 1
+    return Hits(list(keys.values())[:MOST], looked_at, len(tasks))
+
+
+def _values(place: Place, text: str) -> list[tuple[str, Any]]:
+    found = []
+    for column in place.contract.columns:
+        # A dot leads into a struct.
+        if "." in column.name:
+            continue
+        try:
+            found.append((column.name, typed(text, column)))
+        except ConfigError:
+            continue
+    return found

@@ -1,0 +1,102 @@
+"""The tables of a feed: rows, key, byte order of masks, what they lack, and columns that are not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from changeledger.config.feed import Feed
+from changeledger.control import ControlStore
+from changeledger.lake import catalog
+from changeledger.model.contract import Contract
+
+# Rows whose unknown columns are counted for a page.
+MOST: Final = 500_000
+
+
+@dataclass(frozen=True)
+class TableState:
+    """A table as last released. None: not known, or never released. `lacks`: earlier changes, over
+    `[since, until)`. `is_read`: does the feed still list it?"""
+
+    table: str
+    is_read: bool = True
+    current: int | None = None
+    history: int | None = None
+    changes: Mapping[str, int] | None = None
+    key: Sequence[str] = ()
+    columns: int | None = None
+    mask_order: str | None = None
+    mask_why: str | None = None
+    lacks: int = 0
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def table_states(
+    control: ControlStore, feed: Feed, counts: Mapping[str, Any], wanted: str = "", most: int = 100
+) -> tuple[list[TableState], int]:
+    """Those whose name has the text `wanted`, at most so many, and how many there are in all.
+
+    `counts`: of the newest release, by table.
+    """
+    rows = control.feed_tables(feed.feed)
+    names = [config.table for config in feed.tables]
+    names += [table for table in {**rows, **counts} if feed.table(table) is None]
+    names = [name for name in names if wanted.lower() in name.lower()]
+    shown = names[:most]
+    contracts, masks = control.table_contracts(feed.feed, shown), control.mask_evidence(feed.feed)
+    states = []
+    for name in shown:
+        count, contract, mask, row = (
+            counts.get(name, {}),
+            contracts.get(name),
+            masks.get(name),
+            rows.get(name),
+        )
+        lacks = row is not None and row.declined_reason is None and row.lacking > 0
+        states.append(
+            TableState(
+                name,
+                feed.table(name) is not None,
+                count.get("current"),
+                count.get("history"),
+                count.get("changes"),
+                () if contract is None else tuple(column.name for column in contract.key),
+                None if contract is None else len(contract.columns),
+                None if mask is None else mask.mask_order,
+                None if mask is None else mask.why,
+                row.lacking if row is not None and lacks else 0,
+                row.since if row is not None and lacks else None,
+                row.until if row is not None and lacks else None,
+            )
+        )
+    return states, len(names)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """`unknown`: by column, in how many of the `rows` that were looked at it is not known. `rows`: None if
+    the table is not published; `is_whole`: were all rows looked at?"""
+
+    contract: Contract | None
+    unknown: Mapping[str, int]
+    rows: int | None
+    is_whole: bool = True
+
+
+def columns_of(control: ControlStore, feed: Feed, table: str) -> Columns:
+    """Reads one column of the current rows."""
+    contract = control.table_contracts(feed.feed, [table]).get(table)
+    names = feed.names.get(table)
+    published = None if names is None else catalog.found(names.current)
+    if published is None:
+        return Columns(contract, {}, None)
+    rows = published.scan(selected_fields=("_unknown_columns",), limit=MOST).to_arrow()
+    counts: Counter[str] = Counter()
+    for unknown in rows.column("_unknown_columns").drop_null().to_pylist():
+        counts.update(name for name, _ in unknown)
+    return Columns(contract, counts, rows.num_rows, rows.num_rows < MOST)

@@ -1,0 +1,137 @@
+"""The windows of a feed as people ask of them: what became of each, and what it brought."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from changeledger.control import WindowRow
+from changeledger.control.overview import FailedRule, FeedRows, ReleaseFigures
+from changeledger.model import change
+from changeledger.model.window import STAGES
+
+RELEASED: Final = "released"
+EMPTY: Final = "empty"
+FAILED: Final = "failed"
+RUNNING: Final = "running"
+# Neither released nor failed: a dry run, or one whose next task has not begun.
+OPEN: Final = "open"
+TAKEN_BACK: Final = "taken back"
+
+
+@dataclass(frozen=True)
+class WindowState:
+    """A window. `outcomes`: of a released one, its records by disposition; `records`: all of them."""
+
+    id: str
+    start: datetime
+    end: datetime
+    opened_at: datetime
+    outcome: str
+    # What was asked beside its time: `incremental`, `window`, `replay` or `repair`, and for which tables.
+    mode: str
+    tables: Sequence[str] = ()
+    is_dry_run: bool = False
+    # Airflow's id of the run that asked for it; empty if a job was started by hand.
+    run: str = ""
+    release: int | None = None
+    completed_at: datetime | None = None
+    records: int | None = None
+    outcomes: Mapping[str, int] | None = None
+    stopping: Sequence[FailedRule] = ()
+    # A later run has released its records, so nothing is left to do for it.
+    is_over: bool = False
+
+    @property
+    def quarantined(self) -> int:
+        return (self.outcomes or {}).get(change.QUARANTINED, 0)
+
+
+def window_states(rows: FeedRows) -> list[WindowState]:
+    """The newest first."""
+    releases = {
+        release.window_id: release for release in reversed(rows.releases) if release.rolled_back_to is None
+    }
+    stops: dict[str, list[FailedRule]] = {}
+    for rule in rows.failed:
+        if rule.stops:
+            stops.setdefault(rule.window_id, []).append(rule)
+    reached = reached_of(rows.windows)
+    newest = max((release.created_at for release in rows.releases), default=None)
+    return [
+        _state(window, releases.get(window.window_id), stops.get(window.window_id, ()), rows, reached, newest)
+        for window in rows.windows
+    ]
+
+
+def _state(  # noqa: PLR0913, PLR0917 - what is known of one
+    window: WindowRow,
+    release: ReleaseFigures | None,
+    stopping: Sequence[FailedRule],
+    rows: FeedRows,
+    reached: datetime | None,
+    newest: datetime | None,
+) -> WindowState:
+    request = window.request
+    outcomes = None if release is None else outcomes_of(release)
+    over_at = newest if request.reads_again else reached
+    begun = window.opened_at if request.reads_again else window.end
+    return WindowState(
+        window.window_id,
+        window.start,
+        window.end,
+        window.opened_at,
+        _outcome(window, stopping, rows),
+        request.mode,
+        request.tables,
+        request.dry_run,
+        request.run,
+        None if release is None else release.id,
+        None if release is None else release.completed_at,
+        None if release is None else release.records,
+        outcomes,
+        stopping,
+        over_at is not None and begun <= over_at,
+    )
+
+
+def _outcome(window: WindowRow, stopping: Sequence[FailedRule], rows: FeedRows) -> str:
+    if window.done or window.taken_back:
+        return window.status
+    if rows.holder is not None and rows.holder.split(" ")[0] == window.window_id:
+        return RUNNING
+    has_failed = rows.failure is not None and rows.failure.window_id == window.window_id
+    return FAILED if has_failed or stopping else OPEN
+
+
+def stage_seconds(window: WindowState, ends: Mapping[str, datetime]) -> dict[str, float]:
+    """By stage, from the end of the one before to its own, with what it has waited for in between.
+
+    `ends`: those that are known. A stage that follows an unknown one is left out.
+    """
+    known = {**ends, **({} if window.completed_at is None else {"publish": window.completed_at})}
+    seconds, begun = {}, window.opened_at
+    for stage in STAGES:
+        if stage not in known:
+            break
+        seconds[stage] = max((known[stage] - begun).total_seconds(), 0.0)
+        begun = known[stage]
+    return seconds
+
+
+def outcomes_of(release: ReleaseFigures) -> dict[str, int]:
+    """Records by disposition, of those that have any. What became no change is counted; the rest
+    are changes, or one of the two halves of a change."""
+    others: Counter[str] = Counter()
+    for disposition, _, count in release.dispositions or ():
+        others[disposition] += count
+    changes = max((release.records or 0) - others.total(), 0)
+    return {name: count for name, count in {change.CHANGE: changes, **others}.items() if count}
+
+
+def reached_of(windows: Iterable[WindowRow]) -> datetime | None:
+    """The latest end of a window that is done; those that read again do not count."""
+    return max((row.end for row in windows if row.done and not row.request.reads_again), default=None)

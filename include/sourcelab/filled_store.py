@@ -1,0 +1,248 @@
+"""A control store as after weeks of runs, without the runs: for pictures and timings of the pages."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from sqlalchemy import create_engine, insert
+
+from changeledger.audit.rules import TABLE_RULES
+from changeledger.control import ControlStore
+from changeledger.control.tables.base import ControlTable, LeaseRow
+from changeledger.control.tables.failures import FailureRow
+from changeledger.control.tables.feed_tables import FeedTableRow
+from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.results import ComparisonRow, ProofRow
+from changeledger.control.tables.sources import ReadRow, SourceStateRow
+from changeledger.control.tables.windows import PositionRow, StageRow, WindowRow
+from changeledger.model.window import STAGES, Window
+
+HOUR: Final = timedelta(hours=1)
+_SOURCES: Final[Mapping[str, dict[str, Any]]] = {
+    "debezium": {"topics": ["shop.*"]},
+    "ces": {"topics": ["shop-ces"]},
+    "qlik_messages": {"topics": ["shop-qlik"]},
+    "qlik_tables": {},
+    "sqlserver_cdc": {},
+}
+# Tables for which comparisons and proofs are stored: as many as a person would look at.
+_COMPARED: Final = 20
+_INSERTED_AT_ONCE: Final = 20_000
+
+
+@dataclass(frozen=True)
+class FilledFeed:
+    """A feed and how it stands. `trouble`: `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`,
+    `tolerated`, `taken back`, `running` or nothing."""
+
+    name: str
+    dialect: str = "sqlserver_cdc"
+    tables: tuple[str, ...] = ("dbo.customers", "sales.orders", "dbo.parts", "dbo.wide")
+    windows: int = 28
+    trouble: str = ""
+    quarantined: int = 0
+    database: str = "shop"
+
+    def described(self) -> dict[str, Any]:
+        """As its YAML file has it."""
+        return {
+            "feed": self.name, "dialect": self.dialect, "database": self.database,
+            "connection": f"{self.name}_source",
+            "source": _SOURCES[self.dialect], "tables": [{"table": table} for table in self.tables],
+        }  # fmt: skip
+
+
+def fill(url: str, folder: Path, feeds: Iterable[FilledFeed], now: datetime | None = None) -> None:
+    """The feeds' files in the folder, and their rows in the control store."""
+    folder.mkdir(parents=True, exist_ok=True)
+    ControlStore(url)
+    engine = create_engine(url)
+    moment = (now or datetime.now(UTC)).replace(minute=0, second=0, microsecond=0)
+    for at, feed in enumerate(feeds):
+        (folder / f"{feed.name}.yaml").write_text(yaml.safe_dump(feed.described(), sort_keys=False), "utf-8")
+        # The same pictures every time.
+        history = _History(feed, moment, random.Random(at))
+        rows: dict[type[ControlTable], list[dict[str, Any]]] = {}
+        for table, row in history.rows():
+            rows.setdefault(table, []).append({"feed": feed.name, **row})
+        with engine.begin() as connection:
+            for table, values in rows.items():
+                for begin in range(0, len(values), _INSERTED_AT_ONCE):
+                    connection.execute(insert(table), values[begin : begin + _INSERTED_AT_ONCE])
+    engine.dispose()
+
+
+class _History:
+    """The rows of one feed."""
+
+    def __init__(self, feed: FilledFeed, now: datetime, chance: random.Random) -> None:
+        self._feed, self._chance = feed, chance
+        self._now = now - (26 * HOUR if feed.trouble == "stale" else timedelta(0))
+        self._rows = {table: chance.randrange(200, 90_000) for table in feed.tables}
+        self._release = 0
+        self._lsn = 0x2700001C80003
+
+    def rows(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        feed = self._feed
+        for number in range(feed.windows, 0, -1):
+            start = self._now - number * HOUR
+            yield from self._window(Window(start=start, end=start + HOUR), is_last=number == 1)
+        yield from self._ending()
+        yield from self._results()
+
+    def _window(
+        self, window: Window, *, is_last: bool
+    ) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        trouble = self._feed.trouble if is_last else ""
+        begin, self._lsn = self._lsn, self._lsn + self._chance.randrange(10_000, 90_000)
+        is_empty = not is_last and self._chance.random() < 0.12
+        is_open = trouble in {"audit", "failure", "running"}
+        yield WindowRow, {
+            "window_id": window.id, "start": window.start, "end": window.end,
+            "from_position": {"lsn": f"{begin:020X}"}, "to_position": {"lsn": f"{self._lsn:020X}"},
+            "status": "open" if is_open else "empty" if is_empty else "released",
+            "opened_at": window.end + timedelta(seconds=20), "built_on": self._release,
+            "asked": {"run": f"scheduled__{window.end:%Y-%m-%dT%H:%M:%S}+00:00"}, "replay_snapshot": None,
+        }  # fmt: skip
+        if not is_empty:
+            yield from self._stages(window, 2 if trouble in {"failure", "running"} else 4)
+            yield from self._reads(window)
+        if not is_empty and trouble not in {"failure", "running"}:
+            yield from self._audits(window, trouble)
+            if not is_open:
+                yield from self._released(window, trouble)
+        if trouble == "failure":
+            error = "SourceUnavailable: the broker kafka:9092 does not answer\n  Remedy: start the broker"
+            yield (
+                FailureRow,
+                {"window_id": window.id, "stage": "reconcile", "error": error, "at": window.end + HOUR / 9},
+            )
+        if trouble == "running":
+            yield LeaseRow, {
+                "holder": f"{window.id} (scheduled)", "token": 1, "process": "p",
+                "expires_at": datetime.now(UTC) + HOUR,
+            }  # fmt: skip
+
+    def _stages(self, window: Window, count: int) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        at = window.end + timedelta(seconds=20)
+        for stage in STAGES[:count]:
+            at += timedelta(seconds=self._chance.randrange(6, 40))
+            yield StageRow, {
+                "window_id": window.id, "stage": stage, "branch": window.branch, "tables": {},
+                "contracts": None,
+                "at": at,
+            }  # fmt: skip
+
+    def _reads(self, window: Window) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        for table in self._feed.tables:
+            count = self._chance.randrange(10, 900)
+            yield ReadRow, {
+                "window_id": window.id, "source": f"cdc.{table.replace('.', '_')}_CT", "asked": count,
+                "received": count, "before": 0, "problem": None,
+            }  # fmt: skip
+
+    def _audits(self, window: Window, trouble: str) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        for at, table in enumerate(self._feed.tables):
+            for name, rule in TABLE_RULES.items():
+                is_broken = (
+                    trouble in {"audit", "tolerated"} and at == 0 and name in {"order_strict", "image_chain"}
+                )
+                stops = is_broken and trouble == "audit" and name == "order_strict"
+                yield AuditRow, {
+                    "window_id": window.id, "table": table, "rule": name, "success": not is_broken,
+                    "violations": 3 if is_broken else 0, "at": window.end + timedelta(minutes=2),
+                    "detail": {
+                        "says": rule.says, "severity": rule.severity if name == "order_strict" else "warning",
+                        "stops": stops,
+                        "tolerated": "known at the source" if trouble == "tolerated" else None,
+                        "error": None,
+                    },
+                }  # fmt: skip
+
+    def _released(self, window: Window, trouble: str) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        self._release += 1
+        tables: dict[str, Any] = {}
+        for table in self._feed.tables:
+            changes = {"insert": self._chance.randrange(0, 90), "update": self._chance.randrange(5, 800)}
+            changes["delete"] = self._chance.randrange(0, 1 + changes["insert"])
+            self._rows[table] += changes["insert"] - changes["delete"]
+            current = self._rows[table]
+            tables[table] = {"changes": changes, "current": current, "history": current * 3}
+        count = sum(sum(of["changes"].values()) for of in tables.values())
+        quarantined = self._feed.quarantined if self._chance.random() < 0.3 else 0
+        others: list[list[Any]] = [
+            ["paired", None, count // 3],
+            ["duplicate", "delivered_again", count // 20],
+            ["control", "heartbeat", 60],
+        ]
+        others += [["quarantined", "not_json", quarantined]] if quarantined else []
+        is_tolerated = trouble == "tolerated"
+        yield ReleaseRow, {
+            "id": self._release, "window_id": window.id, "status": "completed",
+            "tables": {f"lake.{self._feed.name}.{n}": 10**17 + n for n in range(len(tables) * 3)},
+            "counts": {
+                "tables": tables, "dispositions": others, "records": count + sum(of[2] for of in others),
+                "tolerated": [["dbo.customers", "order_strict", 3,
+                "known at the source"]] if is_tolerated else [],
+            },
+            "positions": {"lsn": f"{self._lsn:020X}"}, "created_at": window.end + timedelta(minutes=2,
+            seconds=20),
+            "completed_at": window.end + timedelta(minutes=2, seconds=27), "read_again": None,
+            "rolled_back_to": None, "reason": None, "by": None,
+        }  # fmt: skip
+        self._last = tables
+
+    def _ending(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        feed, end = self._feed, self._now
+        if feed.trouble == "taken back" and self._release > 2:
+            yield ReleaseRow, {
+                "id": self._release + 1, "window_id": Window(start=end - 3 * HOUR, end=end - 2 * HOUR).id,
+                "status": "completed", "tables": {}, "positions": {"lsn": f"{self._lsn:020X}"},
+                "counts": {"tables": self._last, "dispositions": [], "records": 0, "tolerated": []},
+                "created_at": end + HOUR / 10, "completed_at": end + HOUR / 9, "read_again": None,
+                "rolled_back_to": self._release - 2, "reason": "a load of test rows was published",
+                "by": "ann",
+            }  # fmt: skip
+        is_late = feed.trouble == "late"
+        yield SourceStateRow, {
+            "source": "cdc.lsn_time_mapping", "read": f"{self._lsn - (9_000 if is_late else 0):020X}",
+            "end": f"{self._lsn:020X}", "behind": None, "newest": end, "at": end + timedelta(seconds=25),
+            "since": end - 9 * HOUR if is_late else None,
+            "why": "nothing has been captured since: check whether the capture job runs" if is_late else None,
+        }  # fmt: skip
+        yield PositionRow, {"position": {"lsn": f"{self._lsn:020X}"}, "window_id": "w", "updated_at": end}
+        for at, table in enumerate(feed.tables):
+            lacks = feed.trouble == "lacking" and at == 0
+            yield FeedTableRow, {
+                "table": table, "lacking": 433 if lacks else 0, "since": end - 90 * HOUR if lacks else None,
+                "until": end - 9 * HOUR if lacks else None, "declined_reason": None, "declined_by": None,
+            }  # fmt: skip
+
+    def _results(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
+        feed, end = self._feed, self._now
+        for table in feed.tables[:_COMPARED]:
+            outcome = "differ" if feed.trouble == "differ" and table == feed.tables[0] else "agree"
+            yield ComparisonRow, {
+                "id": f"{feed.name}_{table}", "database": feed.database, "table": table,
+                "reference": "shop_reference",
+                "from_lsn": None, "to_lsn": None, "from_time": end - 28 * HOUR, "to_time": end,
+                "outcome": outcome,
+                "accepted_reason": None, "accepted_by": None, "counts": {"equal": 90}, "columns": {},
+                "spans": [],
+                "positions": None, "at": end,
+            }  # fmt: skip
+            drifts = feed.trouble == "drift" and table == feed.tables[0]
+            yield ProofRow, {
+                "id": f"{feed.name}_{table}", "against": "source", "snapshot_id": "s",
+                "database": feed.database,
+                "table": table, "release": self._release, "outcome": "drift" if drifts else "proven",
+                "since": end - HOUR, "until": end, "since_lsn": None, "until_lsn": None, "at": end,
+                "counts": {"rows": 900, "equal": 898, "missing": 2 if drifts else 0, "extra": 0,
+                "differs": 0},
+            }  # fmt: skip

@@ -1,0 +1,79 @@
+"""`python -m sourcelab.screenshots`: pictures of the pages in Airflow for README and docs, by Chromium."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from changeledger.airflow_ui.app import PREFIX
+from changeledger.config.settings import PROJECT, Settings
+from sourcelab.filled_store import FilledFeed, fill
+from sourcelab.page_client import page_client
+
+_FEEDS = (
+    FilledFeed("shop_reference"),
+    FilledFeed("shop_debezium", "debezium", trouble="audit"),
+    FilledFeed("shop_ces", "ces", quarantined=3),
+    FilledFeed("shop_qlik_messages", "qlik_messages", trouble="running"),
+    FilledFeed("shop_qlik_tables", "qlik_tables"),
+)
+
+
+class _Picture(NamedTuple):
+    name: str
+    path: str
+    width: int
+    height: int
+    is_dark: bool = False
+
+
+_PICTURES = (
+    _Picture("feeds", "/", 1280, 640),
+    _Picture("feeds-dark", "/", 1280, 640, is_dark=True),
+    _Picture("feed", "/feeds/shop_debezium", 1280, 1060),
+    _Picture("releases", "/feeds/shop_ces/releases", 1280, 640),
+)
+
+
+def main() -> int:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("there is no chromium: apt-get install chromium")
+        return 1
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ |= {"CHANGELEDGER_HOME": f"{folder}/home", "CHANGELEDGER_FEEDS": f"{folder}/feeds"}
+        settings = Settings()
+        fill(settings.control_url, settings.feeds, _FEEDS)
+        client = page_client()
+        style = client.get(f"{PREFIX}/style.css").text
+        for picture in _PICTURES:
+            page = Path(folder) / f"{picture.name}.html"
+            text = client.get(f"{PREFIX}{picture.path}").text
+            page.write_text(re.sub("<link [^>]*>", lambda _: f"<style>{style}</style>", text), "utf-8")
+            _take(chromium, page, picture, PROJECT / "docs" / "images" / f"page-{picture.name}.png")
+    return 0
+
+
+def _take(chromium: str, page: Path, picture: _Picture, file: Path) -> None:
+    size = f"--window-size={picture.width},{picture.height}"
+    theme = ["--blink-settings=preferredColorScheme=0"] if picture.is_dark else []
+    options = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+    ]
+    command = [chromium, *options, size, *theme, f"--screenshot={file}", page.as_uri()]
+    subprocess.run(command, check=True, capture_output=True)
+    print(f"{file.relative_to(PROJECT)}: {file.stat().st_size / 1000:,.0f} KB")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

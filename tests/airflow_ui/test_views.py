@@ -1,0 +1,217 @@
+"""The views of feeds: what they say, whose they are, and what they let people do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from changeledger.airflow_ui import actions, quarantine_views, release_views
+from changeledger.airflow_ui.app import app
+from changeledger.config.settings import Settings
+from changeledger.kernels.arrow import table_schema
+from changeledger.lake import catalog
+from changeledger.model import change
+from changeledger.model.table_names import FeedTables
+from changeledger.model.window import Request, Window
+from sourcelab.filled_store import FilledFeed, fill
+from tests.airflow_ui.pages import SAME_ORIGIN, Installation
+
+EVIL = "<script>alert(1)</script>"
+BASE = "/changeledger/feeds/shop"
+
+
+@pytest.fixture
+def shop(ledger: Installation) -> Installation:
+    """A feed whose last window an audit has stopped."""
+    fill_in(ledger, FilledFeed("shop", trouble="audit", windows=6, quarantined=2))
+    return ledger
+
+
+def fill_in(ledger: Installation, *feeds: FilledFeed) -> None:
+    fill(Settings().control_url, ledger.folder, feeds)
+    names = {feed.name for feed in feeds}
+    ledger.user.sees = ledger.user.triggers = names
+
+
+def quarantined(feed: str, *values: bytes, dialect_source: str = "t") -> None:
+    """Records in the lake's quarantine, as publish leaves them."""
+    schema = table_schema(change.QUARANTINE_COLUMNS)
+    rows = [
+        {
+            "window_id": "w1", "table": None, "reason": "not_json", "detail": EVIL, "raw_key": b"k",
+            "source_position": {"source": dialect_source, "partition": 0, "offset": at, "row": None},
+            "raw_value": value, "raw_headers": [],
+        }
+        for at, value in enumerate(values)
+    ]  # fmt: skip
+    catalog.create_namespace(feed)
+    name = FeedTables.of(feed).quarantine
+    table = catalog._catalog().create_table(tuple(name.split(".")[1:]), schema)
+    table.append(pa.Table.from_pylist(rows, schema))
+
+
+def test_a_failed_feed_says_why_with_the_way_to_its_window(shop: Installation) -> None:
+    text = shop.client.get("/changeledger/").text
+    assert "The audit has stopped a window: order_strict of dbo.customers is violated by 3 rows." in text
+    assert f'href="{BASE}/windows/' in text
+
+
+def test_every_view_answers(shop: Installation) -> None:
+    window = shop.control.last_window("shop")
+    assert window is not None
+    for path in ("", f"/windows/{window.window_id}", "/tables/dbo.customers", "/quarantine", "/releases"):
+        answer = shop.client.get(BASE + path)
+        assert answer.status_code == 200, path
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert "order_strict" in shop.client.get(f"{BASE}/windows/{window.window_id}").text
+    for path in ("/windows/..%2f..", "/windows/none", "/tables/none"):
+        assert shop.client.get(BASE + path).status_code == 404
+
+
+def test_who_may_not_see_the_dag_sees_nothing_of_the_feed(shop: Installation) -> None:
+    shop.user.sees = shop.user.triggers = set()
+    for path in ("", "/windows/w", "/tables/dbo.customers", "/quarantine", "/releases"):
+        answer = shop.client.get(BASE + path)
+        assert answer.status_code == 403, path
+        assert "dbo.customers" not in answer.text
+    assert "dbo.customers" not in shop.client.get("/changeledger/").text
+
+
+def test_hostile_names_and_errors_stay_text(ledger: Installation) -> None:
+    fill_in(
+        ledger, FilledFeed("shop", tables=(f"dbo.{EVIL}", 'dbo."><img src=x>'), trouble="audit", windows=3)
+    )
+    window = ledger.control.last_window("shop")
+    assert window is not None
+    ledger.control.save_failure(
+        "shop", Window(start=window.start, end=window.end), "audit", f"{EVIL}\x1b[2J\n  Remedy: {EVIL}"
+    )
+    for path in ("/changeledger/", BASE, f"{BASE}/windows/{window.window_id}", f"{BASE}/releases"):
+        text = ledger.client.get(path).text
+        assert EVIL not in text
+        assert "<img" not in text
+        assert "\x1b" not in text
+    assert "&lt;script&gt;" in text
+
+
+def test_quarantined_records_as_they_came_and_how_they_are_read_now(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", dialect="ces", tables=("dbo.t",), windows=2))
+    quarantined("shop", f"{{{EVIL}".encode(), b"\xff\xfe")
+    page = ledger.client.get(f"{BASE}/quarantine?reason=not_json").text
+    assert "{&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert EVIL not in page
+    assert "0xFFFE" in page
+    assert page.count("still not") == 2
+    assert "Every record could be read" not in ledger.client.get(BASE).text
+    assert "No such record" in ledger.client.get(f"{BASE}/quarantine?reason=other").text
+
+
+def test_redacted_values_are_on_no_page(ledger: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill_in(ledger, FilledFeed("shop", dialect="ces", tables=("dbo.t",), windows=2))
+    quarantined("shop", b"{salary: 99120")
+    assert "99120" in ledger.client.get(f"{BASE}/quarantine").text
+    monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
+    page = ledger.client.get(f"{BASE}/quarantine").text
+    assert "99120" not in page
+    assert "***" in page
+
+
+def test_a_thousand_tables_are_found_by_name(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", tables=tuple(f"dbo.t{n:04d}" for n in range(1000)), windows=1))
+    whole = ledger.client.get(BASE).text
+    assert whole.count(f"{BASE}/tables/") == 100
+    assert "100 of 1,000" in whole
+    assert ledger.client.get(f"{BASE}?tables=T0999").text.count(f"{BASE}/tables/") == 1
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the pages would have Airflow and the command do; Airflow's log is its database."""
+    calls: list[Any] = []
+
+    def trigger(feed: str, answers: Mapping[str, Any], by: str) -> str:
+        calls.append((feed, dict(answers), by))
+        return "manual__1+00:00"
+
+    def roll_back(*arguments: Any) -> None:
+        calls.append(arguments)
+
+    monkeypatch.setitem(app.dependency_overrides, actions._triggering, lambda: trigger)
+    monkeypatch.setitem(app.dependency_overrides, actions._rolling_back, lambda: roll_back)
+    for views in (quarantine_views, release_views):
+        monkeypatch.setitem(app.dependency_overrides, views.LOGGED, lambda: None)
+    return calls
+
+
+def test_replay_triggers_the_feeds_dag_as_its_form_does(shop: Installation, asked: list[Any]) -> None:
+    answer = shop.client.post(f"{BASE}/replay", data={"table": ["dbo.customers"]}, headers=SAME_ORIGIN)
+    assert asked == [("shop", {"mode": "replay", "tables": ["dbo.customers"]}, "ann")]
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == "/changeledger/dags/shop/runs/manual__1%2B00%3A00"
+    assert shop.client.post(f"{BASE}/replay", data={"table": "dbo.x"}, headers=SAME_ORIGIN).status_code == 409
+
+
+def test_a_release_is_taken_back_with_a_reason_by_airflows_user(shop: Installation, asked: list[Any]) -> None:
+    place = f"{BASE}/releases/2/main"
+    assert shop.client.post(place, data={"reason": " "}, headers=SAME_ORIGIN).status_code == 422
+    answer = shop.client.post(place, data={"reason": "--by=eve", "by": "eve"}, headers=SAME_ORIGIN)
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"{BASE}/releases")
+    assert asked == [("shop", 2, "--by=eve", "ann", False)]
+
+
+@pytest.mark.parametrize("path", ["/replay", "/releases/2/main"])
+def test_nothing_changes_without_permission_or_from_elsewhere(
+    shop: Installation, asked: list[Any], path: str
+) -> None:
+    form = {"reason": "why"}
+    elsewhere = (
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "https://evil"},
+        {},
+    )
+    for headers in elsewhere:
+        assert shop.client.post(BASE + path, data=form, headers=headers).status_code == 403
+    assert shop.client.get(BASE + path).status_code in {404, 405}
+    shop.user.triggers = set()
+    assert shop.client.post(BASE + path, data=form, headers=SAME_ORIGIN).status_code == 403
+    assert asked == []
+    assert "<button" not in shop.client.get(f"{BASE}/releases").text
+
+
+def test_releases_with_counts_against_the_one_before_and_who_took_back(ledger: Installation) -> None:
+    fill_in(ledger, FilledFeed("shop", trouble="taken back", windows=8))
+    text = ledger.client.get(f"{BASE}/releases").text
+    assert "by ann: a load of test rows was published" in text
+    assert text.count(">taken back<") == 2
+    assert text.count("Go forward to this release") == 2
+
+
+def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
+    ledger.add_feed("shop")
+    ledger.user.sees = {"shop", "compare_shop", "other"}
+    start = datetime(2026, 1, 31, tzinfo=UTC)
+    window = Window(start=start, end=start.replace(hour=1), request=Request(run="manual__1"))
+    ledger.control.open_window("shop", window, None, {})
+    places = {
+        "shop": "/changeledger/feeds/shop",
+        "compare_shop": "/data-docs/compare_shop/",
+        "shop/runs/manual__1": f"/changeledger/feeds/shop/windows/{window.id}",
+        "shop/runs/manual__1/tasks/audit": f"/changeledger/feeds/shop/windows/{window.id}",
+        "shop/runs/manual__2": "/changeledger/feeds/shop",
+    }
+    for path, place in places.items():
+        answer = ledger.client.get(f"/changeledger/dags/{path}")
+        assert (answer.status_code, answer.headers["Location"]) == (307, place)
+    assert ledger.client.get("/changeledger/dags/other").status_code == 404
+
+
+def test_nothing_has_run_and_nothing_is_made(ledger: Installation) -> None:
+    ledger.add_feed("shop")
+    assert "Not run yet" in ledger.client.get("/changeledger/").text
+    assert ledger.client.get(BASE).status_code == 404
+    assert not (Settings().home / "control.db").exists()

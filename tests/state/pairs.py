@@ -1,0 +1,55 @@
+"""Two feeds of one database in a control store: comparisons and proofs as their stages leave them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from changeledger.compare.verdicts import CLASSES, EQUAL, VERDICTS
+from changeledger.config.database import Database
+from changeledger.config.feed import Feed
+from changeledger.control import ComparisonRow, ControlStore, ProofRow
+
+OLD, NEW, TABLE = "shop_cdc", "shop_debezium", "dbo.customers"
+DATABASE = Database.model_validate({"database": "shop", "verify": {"connection": "source"}})
+
+
+def feeds(*tables: str, only_old: tuple[str, ...] = ()) -> dict[str, Feed]:
+    names = tables or (TABLE,)
+    return {
+        name: Feed.model_validate({
+            "feed": name, "dialect": dialect, "database": "shop", "connection": "c", "source": source,
+            "tables": [{"table": table} for table in (*names, *(only_old if name == OLD else ()))],
+        })
+        for name, dialect, source in ((OLD, "sqlserver_cdc", {}), (NEW, "debezium", {"topics": ["t"]}))
+    }  # fmt: skip
+
+
+def lsn(number: int) -> str:
+    return f"{number:020X}"
+
+
+def compare(
+    control: ControlStore, first: int, last: int, since: datetime, until: datetime, *,
+    table: str = TABLE, reference: str = OLD, **counts: int,
+) -> None:  # fmt: skip
+    """Effects of the log's part `[first, last)`: so many of each verdict or class."""
+    found = {**dict.fromkeys((*VERDICTS, *CLASSES), 0), **(counts or {EQUAL: 5000})}
+    faults = sum(found[name] for name in ("missing", "extra", "differs", "order"))
+    events = sum(found[verdict] for verdict in VERDICTS)
+    feed = NEW if reference == OLD else OLD
+    control.save_comparison(ComparisonRow(
+        id=f"{reference}.{feed}.{table}.{first}.{last}", database="shop", table=table, reference=reference,
+        feed=feed, from_lsn=lsn(first), to_lsn=lsn(last), from_time=since, to_time=until,
+        outcome="differ" if faults else "agree", counts=found, columns={},
+        spans=[[0, 0]] * 23 + [[events, events]], positions=None, at=until + timedelta(minutes=5),
+    ))  # fmt: skip
+
+
+def prove(control: ControlStore, until: datetime, outcome: str = "proven", table: str = TABLE) -> None:
+    counts: dict[str, Any] = dict.fromkeys(("rows", "equal", "in_flight", "missing", "extra", "differs"), 0)
+    control.save_proof(ProofRow(
+        id=f"{NEW}.{table}", against="source", snapshot_id="s", database="shop", table=table, feed=NEW,
+        release=1, outcome=outcome, since=until, until=until, since_lsn=None, until_lsn=None, counts=counts,
+        at=until,
+    ))  # fmt: skip

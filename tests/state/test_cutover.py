@@ -1,0 +1,206 @@
+"""May we switch? Each rule of docs/cutover.md, against a real control store."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import PROJECT
+from changeledger.control import ControlStore
+from changeledger.kernels import lateness
+from changeledger.model.errors import ConfigError
+from changeledger.reports import cutover as report
+from changeledger.state import cutover
+from changeledger.state.cutover import Period
+from changeledger.state.cutover_json import as_json
+from changeledger.state.verdict import GO, NO_GO, NOT_YET, NOTE, Verdict, judge
+from tests.state.pairs import DATABASE, NEW, OLD, TABLE, compare, feeds, prove
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+WEEK = Period(NOW - timedelta(days=7), NOW)
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+def agree(control: ControlStore) -> None:
+    """Two comparisons that meet and go back beyond the period, and a proof of today."""
+    compare(control, 1, 5, NOW - 10 * DAY, NOW - 4 * DAY)
+    compare(control, 5, 9, NOW - 4 * DAY, NOW)
+    prove(control, NOW)
+
+
+def facts(control: ControlStore, *tables: str, only_old: tuple[str, ...] = ()) -> cutover.CutoverFacts:
+    known = feeds(*tables, only_old=only_old)
+    return cutover.gather(control, DATABASE, known, (known[OLD], known[NEW]), WEEK)
+
+
+def judged(control: ControlStore, *tables: str, only_old: tuple[str, ...] = ()) -> Verdict:
+    return judge(facts(control, *tables, only_old=only_old), 1000)
+
+
+def codes(verdict: Verdict, kind: str) -> list[str]:
+    return [reason.code for reason in verdict.of(kind)]
+
+
+def test_go_when_all_of_the_period_agrees_and_is_proved(control: ControlStore) -> None:
+    agree(control)
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NO_GO), codes(verdict, NOT_YET)) == (GO, [], [])
+    # What is never compared is said even then.
+    assert codes(verdict, NOTE) == ["last_transaction"]
+
+
+@pytest.mark.parametrize(
+    ("reference", "counted", "code"),
+    [
+        (OLD, "missing", "lost"), (NEW, "extra", "lost"),
+        (OLD, "extra", "surplus"), (NEW, "missing", "surplus"),
+        (OLD, "differs", "differs"), (OLD, "order", "order"),
+    ],
+)  # fmt: skip
+def test_one_unexplained_difference_is_a_no_go(
+    control: ControlStore, reference: str, counted: str, code: str
+) -> None:
+    prove(control, NOW)
+    compare(control, 1, 9, NOW - 10 * DAY, NOW, reference=reference, equal=10**6, **{counted: 1})
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, [code])
+
+
+def test_an_accepted_difference_is_for_whoever_signs(control: ControlStore) -> None:
+    prove(control, NOW)
+    compare(control, 1, 9, NOW - 10 * DAY, NOW, equal=5000, missing=3)
+    control.accept("shop", "<b>test rows</b>", "ann")
+    found = facts(control)
+    verdict = judge(found, 1000)
+    assert verdict.verdict == GO
+    assert verdict.of(NOTE)[0].text == f"{TABLE}: 3 differences accepted by ann: <b>test rows</b>"
+    assert "&lt;b&gt;test rows" in report.page(found, verdict)
+    assert "<b>test rows" not in report.page(found, verdict)
+
+
+Breaks = Callable[[ControlStore], None]
+
+
+def _failed(name: str) -> Breaks:
+    return lambda control: control.save_failure_of_database(name, "SparkUnavailable: gone")
+
+
+def _begun_late(control: ControlStore) -> None:
+    compare(control, 1, 9, NOW - 2 * DAY, NOW)
+
+
+def _hole(control: ControlStore) -> None:
+    compare(control, 1, 4, NOW - 10 * DAY, NOW - 5 * DAY)
+    compare(control, 5, 9, NOW - 4 * DAY, NOW)
+
+
+def _few(control: ControlStore) -> None:
+    compare(control, 1, 9, NOW - 10 * DAY, NOW, equal=10)
+
+
+@pytest.mark.parametrize(
+    ("before", "code"),
+    [
+        (lambda _: None, "never_compared"), (_begun_late, "not_covered"), (_hole, "hole"),
+        (_few, "too_few_events"),
+    ],
+)  # fmt: skip
+def test_not_yet_while_the_period_is_not_compared(control: ControlStore, before: Breaks, code: str) -> None:
+    prove(control, NOW)
+    before(control)
+    verdict = judged(control)
+    assert (verdict.verdict, codes(verdict, NOT_YET)) == (NOT_YET, [code])
+
+
+def test_how_much_longer(control: ControlStore) -> None:
+    prove(control, NOW)
+    _begun_late(control)
+    verdict = judged(control)
+    assert verdict.until == NOW + 5 * DAY
+    assert "5 days from now" in verdict.reasons[0].text
+
+
+@pytest.mark.parametrize(
+    ("then", "verdict", "code"),
+    [
+        (lambda c: prove(c, NOW, "drift"), NO_GO, "drift"),
+        (lambda c: prove(c, NOW, "waiting"), NOT_YET, "proof_waits"),
+        (lambda c: prove(c, NOW - 8 * DAY), NOT_YET, "old_proof"),
+        (_failed("compare_shop"), NOT_YET, "compare_failed"),
+        (_failed("verify_shop"), NOT_YET, "verify_failed"),
+    ],
+)
+def test_proofs_and_failed_runs(control: ControlStore, then: Breaks, verdict: str, code: str) -> None:
+    agree(control)
+    then(control)
+    found = judged(control)
+    assert found.verdict == verdict
+    assert codes(found, verdict) == [code]
+
+
+def test_a_table_that_was_not_looked_at_is_not_equal(control: ControlStore) -> None:
+    agree(control)
+    missing = judged(control, TABLE, "dbo.orders")
+    assert codes(missing, NOT_YET) == ["table_never_compared", "no_proof"]
+    compare(control, 1, 5, NOW - 10 * DAY, NOW - 4 * DAY, table="dbo.orders")
+    behind = judged(control, TABLE, "dbo.orders")
+    assert "table_left_behind" in codes(behind, NOT_YET)
+    lost = judged(control, only_old=("dbo.parts",))
+    assert (lost.verdict, codes(lost, NO_GO)) == (NO_GO, ["table_not_read"])
+
+
+def test_a_period_ends_where_a_comparison_reaches_out_of_it(control: ControlStore) -> None:
+    agree(control)
+    table = facts(control).compared.tables[TABLE]
+    # The spans of the earlier comparison that begin in the period have all of its effects.
+    assert (table.events, table.in_period, table.unexplained) == (10_000, 10_000, 0)
+
+
+def test_the_pair_is_named_right(control: ControlStore) -> None:
+    with pytest.raises(ConfigError, match="no feed 'shop_debezum'"):
+        cutover.pair_of(DATABASE, feeds(), OLD, "shop_debezum")
+    with pytest.raises(ConfigError, match="cannot replace itself"):
+        cutover.pair_of(DATABASE, feeds(), OLD, OLD)
+    assert not readable_feeds(PROJECT / "include" / "feeds")[1]
+
+
+def test_json_says_what_the_page_says(control: ControlStore) -> None:
+    agree(control)
+    found = facts(control)
+    said = json.loads(json.dumps(as_json(found, judge(found, 1000))))
+    assert (said["verdict"], said["compared"]["events"]) == ("go", 10_000)
+    assert said["tables"][TABLE]["proof"]["outcome"] == "proven"
+    page = report.page(found, judge(found, 1000))
+    assert "GO" in page
+    assert "://" not in page
+
+
+def test_lateness_is_weighed_by_changes() -> None:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = pa.table({
+        "operation": ["update"] * 100 + ["snapshot", "insert"],
+        "committed_at": pa.array([at] * 99 + [at - timedelta(seconds=50)] + [at - DAY, at - DAY],
+                                 pa.timestamp("us", tz="UTC")),
+        "flags": pa.array([None] * 101 + [["clock_suspect"]], pa.list_(pa.string())),
+    })  # fmt: skip
+    kept = lateness.committed([lateness.timed(rows)])
+    assert kept is not None
+    one = lateness.Committed(**json.loads(json.dumps(kept)))
+    found = lateness.lateness([(at + timedelta(seconds=10), one)])
+    assert found == (100, timedelta(seconds=10), timedelta(seconds=10), timedelta(seconds=60))
+    other = lateness.Committed(900, [int(at.timestamp() * 1e6)] * 101)
+    both = lateness.lateness([(at + timedelta(seconds=10), one), (at + timedelta(seconds=30), other)])
+    assert both is not None
+    assert (both.p50, both.worst) == (timedelta(seconds=30), timedelta(seconds=60))

@@ -1,0 +1,94 @@
+"""A row's life, by pyiceberg, from a real ledger."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from changeledger.control import ControlStore
+from changeledger.model.errors import ConfigError
+from changeledger.state.beside import beside
+from changeledger.state.life import life, placed
+from changeledger.state.search import search
+from tests.state.tables import HOSTILE, life_of_one, publish, row
+
+FEED, TABLE = "shop_cdc", "dbo.customers"
+
+
+@pytest.fixture
+def control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ControlStore:
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path))
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+def hour(number: int) -> datetime:
+    return datetime(2026, 1, 31, number, tzinfo=UTC)
+
+
+def test_every_change_in_order_with_what_it_knows(control: ControlStore) -> None:
+    publish(control, FEED)
+    found = life(placed(control, FEED, "DBO.customers"), {"ID": "1"})
+    assert [one.change_id for one in found.changes] == ["change-1", "change-2", "change-3", "change-4"]
+    update = found.changes[1]
+    name, photo = update.cells[1:]
+    assert (name.before.text, name.after.text, name.named, name.changes) == ("ann", HOSTILE, True, True)
+    assert (photo.before.text, photo.after.kind, photo.named, photo.changes) == (
+        "0x01",
+        "not_captured",
+        False,
+        False,
+    )
+    assert (update.release, update.record, update.position.commit_lsn) == (1, "t[0] 2", f"{2:020X}")
+    assert found.changes[2].moved_to == {"id": "7"}
+    assert found.changes[3].moved_from == {"id": "7"}
+
+
+def test_as_of_a_time(control: ControlStore) -> None:
+    publish(control, FEED)
+    found = life(placed(control, FEED, TABLE), {"id": "1"})
+    assert not found.at(hour(0)).is_alive
+    # A cell that the change does not know stays as it was.
+    assert {name: cell.text for name, cell in found.at(hour(2)).cells.items()} == {
+        "id": "1", "name": HOSTILE, "photo": "0x01",
+    }  # fmt: skip
+    assert not found.at(hour(3)).is_alive
+    assert found.at().cells["name"].text == "ann"
+
+
+def test_a_truncate_ends_each_row(control: ControlStore) -> None:
+    rows = [*life_of_one(), {**row(6, "truncate", 0), "key": None}]
+    publish(control, FEED, rows)
+    assert not life(placed(control, FEED, TABLE), {"id": "2"}).at().is_alive
+
+
+def test_what_disagrees_and_what_is_missing(control: ControlStore) -> None:
+    publish(control, FEED)
+    rows = [one for one in life_of_one() if one["change_id"] != "change-2"]
+    rows[-2] = {**rows[-2], "after": {"id": 1, "name": "bob", "photo": b"\1"}}
+    publish(control, "shop_ces", rows)
+    own = life(placed(control, FEED, TABLE), {"id": "1"})
+    found = beside(control, own, ["shop_ces", "shop_none"])
+    assert [one.column for one in found.columns if one.disagrees] == ["name"]
+    assert found.missing_at(own.changes[1].position.commit_lsn) == ["shop_ces"]
+    assert found.missing_at(own.changes[0].position.commit_lsn) == []
+    assert "no table" in found.problems["shop_none"]
+
+
+def test_rows_by_a_value(control: ControlStore) -> None:
+    publish(control, FEED)
+    place = placed(control, FEED, TABLE)
+    assert [key["id"] for key in search(place, "ann").keys] == ["1", "2"]
+    assert search(place, "nobody").keys == []
+    assert not search(place, "ann", seconds=-1).is_whole
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [({}, "named was nothing"), ({"id": "x"}, "no value of that type"), ({"name": "ann"}, "named was name")],
+)
+def test_a_key_is_named_whole_and_typed(control: ControlStore, key: dict[str, str], error: str) -> None:
+    publish(control, FEED)
+    with pytest.raises(ConfigError, match=error):
+        life(placed(control, FEED, TABLE), key)

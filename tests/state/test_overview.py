@@ -1,0 +1,224 @@
+"""How feeds stand, from a real control store: the level, and of one that needs somebody the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from changeledger.config.feed import Feed
+from changeledger.control import Asked, AuditResult, BuiltSnapshots, ComparisonRow, ControlStore, ProofRow
+from changeledger.model.source_state import SourceState
+from changeledger.model.window import Request, Window
+from changeledger.state import overview
+from changeledger.state.overview import BAD, GOOD, IDLE, RUNS, STALE, WARNED, FeedLine
+from changeledger.state.windows import EMPTY, FAILED, OPEN, RELEASED, RUNNING, TAKEN_BACK, stage_seconds
+from tests.released import release
+
+HOUR = timedelta(hours=1)
+NOW = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+FEED = Feed.model_validate(
+    {
+        "feed": "shop", "dialect": "sqlserver_cdc", "database": "shop", "connection": "c", "source": {},
+        "tables": [{"table": "dbo.t"}],
+    }
+)  # fmt: skip
+COUNTS = {"tables": {"dbo.t": {"changes": {"insert": 5}, "current": 50, "history": 70}}, "records": 9}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ControlStore:
+    return ControlStore(f"sqlite:///{tmp_path}/control.db")
+
+
+def ago(hours: int, **request: Any) -> Window:
+    return Window(start=NOW - (hours + 1) * HOUR, end=NOW - hours * HOUR, request=Request(**request))
+
+
+def released(store: ControlStore, hours: int, **counts: Any) -> int:
+    return release(store, "shop", [], ago(hours), {}, {**COUNTS, **counts}, {"lsn": f"{100 - hours:020X}"})
+
+
+def failing_audit(store: ControlStore, window: Window) -> None:
+    store.open_window("shop", window, None, {"lsn": f"{99:020X}"})
+    detail = {"says": "a rule", "severity": "error", "stops": True, "tolerated": None, "error": None}
+    verdicts = [AuditResult("dbo.t", "order_strict", False, 3, detail)]
+    verdicts.append(AuditResult("dbo.t", "lsn_width", True, 0, {**detail, "stops": False}))
+    store.save_audit("shop", window, verdicts, BuiltSnapshots("b", {}))
+
+
+def line(store: ControlStore) -> FeedLine:
+    store.complete_release("shop", store.latest_release("shop").id) if store.latest_release("shop") else None  # type: ignore[union-attr]
+    return overview.line(store, FEED)
+
+
+def test_nothing_has_run(store: ControlStore) -> None:
+    only = line(store)
+    assert (only.level, only.windows, only.why, only.rows, only.reach) == (IDLE, [], None, None, None)
+
+
+def test_a_healthy_feed(store: ControlStore) -> None:
+    released(store, 1)
+    store.open_window("shop", ago(0), {"lsn": f"{99:020X}"}, {"lsn": f"{100:020X}"})
+    store.close_empty("shop", ago(0), {"lsn": f"{100:020X}"})
+    only = line(store)
+    assert (only.level, only.why, only.rows, only.release) == (GOOD, None, 50, 1)
+    assert [window.outcome for window in only.windows] == [EMPTY, RELEASED]
+    assert only.released_to == NOW
+
+
+def test_an_audit_that_stops_says_by_which_rule(store: ControlStore) -> None:
+    released(store, 1)
+    failing_audit(store, ago(0))
+    only = line(store)
+    assert only.level == BAD
+    assert only.why is not None
+    assert only.why.text == "The audit has stopped a window: order_strict of dbo.t is violated by 3 rows."
+    assert (only.why.place, only.why.argument) == ("window", ago(0).id)
+    assert (only.judged, only.violated) == (2, 1)
+    assert only.windows[0].outcome == FAILED
+
+
+def test_a_later_release_settles_a_failed_audit(store: ControlStore) -> None:
+    failing_audit(store, ago(2))
+    released(store, 0)
+    only = line(store)
+    assert (only.level, [window.outcome for window in only.windows]) == (GOOD, [RELEASED, FAILED])
+    assert only.windows[1].is_over
+
+
+def test_a_task_that_failed(store: ControlStore) -> None:
+    released(store, 1)
+    store.open_window("shop", ago(0), None, {})
+    store.save_failure("shop", ago(0), "reconcile", "SourceUnavailable: no broker\n  Remedy: start it")
+    only = line(store)
+    assert only.why is not None
+    assert only.why.text == "Reconcile has failed: SourceUnavailable: no broker"
+    assert only.windows[0].outcome == FAILED
+
+
+def test_who_runs_is_no_failure(store: ControlStore) -> None:
+    store.open_window("shop", ago(0), None, {})
+    assert overview.line(store, FEED).windows[0].outcome == OPEN
+    store.acquire_lease("shop", ago(0, run="manual__1").holder, 600)
+    only = overview.line(store, FEED)
+    assert (only.level, only.windows[0].outcome) == (RUNS, RUNNING)
+
+
+def test_a_source_that_is_not_read_on(store: ControlStore) -> None:
+    released(store, 0)
+    waiting = SourceState("a[0]", "5", "1205", NOW, 1200, NOW - 30 * HOUR, None, "a transaction is open")
+    store.save_source_states("shop", [waiting, SourceState("a[1]", "7", "7", NOW, 0)])
+    only = line(store)
+    assert only.why is not None
+    assert only.why.text.startswith("It cannot read on: a[0]: 1,200 records behind the end, since ")
+    assert only.reach is not None
+    assert (only.reach.read, only.reach.end, only.reach.behind) == ("12", "1,212", 1200)
+    assert only.reach.late is not None
+    assert only.reach.late >= 30 * HOUR
+
+
+def test_positions_of_a_log_are_written_as_sql_server_does(store: ControlStore) -> None:
+    state = SourceState("cdc.lsn_time_mapping", "00000027000001C80003", "00000027000001C80009", NOW)
+    reach = overview.reach_of([state], NOW)
+    assert reach is not None
+    assert (reach.read, reach.end) == ("00000027:000001c8:0003", "00000027:000001c8:0009")
+
+
+def test_stale(store: ControlStore) -> None:
+    released(store, 9)
+    only = line(store)
+    assert only.level == STALE
+    assert only.why is not None
+    assert only.why.text.startswith("Stale: nothing newer than ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "says"),
+    [
+        ({"dispositions": [["quarantined", "not_json", 4]]}, "4 records could not be read lately."),
+        ({"tolerated": [["dbo.t", "order", 2, "known"]]}, "Tolerated: order of dbo.t (2), because: known"),
+    ],
+)
+def test_what_is_worth_a_look(store: ControlStore, counts: Mapping[str, Any], says: str) -> None:
+    released(store, 0, **counts)
+    only = line(store)
+    assert (only.level, only.why and only.why.text) == (WARNED, says)
+
+
+def test_records_that_were_read_again_are_no_news(store: ControlStore) -> None:
+    released(store, 1, dispositions=[["quarantined", "not_json", 4]])
+    only_one = ago(0, mode="replay", tables=("dbo.t",), run="a")
+    release(store, "shop", [], only_one, {}, COUNTS, {"lsn": f"{99:020X}"})
+    assert line(store).quarantined == 4
+    counts = {**COUNTS, "dispositions": [["quarantined", "not_json", 1]]}
+    release(store, "shop", [], ago(0, mode="replay", run="b"), {}, counts, {"lsn": f"{99:020X}"})
+    assert line(store).quarantined == 1
+
+
+def test_what_became_of_the_records(store: ControlStore) -> None:
+    released(store, 0, records=20, dispositions=[["paired", None, 4], ["duplicate", "delivered_again", 1]])
+    (window,) = line(store).windows
+    assert window.outcomes == {"change": 15, "paired": 4, "duplicate": 1}
+
+
+def test_taken_back(store: ControlStore) -> None:
+    for hours in (2, 1, 0):
+        released(store, hours)
+    store.commit_rollback("shop", 1, {}, Asked("wrong rows", "ann"))
+    only = line(store)
+    assert [window.outcome for window in only.windows] == [TAKEN_BACK, TAKEN_BACK, RELEASED]
+    assert any(reason.text == "Taken back to release 1 by ann: wrong rows" for reason in only.reasons)
+
+
+def compared(feed: str, table: str, outcome: str, at: datetime) -> ComparisonRow:
+    return ComparisonRow(
+        id=f"{feed}{table}{at}", database="shop", table=table, reference="other", feed=feed, outcome=outcome,
+        counts={}, columns={}, spans=[], at=at, from_lsn=f"{at.hour:020X}", to_lsn=f"{at.hour + 1:020X}",
+    )  # fmt: skip
+
+
+def test_the_last_comparison_of_each_table_counts_and_open_disagreements(store: ControlStore) -> None:
+    released(store, 0)
+    at = NOW.replace(hour=3)
+    store.save_comparison(compared("shop", "dbo.t", "warn", at))
+    store.save_comparison(compared("shop", "dbo.t", "agree", at + HOUR))
+    assert line(store).compared == "agree"
+    store.save_comparison(compared("shop", "dbo.u", "differ", at))
+    store.save_comparison(compared("shop", "dbo.u", "agree", at + 2 * HOUR))
+    only = line(store)
+    assert (only.compared, only.level) == ("differ", BAD)
+
+
+def proof(outcome: str, against: str, at: datetime, rows: int = 5) -> ProofRow:
+    return ProofRow(
+        id=f"{against}{at}", against=against, snapshot_id="s", database="shop", table="dbo.t", feed="shop",
+        release=1, outcome=outcome, since=at, until=at, counts={"rows": rows}, at=at,
+    )  # fmt: skip
+
+
+def test_a_proof_by_the_source_settles_what_a_topic_said(store: ControlStore) -> None:
+    released(store, 0)
+    store.save_proof(proof("drift", "topic", NOW - 2 * HOUR))
+    assert line(store).proven == "drift"
+    store.save_proof(proof("proven", "source", NOW - HOUR))
+    assert line(store).proven == "proven"
+
+
+def test_who_needs_somebody_comes_first(store: ControlStore) -> None:
+    released(store, 0)
+    store.complete_release("shop", 1)
+    other = FEED.model_copy(update={"feed": "zoo"})
+    store.save_failure("zoo", ago(0), "extract", "ConfigError: no login")
+    assert [one.feed for one in overview.lines(store, {"shop": FEED, "zoo": other})] == ["zoo", "shop"]
+
+
+def test_seconds_of_stages_until_one_that_is_not_known(store: ControlStore) -> None:
+    released(store, 0)
+    (window,) = line(store).windows
+    at = window.opened_at
+    ends = {"extract": at + timedelta(seconds=5), "normalize": at + timedelta(seconds=12)}
+    assert stage_seconds(window, ends) == {"extract": 5, "normalize": 7}
