@@ -38,6 +38,9 @@ class Settings(BaseSettings):
 
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
+    hash_key: str = Field(default="", repr=False)
+    """The secret of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more, the same
+    for jobs and commands, and for good."""
     alert_url: str = Field(default="", repr=False)
     """A webhook for failed and late runs (JSON). Empty: none."""
     pages_url: str = ""
