@@ -112,7 +112,12 @@ def in_both(log: Log, table: str, rules: Mapping[str, Any], manner: Manner) -> t
 
 
 @pytest.mark.parametrize(
-    "manner", [Manner(), Manner(parts_key_updates=True, key_only_deletes=True), Manner(before_images=False, unsent=frozenset({"name"}))]
+    "manner",
+    [
+        Manner(),
+        Manner(parts_key_updates=True, key_only_deletes=True),
+        Manner(before_images=False, unsent=frozenset({"name"})),
+    ],
 )
 def test_publishing_before_or_after_history_is_the_same(manner: Manner) -> None:
     """What equals stays equal, the key with it: so history, made of what is published, has no other rows."""

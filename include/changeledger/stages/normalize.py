@@ -33,6 +33,7 @@ from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
 from changeledger.stages.common.publishing import as_stated, secret_of
 from changeledger.stages.normalization import (
+    describing,
     mask_orders,
     not_chosen,
     other_feeds,
@@ -59,6 +60,7 @@ def run(ctx: StageContext) -> None:
     of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     # A table without a record in the window has its branch, too: the later stages expect it.
     _prepare(ctx, {**ctx.contracts(), **{table: one.published for table, one in of_window.items()}})
+    describing.describe(ctx, of_window.values())
     left = ctx.workers.each(lambda one: _write(ctx, _published(ctx, one, of_window)), inputs)
     left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
     _write_dispositions(ctx, left)
