@@ -12,6 +12,7 @@ from changeledger.config.connection import Connection
 from changeledger.config.database import Database, Tolerance, Verify
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.feed import Feed
+from changeledger.config.notify import Notify
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import ColumnConfig, Publishing, TableConfig
@@ -68,6 +69,7 @@ def page() -> str:
             "Examples: [expectations.md](expectations.md).",
             ExpectationConfig,
         ),
+        ("An entry of `notify`", "Examples: [running.md](running.md#who-is-told).", Notify),
         ("Database", _DATABASE, Database),
         ("Database: `compare`", "", Tolerance),
         ("Database: `verify`", "", Verify),

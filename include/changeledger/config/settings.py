@@ -41,8 +41,6 @@ class Settings(BaseSettings):
     hash_key: str = Field(default="", repr=False)
     """The secret of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more, the same
     for jobs and commands, and for good."""
-    alert_url: str = Field(default="", repr=False)
-    """A webhook for failed and late runs (JSON). Empty: none."""
     pages_url: str = ""
     """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
     otherwise by file."""
