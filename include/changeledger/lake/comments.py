@@ -23,7 +23,10 @@ def write(table: str, comments: Comments) -> None:
     if fields != list(schema.fields):
         number = 1 + max(one.schema_id for one in there.metadata.schemas)
         commented = Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
-        updates += [AddSchemaUpdate(schema=commented), SetCurrentSchemaUpdate(schema_id=_LAST)]
+        updates += [
+            AddSchemaUpdate(schema=commented),
+            SetCurrentSchemaUpdate.model_validate({"schema-id": _LAST}),
+        ]
     if there.properties.get(_COMMENT) != comments.table:
         updates.append(SetPropertiesUpdate(updates={_COMMENT: comments.table}))
     if updates:

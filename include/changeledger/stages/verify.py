@@ -27,6 +27,7 @@ from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
+from changeledger.stages.common.first_row import first_row
 from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter, summary
@@ -85,7 +86,8 @@ def run(
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
-            "; ".join(f"{row.feed} {row.table}: {summary(row.counts)}" for row in drifted),
+            "; ".join(f"{row.feed} {row.table}: {summary(row.counts)}" for row in drifted)
+            + first_row(spark, DRIFT, "proof_id", [row.id for row in drifted]),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
             f"is, what it should be, and since which change; {REPAIRS} has the changes that correct it, "
             "which a run of the feed's DAG with the mode `repair` applies",
