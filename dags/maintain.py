@@ -2,7 +2,7 @@
 
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
-from changeledger.orchestration import maintain_dag
+from changeledger.orchestration import maintain_dag, with_notifiers
 
 feeds, _ = readable_feeds(Settings().feeds)
-maintain_dag(feeds.values())
+maintain_dag(with_notifiers(feeds)[0].values())

@@ -7,9 +7,11 @@ from changeledger.config.database import readable_databases
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
+from changeledger.orchestration import with_notifiers
 
 settings = Settings()
 feeds, of_feeds = readable_feeds(settings.feeds)
-_, of_databases = readable_databases(settings.databases, feeds)
-if errors := [*of_feeds, *of_databases.values()]:
+databases, of_databases = readable_databases(settings.databases, feeds)
+of_notifiers = [*with_notifiers(feeds)[1], *with_notifiers(databases)[1]]
+if errors := [*of_feeds, *of_databases.values(), *of_notifiers]:
     raise ConfigError("; ".join(one.message for one in errors), "; ".join(one.remedy for one in errors))

@@ -116,8 +116,8 @@ class Worker(_Part):
         for process in self._tree():
             options = _command(process)
             if "--executor-id" in options:
-                ids = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
-                running[*ids] = process
+                app, own = (options[options.index(name) + 1] for name in ("--app-id", "--executor-id"))
+                running[app, own] = process
         return running
 
     def lose_power(self) -> None:

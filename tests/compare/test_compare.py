@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from changeledger.compare.columns import Columns
 from changeledger.compare.verdicts import CLASSES, EXPECTED, VERDICTS
 from changeledger.kernels.arrow import GAPS, column
+from changeledger.kernels.publishing import PublishChanges, key_id
+from changeledger.kernels.rows import as_batch
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ContractError
+from changeledger.model.publishing import PublishRule
 from sourcelab.log import Change, Log, Transaction, simulate
 from sourcelab.tables import Table
 from tests.compare.sides import BY_KEY, BY_POSITION, compared
@@ -153,3 +159,37 @@ def test_every_fault_is_found_where_it_is_and_nothing_else(kinds: list[str]) -> 
             # The other way round the same changes are more than the reference has.
             _, found = verdicts(other, one, table)
             assert found == sorted(fault._replace(verdict="extra") for fault in expected)
+
+
+def test_columns_that_one_feed_publishes_in_another_form() -> None:
+    """Renamed or cast ones are compared; hashed ones where both are hashed alike, else they are named."""
+    log = simulate(3, 60)
+    table = log.table("dbo.customers")
+    source, changed = contract_of(table), ledger(log, table)
+    rules = {
+        "email": {"hash": True, "rename": "mail"}, "name": "hash", "credit": {"cast": "decimal(20,6)"},
+        "notes": "drop",
+    }  # fmt: skip
+    one = _as_published(changed, source, rules, "one secret of many")
+    counts = compared(one, (changed, source)).counts.counts
+    assert counts["equal"] == len(effects(_all(log), table)) > 10
+    assert sum(counts[verdict] for verdict in VERDICTS) == counts["equal"]
+    assert dict(Columns.of(one[1], source).left_out) == dict.fromkeys(
+        ("email", "name"), "hashed in one of the two"
+    )
+    both = Columns.of(one[1], _as_published(changed, source, rules, "one secret of many")[1])
+    assert not both.left_out
+    assert {"mail", "name"} <= set(both.names)
+    other = Columns.of(one[1], _as_published(changed, source, rules, "another secret")[1])
+    assert set(other.left_out.values()) == {"hashed with two keys"}
+    with pytest.raises(ContractError, match="cannot be compared: id: hashed in one"):
+        Columns.of(_as_published(changed, source, {"id": "hash"}, "a secret")[1], source)
+
+
+def _as_published(
+    found: pa.Table, source: Contract, rules: dict[str, Any], secret: str
+) -> tuple[pa.Table, Contract]:
+    parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
+    contract = source.published_by(parsed, key_id(secret))
+    kernel = PublishChanges(contract, secret, found.schema)
+    return pa.Table.from_batches([kernel(as_batch(found))]), contract.published

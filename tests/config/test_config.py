@@ -267,3 +267,10 @@ def test_a_page_is_named_by_its_link_where_airflow_serves_it(
     assert Settings().address(page) == str(page)
     monkeypatch.setenv("CHANGELEDGER_PAGES_URL", "https://airflow.example.com/team/data-docs/")
     assert Settings().address(page) == "https://airflow.example.com/team/data-docs/compare_shop/index.html"
+
+
+def test_the_word_on_is_a_setting(tmp_path: Path) -> None:
+    """Not `true`, as YAML 1.1 has it."""
+    text = GOOD + "primary: yes\nnotify: [{notifier: a.B, with: {to: x}, on: [failed]}]\n"
+    feed = load_feed(feed_file(tmp_path, text))
+    assert (feed.primary, feed.notify[0].on, feed.notify[0].arguments) == (True, ("failed",), {"to": "x"})

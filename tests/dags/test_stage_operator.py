@@ -409,7 +409,6 @@ def test_a_job_gets_the_secrets_of_its_own_source_alone(
     monkeypatch.setenv("AIRFLOW_VAR_TOKEN", "variable-s3cr3t")
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "fernet-s3cr3t")
     monkeypatch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "jwt-s3cr3t")
-    monkeypatch.setenv("CHANGELEDGER_ALERT_URL", "https://hooks/alert-s3cr3t")
     operator().execute(context())
     (job,) = started
     secrets = {name for name, value in job.env.items() if "s3cr3t" in value}

@@ -98,7 +98,7 @@ class Installation:
         return self.airflow.test_dag(FEED, "feeds.py", OVER)
 
     def executors(self) -> dict[tuple[str, str], int]:
-        """The executors that its Spark has at this moment, as `Worker.executors`: how many tasks each runs."""
+        """The executors that its Spark has now, as `Worker.executors`: how many tasks each runs."""
         url = f"http://127.0.0.1:{self.ui}/api/v1/applications"
         try:
             return {
@@ -112,7 +112,7 @@ class Installation:
 
 
 def in_mid_stage(installation: Installation, run: DagTest, worker: Worker) -> None:
-    """Returns when an executor of normalize on the worker has a task, which it does not end: it stands still."""
+    """Returns when an executor of normalize on the worker stands still with a task."""
     stopped = set()
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and run.running:

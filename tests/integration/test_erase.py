@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ from tests.released import release
 pytestmark = pytest.mark.integration
 
 TABLE = "dbo.customers"
+SECRET = "of the people who run it"
 KINDS = ("", "_history", "_changes")
 
 
@@ -64,12 +66,25 @@ def deleted(log: Log) -> int:
     )
 
 
-def others(spark: SparkSession, feed: Feed, person: int) -> dict[str, list[str]]:
+class Person(NamedTuple):
+    """The key's column and its value, as they are published."""
+
+    value: int | str
+    column: str = "id"
+
+    def on(self, side: str = "") -> str:
+        return f"{side}{self.column} = '{self.value}'"
+
+
+def others(spark: SparkSession, feed: Feed, person: Person) -> dict[str, list[str]]:
     """What is published of everybody else."""
-    keys = {"": "id", "_history": "id", "_changes": "key.id"}
+    sides = {"": "", "_history": "", "_changes": "key."}
     return {
         kind: sorted(
-            map(repr, spark.table(lake_name(feed, TABLE, kind)).where(f"{keys[kind]} <> {person}").collect())
+            map(
+                repr,
+                spark.table(lake_name(feed, TABLE, kind)).where(f"NOT {person.on(sides[kind])}").collect(),
+            )
         )
         for kind in KINDS
     }
@@ -82,12 +97,12 @@ def in_files(spark: SparkSession, table: str, condition: str) -> int:
     return spark.read.parquet(*data).where(condition).count() if data else 0
 
 
-def require_gone(spark: SparkSession, feed: Feed, person: int) -> None:
-    of_ledger = " OR ".join(f"{side}.id = {person}" for side in ("key", "previous_key", "before", "after"))
-    assert in_files(spark, lake_name(feed, TABLE), f"id = {person}") == 0
-    assert in_files(spark, lake_name(feed, TABLE, "_history"), f"id = {person}") == 0
+def require_gone(spark: SparkSession, feed: Feed, id_: int, person: Person) -> None:
+    of_ledger = " OR ".join(person.on(side) for side in ("key.", "previous_key.", "before.", "after."))
+    assert in_files(spark, lake_name(feed, TABLE), person.on()) == 0
+    assert in_files(spark, lake_name(feed, TABLE, "_history"), person.on()) == 0
     assert in_files(spark, lake_name(feed, TABLE, "_changes"), of_ledger) == 0
-    assert Erasing.of(spark, feed, TABLE, {"id": str(person)}).counts() == {}
+    assert Erasing.of(spark, feed, TABLE, {"id": str(id_)}).counts() == {}
     newest = ControlStore(Settings().control_url).latest_release(feed.feed)
     assert newest is not None
     tag = release_tag(newest.id)
@@ -122,7 +137,7 @@ def test_a_person_of_a_topic(
     raw, key = feed.lake.raw, mine[0].key
     assert [message.value is None for message in mine].count(True) == 1
     assert spark.table(raw).where(F.col("key") == F.lit(key)).count() == len(mine) + 1
-    before = others(spark, feed, person)
+    before = others(spark, feed, Person(person))
     control = ControlStore(Settings().control_url)
 
     erasing = Erasing.of(spark, feed, TABLE, {"ID": str(person)})
@@ -136,9 +151,9 @@ def test_a_person_of_a_topic(
         erasing.erase("a tester")
     control.release_lease(feed.feed, "another run")
     assert erasing.erase("a tester") == counts
-    require_gone(spark, feed, person)
+    require_gone(spark, feed, person, Person(person))
     assert in_files(spark, raw, f"key = unhex('{key.hex()}')") == 0
-    assert others(spark, feed, person) == before
+    assert others(spark, feed, Person(person)) == before
     (note,) = control.erasures(feed.feed)
     named = json.dumps([TABLE, [["id", str(person)]]])
     assert (note.table, note.by, note.counts) == (TABLE, "a tester", counts)
@@ -151,28 +166,32 @@ def test_a_person_of_a_topic(
 def test_a_person_of_a_change_table(
     spark: SparkSession, log: Log, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beside a window that is built and waits: it has the rows, so it is built again."""
+    """Of a hashed key, beside a window that is built and waits: it has the rows, so it is built again."""
+    monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
     person = deleted(log)
     cut = last_change(log)
     sqlserver_cdc.load(postgres.url, log, to_tx=cut)
-    feed = cdc_feed("erasing_rows", postgres, monkeypatch, tables=[{"table": TABLE}])
+    hashed = {"table": TABLE, "publish": {"columns": {"id": {"hash": True, "rename": "person"}}}}
+    feed = cdc_feed("erasing_rows", postgres, monkeypatch, tables=[hashed])
     first = window()
     run(spark, feed, first)
     sqlserver_cdc.append(postgres.url, log, cut, len(log.transactions))
     waiting = window(start=first.end)
     run(spark, feed, waiting, (extract, normalize, reconcile, audit))
     ControlStore(Settings().control_url).release_lease(feed.feed, waiting.holder)
-    before = others(spark, feed, person)
+    hidden = Person(hmac.new(SECRET.encode(), str(person).encode(), hashlib.sha256).hexdigest(), "person")
+    before = others(spark, feed, hidden)
+    assert spark.table(lake_name(feed, TABLE, "_history")).where(hidden.on()).count()
     erased = Erasing.of(spark, feed, TABLE, {"id": str(person)}).erase("a tester")
     raw = f"lake.{feed.feed}.raw_dbo_customers"
     assert erased[raw] > 0
-    require_gone(spark, feed, person)
+    require_gone(spark, feed, person, hidden)
     assert in_files(spark, raw, f"id = {person}") == 0
-    assert others(spark, feed, person) == before
+    assert others(spark, feed, hidden) == before
     with pytest.raises(StageOrderError):
         publish.run(spark, feed, waiting)
     run(spark, feed, waiting, (extract, normalize, reconcile, audit, publish))
-    assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["id"] == person]
+    assert not [row for row in rows(spark, lake_name(feed, TABLE)) if row["person"] == hidden.value]
 
 
 @pytest.mark.parametrize(

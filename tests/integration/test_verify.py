@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -38,6 +40,18 @@ from tests.ledgers import contract_of
 pytestmark = pytest.mark.integration
 
 TABLES = (CUSTOMERS, ORDERS, PARTS)
+SECRET = "of the people who run it"
+# What is published otherwise than the source has it, the key of the parts with it.
+PUBLISH: dict[str, dict[str, Any]] = {
+    "dbo.customers": {
+        "email": "hash",
+        "notes": "drop",
+        "credit": {"cast": "decimal(20,6)"},
+        "born": {"cast": "timestamp"},
+        "created_at": {"rename": "made_at"},
+    },
+    "dbo.parts": {"part_id": {"hash": True, "rename": "part"}, "code": "hash"},
+}
 # What a Qlik task makes of these in PostgreSQL; of the others what the source's own tables have here.
 _QLIK_TYPES = {
     "uniqueidentifier": "upper({}::text)::varchar(38)",
@@ -78,7 +92,9 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     spark: SparkSession, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = simulate(31, 60, datetime.now(UTC).replace(microsecond=0) - timedelta(hours=1))
-    named = {"tables": [{"table": table.full_name} for table in TABLES], "database": "warehouse"}
+    monkeypatch.setenv("CHANGELEDGER_HASH_KEY", SECRET)
+    tables = [{"table": t.full_name, "publish": {"columns": PUBLISH.get(t.full_name, {})}} for t in TABLES]
+    named = {"tables": tables, "database": "warehouse"}
     feed = cdc_feed("verified", postgres, monkeypatch, **named)
     shop = database()
     reported(log, 0, 30, postgres)
@@ -115,6 +131,7 @@ def test_a_feed_is_proved_and_drift_is_found_exactly(  # noqa: PLR0915
     assert {row.snapshot_id for row in proved.values()} == {row.snapshot_id for row in waiting.values()}
     assert all(row.counts["in_flight"] > 0 for row in proved.values())
 
+    check_published(spark, feed, log)
     check_full_load(spark, feed)
     changed, lost, fresh = spoil(postgres, log)
     # It may be a change that the feed has not written yet.
@@ -212,6 +229,46 @@ def full_load(postgres: Postgres) -> None:
             cells = (f"{_QLIK_TYPES.get(c.base, '{}').format(c.name)} AS {c.name}" for c in table.columns)
             rows = f"SELECT {', '.join(cells)} FROM {table.full_name}"
             session.execute(f"CREATE TABLE behind.{table.name} AS {rows}")
+
+
+def check_published(spark: SparkSession, feed: Feed, log: Log) -> None:
+    """No plain value in any of the three tables, and each value what its rule makes of it."""
+    wanted = {
+        row["id"]: (
+            _digest(row["email"]),
+            row["credit"],
+            row["born"] and datetime.combine(row["born"], time()),
+        )
+        for row in log.final_rows(CUSTOMERS).values()
+    }
+    names = TableNames.of(feed.namespace, CUSTOMERS.full_name)
+    current = spark.table(names.current)
+    assert {row["id"]: (row["email"], row["credit"], row["born"]) for row in current.collect()} == wanted
+    assert "made_at" in current.columns
+    assert not {"notes", "created_at"} & set(current.columns)
+    parts = spark.table(TableNames.of(feed.namespace, PARTS.full_name).current).collect()
+    own = log.final_rows(PARTS).values()
+    assert {(r["part"], r["code"]) for r in parts} == {
+        (_digest(str(r["part_id"]).upper()), _digest(r["code"])) for r in own
+    }
+    digests = {
+        _digest(e) for t in log.transactions for c in t.changes if c.table is CUSTOMERS for e in _emails(c)
+    }
+    ledger = spark.table(names.changes).select("before", "after").collect()
+    in_images = {image["email"] for row in ledger for image in row if image is not None}
+    in_history = {row["email"] for row in spark.table(names.history).collect()}
+    assert len(in_history | in_images) > 3
+    assert in_history | in_images <= digests | {None}
+    (note,) = [row for row in spark.sql(f"DESCRIBE {names.current}").collect() if row["col_name"] == "email"]
+    assert note["comment"] == "dbo.customers.email, nvarchar(100); published with hash"
+
+
+def _emails(one: Change) -> list[str | None]:
+    return [row["email"] for row in (one.before, one.after) if row is not None]
+
+
+def _digest(text: str | None) -> str | None:
+    return None if text is None else hmac.new(SECRET.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def check_full_load(spark: SparkSession, feed: Feed) -> None:

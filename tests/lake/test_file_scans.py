@@ -11,10 +11,11 @@ import pytest
 from pyiceberg.expressions import AlwaysTrue, GreaterThan
 from pyspark.sql import SparkSession
 
-from changeledger.lake import catalog, iceberg, refs, rewrites
+from changeledger.lake import catalog, comments, iceberg, refs, rewrites
 from changeledger.lake.file_scans import Scan
 from changeledger.lake.writes import Keys, TableChange, apply
 from changeledger.model.change import quoted
+from changeledger.model.comments import Comments
 from changeledger.spark.rows import Workers
 
 COLUMNS = (("id", "int"), ("a`b.c", "string"), ("image", "struct<x:int,y:string>"), ("gone_at", "timestamp"))
@@ -43,6 +44,23 @@ def read(name: str, schema: pa.Schema = SCHEMA, where: Any = None, **more: Any) 
         .sort_by("id")
         .to_pylist()
     )
+
+
+def test_comments_are_written_where_they_differ(spark: SparkSession, table: str) -> None:
+    columns = {("a`b.c",): 'it\'s a "name"', ("image", "x"): "a field", ("gone_at",): "UTC"}
+    comments.write(table, Comments("All of it", columns))
+    first = catalog.load(table).metadata_location
+    comments.write(table, Comments("All of it", columns))
+    assert catalog.load(table).metadata_location == first
+    iceberg.widen(spark, table, [*COLUMNS, ("later", "int")])
+    described = {row["col_name"]: row["comment"] for row in spark.sql(f"DESCRIBE TABLE {table}").collect()}
+    assert {name: described[name] for name in ("id", "a`b.c", "gone_at", "later")} == {
+        "id": None, "a`b.c": "it's a \"name\"", "gone_at": "UTC", "later": None,
+    }  # fmt: skip
+    assert catalog.load(table).schema().find_field("image.x").doc == "a field"
+    extended = spark.sql(f"DESCRIBE TABLE EXTENDED {table}").collect()
+    assert "All of it" in {row["data_type"] for row in extended if row["col_name"] == "Comment"}
+    assert [row["id"] for row in read(table)] == list(range(10))
 
 
 def take_off(spark: SparkSession, name: str, ids: list[int], open_by: str | None = None) -> None:

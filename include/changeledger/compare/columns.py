@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from changeledger.kernels.equality import Form, form_of
+from changeledger.kernels.publishing import hash_alike
 from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ContractError
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that both have, in the reference's order. `key`: the numbers of those that are the key."""
+    """The columns that both have, in the reference's order. `key`: the numbers of those that are the key.
+
+    Columns are the same by their names in the source, whatever they are published as. `left_out`: columns
+    that are published in forms that cannot be compared, each with why.
+    """
 
     reference: Sequence[Column]
     other: Sequence[Column]
     forms: Sequence[Form]
     key: Sequence[int]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reference: Contract, other: Contract) -> Columns:
-        """Raises ContractError if the feeds do not agree on the table's key."""
-        computed = reference.computed | other.computed
-        theirs = {c.name.lower(): c for c in other.columns if c.name.lower() not in computed}
-        both = [(c, theirs[c.name.lower()]) for c in reference.columns if c.name.lower() in theirs]
-        keys = [[c.name.lower() for c in contract.key] for contract in (reference, other)]
+        """Of published contracts. Raises ContractError if they do not agree on the table's key."""
+        computed = _computed(reference) | _computed(other)
+        theirs = {_source(c): c for c in other.columns if _source(c) not in computed}
+        both = [(c, theirs[_source(c)]) for c in reference.columns if _source(c) in theirs]
+        keys = [[_source(c) for c in contract.key] for contract in (reference, other)]
         if keys[0] != keys[1]:
             raise ContractError(
                 f"the feeds do not agree on the key of {reference.table}: {keys[0]} and {keys[1]}",
                 "state the same `key:` for the table in both feeds' YAML",
             )
-        at = {c.name.lower(): i for i, (c, _) in enumerate(both)}
+        left_out = {_source(c): why for c, o in both if (why := _why_not(c, o))}
+        if of_key := [name for name in keys[0] if name in left_out]:
+            raise ContractError(
+                f"the key of {reference.table} cannot be compared: {of_key[0]}: {left_out[of_key[0]]}",
+                "publish the key in both feeds alike (`publish:` in their YAML), or compare other feeds",
+            )
+        both = [(c, o) for c, o in both if _source(c) not in left_out]
+        at = {_source(c): i for i, (c, _) in enumerate(both)}
         return cls(
             [c for c, _ in both],
             [o for _, o in both],
             [form_of(c, o) for c, o in both],
             [at[name] for name in keys[0]],
+            left_out,
         )
 
     @property
@@ -52,3 +66,29 @@ class Columns:
     @property
     def with_texts(self) -> list[int]:
         return [i for i, form in enumerate(self.forms) if form.text is not None]
+
+
+def _source(column: Column) -> str:
+    """The name in the source, in lower case."""
+    return (column.origin or column).name.lower()
+
+
+def _computed(contract: Contract) -> set[str]:
+    return {_source(c) for c in contract.columns if c.name.lower() in contract.computed}
+
+
+def _why_not(one: Column, other: Column) -> str:
+    """Why equal values of the source need not be equal as they are published; empty: they are."""
+    origins = [c.origin or c for c in (one, other)]
+    rules = [c.publish for c in origins if c.publish is not None]
+    types = f"{origins[0].type} and {origins[1].type}"
+    if any(rule.cast == "string" for rule in rules) and origins[0].spark_type != origins[1].spark_type:
+        return f"texts cast from {types}"
+    hashed = [rule for rule in rules if rule.hash]
+    if not hashed:
+        return ""
+    if len(hashed) == 1:
+        return "hashed in one of the two"
+    if origins[0].hash_key != origins[1].hash_key:
+        return "hashed with two keys"
+    return "" if hash_alike(*origins) else f"hashed from {types}"

@@ -28,5 +28,8 @@ SPLIT_UPDATE: Final = "update_as_delete_and_insert"
 ORDER_UNKNOWN: Final = "order_unknown"
 CLASSES: Final = (NOT_CAPTURED, NO_OP_UPDATE, SPLIT_UPDATE, ORDER_UNKNOWN)
 
+# Of a column: it is published in forms that cannot be compared, or not at all.
+NOT_COMPARED: Final = "not_compared"
+
 # Stands for a column in a difference of operations.
 OPERATION: Final = "(operation)"

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from changeledger.config.feed import Feed
 from changeledger.config.files import read_yaml
+from changeledger.config.notify import Notify
 from changeledger.config.settings import Settings
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.model.base_model import Strict
@@ -74,6 +75,9 @@ class Database(Strict):
     """What a comparison tolerates, see below."""
     verify: Verify | None = Verify()
     """How the published tables are verified, see below. `null`: never."""
+    notify: tuple[Notify, ...] = ()
+    """Who is told when feeds disagree, what is published drifts, or a comparison or proof fails or
+    recovers."""
     owner: str = "data-engineering"
     """The owner of the DAGs."""
 

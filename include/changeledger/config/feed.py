@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from changeledger.config.notify import Notify
 from changeledger.config.sources import SOURCE_MODELS
 from changeledger.config.tables import TableConfig
 from changeledger.model.base_model import Strict
@@ -77,6 +78,8 @@ class Feed(Strict):
     deadline: timedelta = Field(default=timedelta(hours=3), gt=timedelta(0))
     """A run that ends later than this after it was due is reported, and so are records that wait longer at
     the source ([a feed that stands still](when-a-run-stops.md#a-feed-that-stands-still))."""
+    notify: tuple[Notify, ...] = ()
+    """Who is told when the feed fails, is late, quarantines records or recovers, see below."""
     execution_timeout: timedelta = Field(default=timedelta(hours=2), gt=timedelta(0))
     """A task that runs longer is stopped and retried from its stage's beginning ([a long first
     load](running.md#a-long-first-load))."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -21,11 +22,23 @@ from changeledger.model.misspelt import meant
 Model = TypeVar("Model", bound=BaseModel)
 
 
+class _Yaml(yaml.SafeLoader):
+    """`on`, `off`, `yes` and `no` are text, as in YAML 1.2: settings have such names."""
+
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_Yaml.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Yaml.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
 def read_yaml(path: Path, model: type[Model], what: str, documented: str) -> Model:
     """The file as a model. Raises ConfigError that names the file, the setting and what is wrong."""
     remedy = f"correct {path} ({documented} lists the settings)"
     try:
-        return model.model_validate(yaml.safe_load(path.read_text("utf-8")))
+        return model.model_validate(_Yaml(path.read_text("utf-8")).get_single_data())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"{what} {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:

@@ -12,9 +12,11 @@ from changeledger.config.connection import Connection
 from changeledger.config.database import Database, Tolerance, Verify
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.config.feed import Feed
+from changeledger.config.notify import Notify
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.config.sources import SOURCE_MODELS
-from changeledger.config.tables import ColumnConfig, TableConfig
+from changeledger.config.tables import ColumnConfig, Publishing, TableConfig
+from changeledger.model.publishing import PublishRule
 
 PAGE = PROJECT / "docs" / "settings.md"
 
@@ -60,11 +62,14 @@ def page() -> str:
         ),
         ("Feed: an entry of `tables`", "", TableConfig),
         ("Feed: an entry of `columns`", "", ColumnConfig),
+        ("Feed: `publish` of a table", "", Publishing),
+        ("Feed: an entry of `publish: columns`", "Examples: [publishing.md](publishing.md).", PublishRule),
         (
             "Feed: an entry of `expectations`",
             "Examples: [expectations.md](expectations.md).",
             ExpectationConfig,
         ),
+        ("An entry of `notify`", "Examples: [running.md](running.md#who-is-told).", Notify),
         ("Database", _DATABASE, Database),
         ("Database: `compare`", "", Tolerance),
         ("Database: `verify`", "", Verify),

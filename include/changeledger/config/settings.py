@@ -38,8 +38,9 @@ class Settings(BaseSettings):
 
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
-    alert_url: str = Field(default="", repr=False)
-    """A webhook for failed and late runs (JSON). Empty: none."""
+    hash_key: str = Field(default="", repr=False)
+    """The secret of `hash` in `publish:` ([publishing.md](publishing.md)): 16 characters or more, the same
+    for jobs and commands, and for good."""
     pages_url: str = ""
     """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
     otherwise by file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import (
     Field,
     model_validator,
@@ -10,6 +12,7 @@ from pydantic import (
 from changeledger.config.expectations import ExpectationConfig
 from changeledger.model.base_model import Strict
 from changeledger.model.column_names import alike
+from changeledger.model.publishing import PublishRule
 
 # Of a table: two parts, nothing that ends a line.
 _TABLE = r"^[^.\x00-\x1f\x7f]+\.[^.\x00-\x1f\x7f]+$"
@@ -37,6 +40,21 @@ class ColumnConfig(Strict):
         return self
 
 
+class Publishing(Strict):
+    """How a table is published. It cannot change once the table is published."""
+
+    columns: Mapping[str, PublishRule] = {}
+    """By column, as in the source, how it is published; columns without a rule are published as they are."""
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Publishing:
+        if twice := alike(list(self.columns)):
+            raise ValueError(f"columns: two rules for {', '.join(twice)}")
+        if twice := alike([rule.rename for rule in self.columns.values() if rule.rename]):
+            raise ValueError(f"columns: two are renamed to {twice[0]}")
+        return self
+
+
 class TableConfig(Strict):
     """One source table. Key and columns are given only where the records of the feed do not have them."""
 
@@ -49,6 +67,9 @@ class TableConfig(Strict):
 
     expectations: tuple[ExpectationConfig, ...] = ()
     """What the audit checks of the table beside its own rules ([expectations.md](expectations.md))."""
+
+    publish: Publishing = Publishing()
+    """What is left out, hashed, cast or renamed ([publishing.md](publishing.md))."""
 
     @property
     def stated(self) -> tuple[ColumnConfig, ...]:

@@ -6,6 +6,7 @@ from changeledger.control.contracts import Contracts
 from changeledger.control.failures import Failures
 from changeledger.control.feed_tables import FeedTables
 from changeledger.control.lease import Leases
+from changeledger.control.notices import Notices
 from changeledger.control.overview import Overview
 from changeledger.control.reads import Reads
 from changeledger.control.releases import Releases
@@ -17,7 +18,18 @@ from changeledger.control.windows import Windows
 
 
 class ControlStore(
-    Windows, Reads, Contracts, Releases, Rollbacks, Results, Leases, Failures, FeedTables, Upkeep, Overview
+    Windows,
+    Reads,
+    Contracts,
+    Releases,
+    Rollbacks,
+    Results,
+    Leases,
+    Failures,
+    Notices,
+    FeedTables,
+    Upkeep,
+    Overview,
 ):
     """What was read, agreed, proved and published. See `base.Store` for how it is opened."""
 

@@ -117,6 +117,14 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of the schema, however the batch names the parts of its lists."""
+    if batch.schema.equals(schema):
+        return batch
+    columns = [batch.column(field.name).cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
 def places(rows: Indices, size: int) -> pa.Array:
     """For `take`: where each of `size` rows finds its value among those of `rows`; NULL for the others."""
     found = np.zeros(size, np.int32)

@@ -70,7 +70,8 @@ def widen(spark: SparkSession, table: str, columns: Columns) -> None:
 
 def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
-    another type: a run has added them that was never released. True if there were some."""
+    another type: a run has added them that was never released. True if there were some. A table of which
+    nothing is released goes itself, with all that was built of it."""
     there, wanted = _schema(table), schema_of(tuple(columns))
     other = [path for path, _, is_new in _different(wanted, there) if is_new]
     other += [path for path, _, is_new in _different(there, wanted) if not is_new]
@@ -78,7 +79,8 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
         return False
     published = refs.snapshot_of(table)
     if published is None:
-        return False
+        spark.sql(f"DROP TABLE {table} PURGE")
+        return True
     added = set(refs.added_since(table, published))
     gone = [path for path in other if path in added]
     for path in gone:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pydantic import Field
 
@@ -10,6 +10,8 @@ from changeledger.model.base_model import Strict
 from changeledger.model.byte_order import ByteOrder
 from changeledger.model.column_names import alike, folded, shown
 from changeledger.model.errors import ContractError
+from changeledger.model.misspelt import meant
+from changeledger.model.publishing import PublishRule
 from changeledger.model.sql_type import SqlType
 from changeledger.model.table_names import RESERVED
 
@@ -18,6 +20,8 @@ class Column(Strict):
     """One captured column. `ordinal` is 1-based; the column's bit in a change mask is ordinal - 1.
 
     `length_stated`: false if records say only that it has text or bytes; a max type stands for it.
+    `publish`: how it is published, None: as it is; `hash_key`: which key hashes it (`kernels.publishing`).
+    `origin`: of a published column that is not as in the source, the source's.
     """
 
     name: str
@@ -27,6 +31,9 @@ class Column(Strict):
     key_position: int = Field(default=0, ge=0, description="1-based place in the key, 0 outside it")
     computed: bool = False
     length_stated: bool = Field(default=True, exclude_if=bool)
+    publish: PublishRule | None = Field(default=None, exclude_if=lambda rule: rule is None)
+    hash_key: str | None = Field(default=None, exclude_if=lambda key: key is None)
+    origin: Column | None = Field(default=None, exclude=True, repr=False)
 
     @property
     def sql_type(self) -> SqlType:
@@ -35,6 +42,15 @@ class Column(Strict):
     @property
     def spark_type(self) -> str:
         return self.sql_type.spark
+
+    @property
+    def published(self) -> Column:
+        """The column of published tables."""
+        if self.publish is None:
+            return self
+        name, kind = self.publish.rename or self.name, self.publish.type_of(self.type)
+        plain = {"publish": None, "hash_key": None, "origin": self}
+        return self.model_copy(update={"name": name, "type": kind, **plain})
 
 
 class Contract(Strict):
@@ -65,6 +81,55 @@ class Contract(Strict):
         columns = (c.model_copy(update={"computed": True}) if c.name.lower() in names else c
                    for c in self.columns)  # fmt: skip
         return self.model_copy(update={"columns": tuple(columns)})
+
+    @property
+    def published(self) -> Contract:
+        """The contract of the published tables."""
+        columns = (c.published for c in self.columns if c.publish is None or not c.publish.drop)
+        return self.model_copy(update={"columns": tuple(columns)})
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """The columns that are not published."""
+        return tuple(c.name for c in self.columns if c.publish is not None and c.publish.drop)
+
+    @property
+    def unpublished(self) -> Contract:
+        """The contract without what is said of publishing it."""
+        return self.published_by({}, None)
+
+    def published_by(self, rules: Mapping[str, PublishRule], hash_key: str | None) -> Contract:
+        """The contract with these rules, by column, and no others. `hash_key`: which key hashes.
+
+        Raises ContractError where a rule is for no column, or for one that it cannot be for.
+        """
+        known, by_name = {c.name.lower() for c in self.columns}, {n.lower(): r for n, r in rules.items()}
+        for name, rule in rules.items():
+            if name.lower() not in known and not rule.expected:
+                near = meant(name, self.names)
+                raise ContractError(
+                    f"`publish:` of {self.table} names {shown([name])}, which is no column of the table"
+                    + (f", did you mean {shown([near])}?" if near else ""),
+                    "correct it; or, if the source is to get it, say `expected: true`",
+                )
+        columns = (self._published_by(c, by_name.get(c.name.lower()), hash_key) for c in self.columns)
+        return self.model_copy(update={"columns": tuple(columns)})
+
+    def _published_by(self, column: Column, rule: PublishRule | None, hash_key: str | None) -> Column:
+        if rule is None:
+            return column.model_copy(update={"publish": None, "hash_key": None})
+        named = f"{self.table}.{shown([column.name])}"
+        if rule.drop and column.key_position:
+            raise ContractError(
+                f"{named} is of the key and cannot be left out of what is published",
+                "hash it instead: `hash: true` in `publish:` of the feed's YAML",
+            )
+        try:
+            rule.type_of(column.type)
+        except ContractError as error:
+            raise ContractError(f"{named}: {error.message}", error.remedy) from None
+        plain = rule.model_copy(update={"expected": False})
+        return column.model_copy(update={"publish": plain, "hash_key": hash_key if rule.hash else None})
 
     def read_as(self, source_table: str | None) -> Contract:
         """The contract, with the name that the source writes where that is known."""

@@ -1,56 +1,75 @@
-"""Alerts: when a task has failed for good, and when a run is late: to the log, and to a webhook."""
+"""What people are told, in the log and by notifiers: failures, lateness, quarantine, recovery.
+
+Each message says of what it is (`subject`), what has happened, since when, the first row that is wrong, and
+where to look.
+"""
 
 from __future__ import annotations
 
-import json
 import logging
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from changeledger.config.feed import Feed
+from changeledger.config.files import named_feed
 from changeledger.config.folders import private_home
+from changeledger.config.notify import Event, Notify
 from changeledger.config.settings import Settings
-from changeledger.model.errors import ChangeledgerError
+from changeledger.model.errors import ChangeledgerError, FeedsDisagree, PublishedDrifts
 from changeledger.model.window import Window
+from changeledger.orchestration import notifiers
 from changeledger.orchestration.windows import resolve_window
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from changeledger.control import AuditRow, ControlStore
+
 log = logging.getLogger("changeledger.alerts")
 
-_TIMEOUT_SECONDS = 10.0
+# How errors begin that tell more than that a job has failed.
+_OF_ERRORS: Final[Mapping[str, Event]] = {
+    FeedsDisagree.__name__: "disagreeing", PublishedDrifts.__name__: "drifting",
+}  # fmt: skip
+# The audit's rule that counts quarantined records, and shows the first ones.
+_QUARANTINED: Final = "no_quarantined_records"
 
 
 def on_failure(feed: Feed) -> Callable[[Context], None]:
     """The callback of a feed's tasks; Airflow calls it once no retry is left."""
 
     def failed(context: Context) -> None:
-        window = _window(feed, context)
-        ti = context["ti"]
-        event: dict[str, Any] = {
-            "event": "failed",
+        window, ti = _window(feed, context), context["ti"]
+        error = str(context.get("exception") or "")
+        audits: list[AuditRow] = []
+        if window is not None:
+            audits = _settle(feed, window, ti.task_id)
+            _save_failure(feed, window, ti, error)
+        stopping = [a for a in audits if a.detail["stops"]]
+        told = {
             "feed": feed.feed,
             "window": None if window is None else window.id,
             "stage": ti.task_id,
-            "rules": [],
-            "error": str(context.get("exception") or ""),
+            "since": _since(feed.feed, "failed"),
+            "rules": [f"{a.table}: {a.rule} ({a.violations})" for a in stopping],
+            "first": _first(stopping),
+            "error": error,
             "link": getattr(ti, "log_url", None),
         }
-        if window is not None:
-            event["rules"] = _settle(feed, window, ti.task_id)
-            _save_failure(feed, window, ti, event["error"])
-        alert(event)
+        alert(feed.notify, "failed", feed.feed, told, context)
+        if window is not None and ti.task_id == "audit":
+            _quarantined(feed, window, audits, context)
 
     return failed
 
 
 def on_job_failure(
-    job: str, page: Callable[[Settings], Path] | None = None, **whose: str
+    job: str,
+    notify: Sequence[Notify],
+    page: Callable[[Settings], Path] | None = None,
+    **whose: str,
 ) -> Callable[[Context], None]:
     """The callback of what is done beside a feed's windows; `whose` names the feed or the database.
 
@@ -61,9 +80,24 @@ def on_job_failure(
         error, link = str(context.get("exception") or ""), getattr(context["ti"], "log_url", None)
         if page is not None:
             _note(page(Settings()), getattr(context["ti"], "start_date", None), error)
-        alert({"event": "failed", **whose, "stage": job, "error": error, "link": link})
+        event, subject = _OF_ERRORS.get(error.partition(":")[0], "failed"), _subject(job, whose)
+        told = {**whose, "stage": job, "since": _since(subject, event), "error": error, "link": link}
+        alert(notify, event, subject, told, context)
 
     return failed
+
+
+def on_job_success(job: str, notify: Sequence[Notify], **whose: str) -> Callable[[Context], None]:
+    """The callback of the same, when it has succeeded."""
+
+    def succeeded(context: Context) -> None:
+        recovered(notify, _subject(job, whose), {**whose, "stage": job}, context)
+
+    return succeeded
+
+
+def _subject(job: str, whose: Mapping[str, str]) -> str:
+    return "_".join([job, *whose.values()])
 
 
 def _note(page: Path, started: datetime | None, error: str) -> None:
@@ -77,45 +111,115 @@ def _note(page: Path, started: datetime | None, error: str) -> None:
 def late(feed: str, context: Mapping[str, Any]) -> None:
     """Of a run that has not ended in time. Runs of a backfill wait for each other: that is no news."""
     run = context.get("dag_run") or {}
-    if run.get("run_type") != "backfill":
-        alert({"event": "late", "feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")})
-
-
-def late_sources(feed: Feed, window: Window) -> None:
-    """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
-    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
-
+    if run.get("run_type") == "backfill":
+        return
     try:
-        states = ControlStore(Settings().control_url).source_states(feed.feed).values()
+        notify = named_feed(Settings().feeds, feed).notify
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        notify = ()
+    told = {"feed": feed, "run": run.get("dag_run_id"), "since": run.get("queued_at")}
+    alert(notify, "late", feed, told, {})
+
+
+def ended(feed: Feed, window: Window, stage: str, context: Mapping[str, Any], *, is_last: bool) -> None:
+    """What a stage that has succeeded leaves to tell. `is_last`: the run ends with it."""
+    if stage == "extract":
+        _late_sources(feed, window, context)
+    if stage == "audit":
+        _quarantined(feed, window, _audits(feed, window), context)
+    if is_last:
+        recovered(feed.notify, feed.feed, {"feed": feed.feed, "window": window.id}, context)
+
+
+def _late_sources(feed: Feed, window: Window, context: Mapping[str, Any]) -> None:
+    """Of a run that has succeeded and yet could not read on: what it saw waits for longer than allowed."""
+    try:
+        states = _control().source_states(feed.feed).values()
     except ChangeledgerError as error:
         log.warning("%s", error)
         return
-    late = [state for state in states if state.is_late(state.at, feed.deadline)]
-    if late:
-        since = min(state.since for state in late if state.since)
-        waiting = [state.text() for state in late]
-        alert({"event": "late", "feed": feed.feed, "window": window.id, "since": since, "waiting": waiting})
+    waiting = [state for state in states if state.is_late(state.at, feed.deadline)]
+    if waiting:
+        since = min(state.since for state in waiting if state.since)
+        told = {
+            "feed": feed.feed,
+            "window": window.id,
+            "since": since,
+            "waiting": [s.text() for s in waiting],
+        }
+        alert(feed.notify, "late", feed.feed, told, context)
 
 
-def alert(what: Mapping[str, Any]) -> None:
-    """To the log, and as JSON to CHANGELEDGER_ALERT_URL where it is set."""
-    # On one line: an error's remedy is on one of its own.
-    log.error(
-        "%s", " ".join(f"{name}={' '.join(str(value).split())}" for name, value in what.items() if value)
-    )
-    url = Settings().alert_url
-    if not url:
+def _quarantined(feed: Feed, window: Window, audits: Sequence[AuditRow], context: Mapping[str, Any]) -> None:
+    """Once for each window, by its audit: more records than a notifier tolerates are quarantined."""
+    rules = [a for a in audits if a.rule == _QUARANTINED]
+    count = sum(a.violations for a in rules)
+    notify = [one for one in feed.notify if count > one.quarantined_above]
+    if not count or not notify:
         return
-    lines = [f"{name}: {value}" for name, value in what.items() if value]
-    # `text` is what the usual chat services show.
-    body = json.dumps({**what, "text": "\n".join(["changeledger", *lines])}, default=str).encode()
-    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - the user's
+    told = {
+        "feed": feed.feed,
+        "window": window.id,
+        "since": window.start,
+        "records": count,
+        "first": _first(rules),
+        "look": f"changeledger quarantine {feed.feed}",
+        "link": getattr(context.get("ti"), "log_url", None),
+    }
+    alert(notify, "quarantined", feed.feed, told, context)
+
+
+def recovered(
+    notify: Sequence[Notify], subject: str, told: Mapping[str, Any], context: Mapping[str, Any]
+) -> None:
+    """Once after a failure that was told."""
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_SECONDS):  # noqa: S310
-            pass
-    except (urllib.error.URLError, TimeoutError, ValueError) as error:
-        # Not the URL: who has it can write to the channel.
-        log.warning("the webhook of CHANGELEDGER_ALERT_URL was not reached: %s", type(error).__name__)
+        since = _control().recovered(subject)
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        return
+    if since is not None:
+        link = getattr(context.get("ti"), "log_url", None)
+        alert(notify, "recovered", subject, {**told, "since": since, "link": link}, context)
+
+
+def alert(
+    notify: Sequence[Notify],
+    event: Event,
+    subject: str,
+    what: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> None:
+    """To the log, and to the notifiers that tell such an event."""
+    told = {"event": event, **what}
+    # On one line: an error's remedy is on one of its own.
+    line = " ".join(f"{name}={' '.join(str(value).split())}" for name, value in told.items() if value)
+    log.log(logging.INFO if event == "recovered" else logging.ERROR, "%s", line)
+    for one in notify:
+        if event in one.on:
+            notifiers.tell(one, {**told, "subject": subject}, context)
+
+
+def _control() -> ControlStore:
+    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
+
+    private_home(Settings().home)
+    return ControlStore(Settings().control_url)
+
+
+def _since(subject: str, event: Event) -> datetime | None:
+    """Since when the subject fails, of which people are told now."""
+    try:
+        return _control().note(subject, event)
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        return None
+
+
+def _first(audits: Sequence[AuditRow]) -> str | None:
+    """The first row that breaks one of these rules; without values where the installation wants it so."""
+    return next((a.detail["first"] for a in audits if a.detail.get("first")), None)
 
 
 def _window(feed: Feed, context: Context) -> Window | None:
@@ -128,11 +232,8 @@ def _window(feed: Feed, context: Context) -> Window | None:
 
 def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
     """For `status`, where the job itself has not said why: it was killed, or never begun."""
-    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
-
-    private_home(Settings().home)
     try:
-        control = ControlStore(Settings().control_url)
+        control = _control()
         began = getattr(ti, "start_date", None) or datetime.now(UTC)
         if not control.failed_since(feed.feed, ti.task_id, began):
             control.save_failure(feed.feed, window, ti.task_id, error or "it was ended from outside")
@@ -140,15 +241,19 @@ def _save_failure(feed: Feed, window: Window, ti: Any, error: str) -> None:
         log.warning("%s", failure)
 
 
-def _settle(feed: Feed, window: Window, stage: str) -> list[str]:
-    """The rules that stopped an audit. Nobody will continue with the run: the feed's other runs may."""
-    from changeledger.control import ControlStore  # noqa: PLC0415 - SQLAlchemy: DAG files are parsed often
-
+def _settle(feed: Feed, window: Window, stage: str) -> list[AuditRow]:
+    """The verdicts of an audit. Nobody will continue with the run: the feed's other runs may."""
     try:
-        control = ControlStore(Settings().control_url)
-        control.release_lease(feed.feed, window.holder)
-        audits = control.audits(feed.feed, window) if stage == "audit" else []
+        _control().release_lease(feed.feed, window.holder)
     except ChangeledgerError as error:
         log.warning("%s", error)
         return []
-    return [f"{a.table}: {a.rule} ({a.violations})" for a in audits if a.detail["stops"]]
+    return _audits(feed, window) if stage == "audit" else []
+
+
+def _audits(feed: Feed, window: Window) -> list[AuditRow]:
+    try:
+        return _control().audits(feed.feed, window)
+    except ChangeledgerError as error:
+        log.warning("%s", error)
+        return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
 
@@ -56,7 +56,7 @@ def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
         default_args={
             "owner": database.owner,
             "pool": POOL,
-            "on_failure_callback": alerts.on_job_failure(work.job, work.page, database=database.database),
+            **_callbacks(database, work),
             "execution_timeout": max(feed.execution_timeout for feed in looked_at),
             **RETRYING,
         },
@@ -73,3 +73,11 @@ def database_dag(database: Database, feeds: Iterable[Feed], work: Work) -> DAG:
         )
         task.operator_extra_links = (ReportLink(),)
     return dag
+
+
+def _callbacks(database: Database, work: Work) -> dict[str, Any]:
+    whose = {"database": database.database}
+    return {
+        "on_failure_callback": alerts.on_job_failure(work.job, database.notify, work.page, **whose),
+        "on_success_callback": alerts.on_job_success(work.job, database.notify, **whose),
+    }

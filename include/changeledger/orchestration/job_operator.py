@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 # Airflow's settings (keys, its database), connections and variables; where alerts go; another server.
-_NOT_OF_JOBS = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "CHANGELEDGER_ALERT_URL", "SPARK_REMOTE")
+_NOT_OF_JOBS = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "SPARK_REMOTE")
 # How often a run looks whether the feed is free. Waiting takes no slot, looking takes a process' start.
 _WAIT = timedelta(seconds=20)
 # Airflow's TriggerDagRunOperator puts it into the conf, where OpenLineage is installed.

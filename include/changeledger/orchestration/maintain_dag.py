@@ -48,6 +48,7 @@ def maintain_dag(feeds: Iterable[Feed], schedule: str = "0 3 * * 0", owner: str 
                 name=f"changeledger-{feed.feed}-maintain",
                 spark_connection=feed.spark_connection,
                 execution_timeout=feed.execution_timeout,
-                on_failure_callback=alerts.on_job_failure("maintain", feed=feed.feed),
+                on_failure_callback=alerts.on_job_failure("maintain", feed.notify, feed=feed.feed),
+                on_success_callback=alerts.on_job_success("maintain", feed.notify, feed=feed.feed),
             )
     return dag

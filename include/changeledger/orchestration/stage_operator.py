@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException, DownstreamTasksSkipped
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
-from changeledger.model.window import Window
+from changeledger.model.window import STAGES, Window
 from changeledger.orchestration import alerts, lineage
 from changeledger.orchestration.ending import Failed
 from changeledger.orchestration.job_operator import JobOperator
@@ -57,18 +57,17 @@ class StageOperator(JobOperator):
         try:
             super()._run(context)
         except DownstreamTasksSkipped:
-            self._report(context)
+            self._report(context, is_last=True)
             raise
-        self._report(context)
+        self._report(context, is_last=self.stage == STAGES[-1])
 
     def get_openlineage_facets_on_complete(self, _: object) -> OperatorLineage:
         """OpenLineage's provider asks for it by this name."""
         return lineage.written([asset.name for asset in self.outlets], Settings().warehouse)
 
-    def _report(self, context: Context) -> None:
+    def _report(self, context: Context, *, is_last: bool) -> None:
         self._note_assets(context)
-        if self.stage == "extract":
-            alerts.late_sources(self.feed, self.window)
+        alerts.ended(self.feed, self.window, self.stage, context, is_last=is_last)
 
     def _note_assets(self, context: Context) -> None:
         """Release, window and counts with the event of each published table."""

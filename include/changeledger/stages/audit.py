@@ -171,5 +171,7 @@ def _stored(verdict: gate.RuleResult, reason: str) -> AuditResult:
         "stops": verdict.stops,
         "tolerated": reason if verdict.tolerated else None,
         "error": verdict.error,
+        # For whoever is told.
+        "first": gate.shown(verdict.samples[0]) if verdict.samples else None,
     }
     return AuditResult(verdict.table, verdict.rule, verdict.success, verdict.violations or 0, detail)

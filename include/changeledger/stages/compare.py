@@ -25,6 +25,7 @@ from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
+from changeledger.stages.common.first_row import first_row
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.ledgers import ledgers
 from changeledger.stages.comparison.matching import Method
@@ -58,7 +59,8 @@ def run(
     ]
     if differing:
         raise FeedsDisagree(
-            "; ".join(f"{row.feed} {row.table}: {_faults(row)}" for row in differing),
+            "; ".join(f"{row.feed} {row.table}: {_faults(row)}" for row in differing)
+            + first_row(spark, FINDINGS, "comparison_id", [row.id for row in differing]),
             f"open the report {settings.address(database.report(settings))}, or query {FINDINGS}. Each run "
             "compares this part of the log again, until the feeds agree, `compare:` in the database's YAML "
             f"tolerates it, or `changeledger compare {database.database} --accept REASON` accepts it",

@@ -20,6 +20,7 @@ from changeledger.dialects import kernel as kernels
 from changeledger.dialects.interface import MessageDialect, TableDialect
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
+from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.lake import catalog, iceberg, refs, scans, writes
 from changeledger.model import change
@@ -30,7 +31,9 @@ from changeledger.spark.session import for_rows_of
 from changeledger.stages.common import branches, input_records, published_changes
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
+from changeledger.stages.common.publishing import as_stated, secret_of
 from changeledger.stages.normalization import (
+    describing,
     mask_orders,
     not_chosen,
     other_feeds,
@@ -53,11 +56,13 @@ def run(ctx: StageContext) -> None:
         inputs = _message_inputs(ctx, dialect)
     else:
         inputs = _table_inputs(ctx, dialect)
-    inputs += repairing.inputs(ctx)
-    of_window = {i.contract.table: i.contract.checked() for i in inputs if i.contract is not None}
+    contracts = [i.contract.checked() for i in inputs if i.contract is not None]
+    of_window = {contract.table: as_stated(ctx.feed, contract) for contract in contracts}
     # A table without a record in the window has its branch, too: the later stages expect it.
-    _prepare(ctx, {**ctx.contracts(), **of_window})
-    left = ctx.workers.each(partial(_write, ctx), inputs)
+    _prepare(ctx, {**ctx.contracts(), **{table: one.published for table, one in of_window.items()}})
+    describing.describe(ctx, of_window.values())
+    left = ctx.workers.each(lambda one: _write(ctx, _published(ctx, one, of_window)), inputs)
+    left += ctx.workers.each(partial(_write, ctx), repairing.inputs(ctx))
     _write_dispositions(ctx, left)
     if isinstance(dialect, MessageDialect):
         waiting.write(ctx, any(one.counts.get(change.PENDING) for one in left))
@@ -100,7 +105,7 @@ def _of_instance(instance: str, raw: pa.RecordBatch) -> pa.RecordBatch:
 def _message_inputs(ctx: StageContext, dialect: MessageDialect) -> list[Input]:
     control, name = ctx.control, ctx.feed.feed
     schemas = control.writer_schemas(name), control.avro_schemas(name)
-    known = kernels.EarlierWindows(control.contracts(name), *schemas)
+    known = kernels.EarlierWindows(_as_in_source(ctx), *schemas)
     found = reading.discovered(dialect.kernel, _raw_messages(ctx), ctx.feed, known, ctx.id)
     for warning in found.warnings:
         log.warning("%s: %s", name, warning)
@@ -122,12 +127,28 @@ def _raw_messages(ctx: StageContext) -> Rows:
 def _inputs(ctx: StageContext, records: Sequence[Records]) -> list[Input]:
     """The records of the feed's tables decoded, each input with the contract that they agree on."""
     known = reading.TableKnowledge(
-        ctx.control.contracts(ctx.feed.feed),
+        _as_in_source(ctx),
         mask_orders.MaskOrders(ctx).resolved,
         partial(other_feeds.borrowed, ctx),
         partial(other_feeds.computed, ctx),
     )
     return reading.inputs(records, known, ctx.workers.each)
+
+
+def _as_in_source(ctx: StageContext) -> dict[str, Contract]:
+    """The contracts that records are read by."""
+    return {table: one.unpublished for table, one in ctx.control.contracts(ctx.feed.feed).items()}
+
+
+def _published(ctx: StageContext, one: Input, contracts: Mapping[str, Contract]) -> Input:
+    """The input in the columns that are published; the two rows of each update are joined before."""
+    if one.table is None or one.contract is None:
+        return one
+    contract, decoded = contracts[one.table], _joined(ctx, one.decoded, one.contract)
+    if contract.published == contract:
+        return Input(one.table, contract, decoded)
+    kernel = PublishChanges(contract, secret_of(ctx.feed, contract), decoded.schema)
+    return Input(one.table, contract.published, decoded.through(kernel, kernel.schema))
 
 
 def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
@@ -150,6 +171,7 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
     if any(iceberg.parallel_map(lambda table: iceberg.narrow(ctx.spark, table, tables[table][1]), known)):
         # Their snapshots hold columns that are gone now.
         ctx.control.forget_stages_of_others(ctx.feed.feed, ctx.window)
+        there = set(catalog.tables(ctx.feed.namespace))
 
     def prepare(table: str) -> None:
         contract, columns = tables[table]
@@ -177,7 +199,7 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
         kernel = partial(ledger_kernels.left, table=one.table, window_id=ctx.id)
         return _left(one.decoded.through(kernel, ledger_kernels.LEFT_COLUMNS))
     contract, names = one.contract, ctx.names[one.table]
-    decoded = _joined(ctx, one.decoded, contract)
+    decoded = one.decoded
     made = _resolved(ctx, decoded, contract, ctx.workers.nothing(ledger_schema(contract)))
     published = published_changes.published(ctx, contract, made[ledger_kernels.CHANGES])
     if published is not None:

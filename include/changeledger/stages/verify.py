@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
-from changeledger.compare.columns import Columns
 from changeledger.config.database import AUTO, FRESH, REUSE, Database, Verify
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
@@ -21,15 +20,18 @@ from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.lake import iceberg
 from changeledger.lake.publishing import release_tag
+from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts
 from changeledger.model.table_names import DRIFT, REPAIRS, TableNames
 from changeledger.spark.rows import Workers
 from changeledger.spark.session import for_small_data
 from changeledger.stages.common.context import control_store, log
-from changeledger.stages.common.stored import Stored
+from changeledger.stages.common.first_row import first_row
+from changeledger.stages.common.stored import Readable, Stored
 from changeledger.stages.verification import resnapshot_check
 from changeledger.stages.verification.proofs import COUNTED, ProofWriter
+from changeledger.stages.verification.published_rows import published_rows
 from changeledger.stages.verification.snapshot import take
 from changeledger.stages.verification.tables import Proof, concluded
 from changeledger.verify import drift, judging
@@ -46,6 +48,7 @@ class _Table(NamedTuple):
 
     feed: Feed
     table: str
+    # As in the source.
     contract: Contract
     release: ReleaseRow
     # Up to when the feed's windows reached before that release was looked up.
@@ -83,7 +86,8 @@ def run(
     drifted = [row for row in rows if row.outcome == DRIFTED]
     if drifted:
         raise PublishedDrifts(
-            "; ".join(f"{row.feed} {row.table}: {judging.summary(row.counts)}" for row in drifted),
+            "; ".join(f"{row.feed} {row.table}: {judging.summary(row.counts)}" for row in drifted)
+            + first_row(spark, DRIFT, "proof_id", [row.id for row in drifted]),
             f"open the page {settings.address(database.proofs(settings))}, or query {DRIFT}: what each row "
             f"is, what it should be, and since which change; {REPAIRS} has the changes that correct it, "
             "which a run of the feed's DAG with the mode `repair` applies",
@@ -138,12 +142,17 @@ def _unproved(control: ControlStore, snapshot: SnapshotRow, tables: Iterable[_Ta
 
 
 def _contracts(tables: Sequence[_Table]) -> dict[str, Contract]:
-    """Of each table the first feed's contract, with the columns that only the others have."""
+    """Of each table the first feed's contract, with the columns that only the others have.
+
+    What no feed publishes is not read.
+    """
     found: dict[str, Contract] = {}
     for one in tables:
-        known = found.setdefault(one.table, one.contract)
+        dropped = one.contract.dropped
+        own = tuple(c for c in one.contract.columns if c.name not in dropped)
+        known = found.setdefault(one.table, one.contract.model_copy(update={"columns": own}))
         names = {c.name.lower() for c in known.columns}
-        more = tuple(c for c in one.contract.columns if c.name.lower() not in names)
+        more = tuple(c for c in own if c.name.lower() not in names)
         found[one.table] = known.model_copy(update={"columns": (*known.columns, *more)})
     return found
 
@@ -249,13 +258,11 @@ class _Proving:
 
     def _proof(self, one: _Table) -> Proof:
         kept, tag = self.snapshot.tables[one.table], release_tag(one.release.id)
-        parts = {
-            READ: Stored.of(
-                self.writer.workers,
-                kept["name"],
-                iceberg.read(self.spark, kept["name"], snapshot=kept["snapshot"]),
-                kept["snapshot"],
-            ),
+        columns, source = published_rows(one.feed, self._read(kept), kept["contract"], one.contract)
+        for name, why in columns.left_out.items():
+            log.warning("%s: %s: %s is not verified: %s", one.feed.feed, one.table, shown([name]), why)
+        parts: dict[int, Readable] = {
+            READ: source,
             CURRENT: self._at(one.names.current, tag),
             HISTORY: self._at(one.names.history, tag),
         }
@@ -263,8 +270,11 @@ class _Proving:
             self.snapshot.since_lsn, self.snapshot.until_lsn))  # fmt: skip
         since = self.snapshot.since - self.source.lag - _SLACK
         fence = Fence(since, self.snapshot.until + _SLACK, *lsns)
-        columns = Columns.of(Contract.model_validate(kept["contract"]), one.contract)
         return Proof(parts, columns, fence)
+
+    def _read(self, kept: Mapping[str, Any]) -> Stored:
+        frame = iceberg.read(self.spark, kept["name"], snapshot=kept["snapshot"])
+        return Stored.of(self.writer.workers, kept["name"], frame, kept["snapshot"])
 
     def _ledger(self, one: _Table) -> Stored:
         return self._at(one.names.changes, release_tag(one.release.id))

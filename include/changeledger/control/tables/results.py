@@ -40,7 +40,8 @@ class ComparisonRow(ControlTable):
     accepted_by: Mapped[str | None]
     # Effects by verdict, and by class of the expected ones.
     counts: Mapped[dict[str, Any]] = mapped_column(JSON)
-    # By column: {"differs": n, "representation": n, "not_captured": n}, of those with any.
+    # By column: {"differs": n, "representation": n, "not_captured": n}, of those with any; or
+    # {"not_compared": why}.
     columns: Mapped[dict[str, Any]] = mapped_column(JSON)
     # Of equal spans of the time: [agreeing effects, all effects].
     spans: Mapped[list[Any]] = mapped_column(JSON)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Indices, ledger_schema, places
+from changeledger.kernels.arrow import HEADERS, MESSAGE, RECORD, Indices, as_schema, ledger_schema, places
 from changeledger.model import change
 from changeledger.model.contract import Contract
 
@@ -50,10 +50,7 @@ UNCHANGED = pa.schema([("source_position", RECORD), *OUTCOME])
 
 def as_messages(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The batch as `arrow.MESSAGE`, however it names the parts of its lists."""
-    if batch.schema.equals(MESSAGE):
-        return batch
-    columns = [batch.column(field.name).cast(field.type) for field in MESSAGE]
-    return pa.RecordBatch.from_arrays(columns, schema=MESSAGE)
+    return as_schema(batch, MESSAGE)
 
 
 def record(batch: pa.RecordBatch) -> pa.StructArray:

@@ -15,7 +15,7 @@ from changeledger.dialects.tables import json_rows
 from changeledger.dialects.tables.plan import TablePlan
 from changeledger.dialects.tables.rows import OWN, RawRows
 from changeledger.kernels import changes, images
-from changeledger.kernels.arrow import RECORD, Bools, Bytes, places, valid
+from changeledger.kernels.arrow import RECORD, Bools, Bytes, as_schema, places, valid
 from changeledger.kernels.cells import Cells
 from changeledger.kernels.changes import Changes
 from changeledger.kernels.images import Image
@@ -36,10 +36,7 @@ def decoded_schema(contract: Contract) -> pa.Schema:
 
 def as_decoded(batch: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     """The batch as `decoded_schema`, however it names the parts of its lists."""
-    schema = decoded_schema(contract)
-    if batch.schema.equals(schema):
-        return batch
-    return pa.RecordBatch.from_arrays([batch.column(f.name).cast(f.type) for f in schema], schema=schema)
+    return as_schema(batch, decoded_schema(contract))
 
 
 class Problems:

@@ -30,6 +30,7 @@ from changeledger.model.errors import ConfigError, StageOrderError
 from changeledger.model.table_names import FeedTables, TableNames
 from changeledger.model.window import Window
 from changeledger.spark.rows import Workers
+from changeledger.stages.common.publishing import require_as_published
 
 log = logging.getLogger("changeledger")
 Result = TypeVar("Result")
@@ -185,14 +186,18 @@ class StageContext:
         return iceberg.read(self.spark, table, snapshot=self.snapshots[table])
 
     def contracts(self) -> dict[str, Contract]:
-        """Contracts of the tables that have a ledger: as released, or as normalize has found them since."""
+        """Published contracts of the tables that have a ledger: as released, or as normalize has found them
+        since. Raises ConfigError where the YAML wants one published otherwise."""
         feed = self.feed.feed
         stored = {**self.control.contracts(feed), **self.control.contracts_of(feed, self.window)}
-        return {
+        own = {
             table: stored[table]
             for table, names in self.names.items()
             if table in stored and catalog.exists(names.changes)
         }
+        for contract in own.values():
+            require_as_published(self.feed, contract)
+        return {table: contract.published for table, contract in own.items()}
 
     def finish(self, stage: str, tables: Sequence[str], contracts: Iterable[Contract] = ()) -> None:
         """Store what the stage has built of these tables, and by which contracts."""

@@ -18,10 +18,14 @@ from changeledger.lake import refs, scans
 from changeledger.spark.rows import Workers
 
 
-class Ledger(Protocol):
-    """A table of changes; see `Stored`."""
+class Readable(Protocol):
+    """A table; see `Stored`."""
 
     def rows(self, names: Sequence[str], where: BooleanExpression | None = None) -> Rows: ...
+
+
+class Ledger(Readable, Protocol):
+    """A table of changes; see `Stored`."""
 
     def between(self, names: Sequence[str], lsns: tuple[bytes, bytes]) -> Rows: ...
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from changeledger.compare.counts import Counts
 from changeledger.compare.effects import OTHER, REFERENCE
-from changeledger.compare.verdicts import EQUAL
+from changeledger.compare.verdicts import EQUAL, NOT_COMPARED
 from changeledger.config.database import Counted, Database
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.tables.results import AGREE, DIFFER, WARN
+from changeledger.model.column_names import shown
+from changeledger.model.contract import Contract
 from changeledger.stages.common.context import log
 from changeledger.stages.comparison.findings import FindingsWriter
 from changeledger.stages.comparison.matching import Matching, Method, Side
 from changeledger.stages.comparison.ranges import FeedRange
+
+_DROPPED: Final = "left out of what is published"
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,12 @@ class TablePair:
             "feed": feed,
         }
         log.info("%s: %s: from LSN %s to %s", feed, self.table, from_lsn or "the first", to_lsn or "the last")
-        matching = self._matching()
+        contracts = self._contracts()
+        matching = self._matching([one.published for one in contracts])
+        dropped = {name: _DROPPED for one in contracts for name in one.dropped}
+        left_out = {**dropped, **matching.columns.left_out}
+        for column, why in left_out.items():
+            log.warning("%s: %s: %s is not compared: %s", feed, self.table, shown([column]), why)
         result, faulty = matching.counted()
         row = ComparisonRow(
             id=f"{reference}.{feed}.{self.table}.{from_lsn}.{to_lsn}",
@@ -61,7 +71,7 @@ class TablePair:
             to_time=matching.span.until,
             outcome=_outcome(pair.database, result),
             counts=result.counts,
-            columns=result.columns,
+            columns=result.columns | {name: {NOT_COMPARED: why} for name, why in left_out.items()},
             spans=[list(span) for span in result.spans],
             positions=None if self.method.positions is None
             else self.method.positions.as_json(reference, feed),
@@ -72,13 +82,20 @@ class TablePair:
         log.info("%s: %s: %s, %d equal", feed, self.table, row.outcome, result.counts[EQUAL])
         return row
 
-    def _matching(self) -> Matching:
+    def _contracts(self) -> list[Contract]:
+        """Of both feeds, as in the source."""
+        found = []
+        for one in (self.pair.one, self.pair.other):
+            config = one.feed.table(self.table)
+            contract = None if config is None else self.pair.control.contract(one.feed.feed, config.table)
+            assert contract is not None, "its ledger is published"
+            found.append(contract)
+        return found
+
+    def _matching(self, contracts: Sequence[Contract]) -> Matching:
         pair, method, table = self.pair, self.method, self.table.lower()
         sides = []
-        for number, one in enumerate((pair.one, pair.other)):
-            config = one.feed.table(self.table)
-            contract = None if config is None else pair.control.contract(one.feed.feed, config.table)
-            assert contract is not None, "its ledger is published"
+        for number, (one, contract) in enumerate(zip((pair.one, pair.other), contracts, strict=True)):
             translation = None
             if method.translation is not None and method.translation.known is not one:
                 translation = (method.translation, method.translation.known.ledgers[table])

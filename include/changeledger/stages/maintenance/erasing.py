@@ -13,13 +13,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_heartbeat
+from changeledger.kernels import display, publishing
+from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, upkeep
 from changeledger.lake.publishing import complete_releases, release_tag
 from changeledger.lake.records import message_record
@@ -29,6 +33,7 @@ from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
 from changeledger.model.window import branch_of
 from changeledger.model.wording import counted
 from changeledger.stages.common.context import control_store, log
+from changeledger.stages.common.publishing import require_as_published, secret_of
 from changeledger.stages.maintenance.one_key import OneKey
 
 _HOLDER = "changeledger erase"
@@ -50,7 +55,9 @@ class Erasing:
     spark: SparkSession
     control: ControlStore
     feed: Feed
+    # As the published tables have it, and as the source does.
     key: OneKey
+    source_key: OneKey
 
     @classmethod
     def of(cls, spark: SparkSession, feed: Feed, table: str, values: Mapping[str, str]) -> Erasing:
@@ -63,13 +70,8 @@ class Erasing:
                 f"the feed {feed.feed!r} has published nothing of {config.table}", "run its DAG first"
             )
         key = OneKey.of(contract, values)
-        for name, value in key.values.items():
-            (row,) = spark.sql(f"SELECT {key.value(name, 'try_cast')} AS value").collect()
-            if row["value"] is None:
-                raise ConfigError(
-                    f"{value!r} is no value of {config.table}.{name}", "write it as the lake has it"
-                )
-        return cls(spark, control, feed, key)
+        cells = {name: _value(spark, key, name) for name in key.values}
+        return cls(spark, control, feed, _as_published(feed, key, cells), key)
 
     def counts(self) -> dict[str, int]:
         """The rows that would be erased, by table of the lake."""
@@ -140,7 +142,7 @@ class Erasing:
             **{getattr(self.feed.lake, name): [_OF_RECORD] for name in _BY_RECORD},
             **{getattr(self.feed.lake, name): [_OF_OFFSET] for name in _BY_OFFSET},
             **{name: [f"{shared} AND {self.key.in_json()}"] for name in _SHARED},
-            **{name: [self.key.columns()] for name in self._snapshots()},
+            **{name: [self.source_key.columns()] for name in self._snapshots()},
         }
         broken = f"`table` = {literal(table)} AND {self.key.in_json()}"
         found[self.feed.lake.image_chain_breaks].append(broken)
@@ -198,9 +200,9 @@ class Erasing:
             return []
         rows = iceberg.read(self.spark, self._names.raw)
         names = {name.lower(): name for name in rows.columns}
-        if not all(name.lower() in names for name in self.key.values):
+        if not all(name.lower() in names for name in self.source_key.values):
             return []
-        return [rows.where(self.key.columns("", names)).select("source_position")]
+        return [rows.where(self.source_key.columns("", names)).select("source_position")]
 
     def _snapshots(self) -> list[str]:
         """What `verify` has read of the source."""
@@ -242,3 +244,27 @@ class Erasing:
         """Pages of audits that show rows."""
         for window in self.control.violated_windows(self.feed.feed):
             shutil.rmtree(Settings().data_docs / self.feed.feed / window, ignore_errors=True)
+
+
+def _value(spark: SparkSession, key: OneKey, name: str) -> Any:
+    """Of one column, in its type. Raises ConfigError if the text is none of its values."""
+    (row,) = spark.sql(f"SELECT {key.value(name, 'try_cast')} AS value").collect()
+    if row["value"] is None:
+        raise ConfigError(
+            f"{key.values[name]!r} is no value of {key.contract.table}.{name}", "write it as the lake has it"
+        )
+    return row["value"]
+
+
+def _as_published(feed: Feed, key: OneKey, values: Mapping[str, Any]) -> OneKey:
+    """The key as published tables have it. Raises ConfigError where the secret of hashes is missing."""
+    contract = key.contract
+    if contract.published == contract:
+        return key
+    require_as_published(feed, contract)
+    secret, texts = secret_of(feed, contract), {}
+    for column in contract.key:
+        typed = pa.array([values[column.name]], arrow_type(column.spark_type))
+        (text,) = display.texts(publishing.cells(typed, column, secret)).to_pylist()
+        texts[column.published.name] = text
+    return OneKey(contract.published, texts)

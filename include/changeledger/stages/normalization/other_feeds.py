@@ -15,7 +15,7 @@ def borrowed(ctx: StageContext, table: str) -> Contract | None:
         contract = ctx.control.contract(other.feed, table)
         if contract is not None:
             log.info("%s: %s: columns as %s has them", ctx.feed.feed, table, other.feed)
-            return contract
+            return contract.unpublished
     return None
 
 

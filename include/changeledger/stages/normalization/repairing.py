@@ -62,6 +62,7 @@ def inputs(ctx: StageContext) -> list[Input]:
     for row in planned.select("table").distinct().collect():
         contract = ctx.control.contract(ctx.feed.feed, row["table"])
         assert contract is not None, "a proof reads what was published"
+        contract = contract.published
         own = planned.where(F.col("table") == row["table"])
         rows = ctx.workers.of_spark(own, own.count(), repairs.RAW)
         decode = partial(repairs.decode, plan=repairs.Plan(ctx.feed, contract, ctx.id))

@@ -35,7 +35,7 @@ def prove(spark: SparkSession, control: ControlStore, writer: ProofWriter, feed:
     }
     contracts = control.contracts(feed.feed)
     redelivered = [
-        _Redelivered(feed, contracts[table], releases[-1], brought)
+        _Redelivered(feed, contracts[table].published, releases[-1], brought)
         for table, brought in runs.items()
         if brought
     ]

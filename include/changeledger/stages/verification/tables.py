@@ -11,7 +11,7 @@ import pyarrow as pa
 from changeledger.compare.columns import Columns
 from changeledger.kernels.arrow import column
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.stages.common.stored import Ledger
+from changeledger.stages.common.stored import Ledger, Readable
 from changeledger.verify import drift, judging, sums, versions
 from changeledger.verify.fence import Fence
 from changeledger.verify.sums import Sums
@@ -38,7 +38,7 @@ class Proof:
     `columns`: the snapshot's first, then those of what is published.
     """
 
-    parts: Mapping[int, Ledger]
+    parts: Mapping[int, Readable]
     columns: Columns
     fence: Fence
 

@@ -37,6 +37,7 @@ _TABLES = {
     "leases": "feed* text, holder text, token int, process text, expires_at time",
     "mask_evidence": "feed* text, table* text, counts json, mask_order? text, why text, first_window text, "
     "last_window text, updated_at time",
+    "notices": "subject* text, event* text, since time",
     "positions": "feed* text, position position, window_id text, updated_at time",
     "proofs": "id* text, against text, snapshot_id text, database text, table text, feed text, release int, "
     "outcome text, since time, until time, since_lsn? text, until_lsn? text, counts json, at time",

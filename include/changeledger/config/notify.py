@@ -1,0 +1,27 @@
+"""Who is told of what: Airflow's notifiers, as a feed's or a database's YAML names them."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, get_args
+
+from pydantic import Field
+
+from changeledger.model.base_model import Strict
+
+Event = Literal["failed", "late", "quarantined", "disagreeing", "drifting", "recovered"]
+EVENTS: Final[tuple[Event, ...]] = get_args(Event)
+
+
+class Notify(Strict):
+    """One notifier. Its class is looked up, and its arguments are checked, when Airflow parses the DAGs."""
+
+    notifier: str = Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
+    """The class of an Airflow notifier by its full name, such as
+    `airflow.providers.smtp.notifications.smtp.SmtpNotifier`."""
+    arguments: dict[str, Any] = Field(default={}, alias="with")
+    """Its arguments. Those for the text and the subject are filled in unless they are given
+    ([running.md](running.md#who-is-told)). Secrets belong in Airflow connections."""
+    on: tuple[Event, ...] = Field(default=EVENTS, min_length=1)
+    """What it tells."""
+    quarantined_above: int = Field(default=0, ge=0)
+    """`quarantined` is told of a run with more quarantined records than this."""

@@ -1,0 +1,168 @@
+"""Rows in a contract's columns as rows in those that are published: left out, hashed, cast, renamed.
+
+A value becomes the same in every window and on every side, so that what equals before equals after it, and
+what differs differs. Hashes are HMAC-SHA256: without the secret nobody can tell by trying whose they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changeledger.kernels import changes, display, images, ledger
+from changeledger.kernels.arrow import arrow_type, as_schema, named_where, places, row_type, valid
+from changeledger.kernels.equality import form_of
+from changeledger.kernels.images import Image
+from changeledger.model import change
+from changeledger.model.contract import Column, Contract
+
+_EXACT: Final = ("smallint", "int", "bigint", "decimal")
+_KEY_NAMED_BY: Final = b"changeledger: which key is this"
+
+
+def key_id(secret: str) -> str:
+    """Which key it is, without saying what it is."""
+    return hmac.digest(secret.encode(), _KEY_NAMED_BY, hashlib.sha256).hex()[:16]
+
+
+def cells(values: pa.Array, column: Column, secret: str) -> pa.Array:
+    """The values of a contract's column as they are published."""
+    rule = column.publish
+    if rule is None or rule.is_same_values:
+        return values
+    if rule.hash:
+        return _hashed(values, column, secret)
+    kind = arrow_type(column.published.spark_type)
+    return display.texts(values) if pa.types.is_string(kind) else pc.cast(values, kind)
+
+
+def text_of_hash(values: pa.Array, column: Column) -> pa.StringArray:
+    """What is hashed: the text that all values have which are equal to people (`equality.form_of`)."""
+    form = form_of(column, column).value
+    texts = display.texts(values if form is None else form(values))
+    if pa.types.is_decimal(values.type):
+        trimmed = pc.utf8_rtrim(pc.utf8_rtrim(texts, characters="0"), characters=".")
+        texts = pc.if_else(pc.match_substring(texts, "."), trimmed, texts)
+    return texts
+
+
+def hash_alike(one: Column, other: Column) -> bool:
+    """Are equal values of two source columns the same text when they are hashed?"""
+    kinds = [c.spark_type for c in (one, other)]
+    if all(kind.startswith(_EXACT) for kind in kinds):
+        return True
+    return kinds[0] == kinds[1] and form_of(one, one).value == form_of(other, other).value
+
+
+def _hashed(values: pa.Array, column: Column, secret: str) -> pa.StringArray:
+    key = secret.encode()
+    encoded = text_of_hash(values, column).dictionary_encode()
+    hashes = [
+        hmac.digest(key, text.encode(), hashlib.sha256).hex() for text in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(hashes, pa.string()).take(encoded.indices)
+
+
+@dataclass(frozen=True)
+class PublishRows:
+    """Rows in the contract's columns, as a source has them, in the published ones; without those that `names`
+    (published names) lacks."""
+
+    contract: Contract
+    secret: str = field(repr=False)
+    names: Sequence[str]
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns to read."""
+        return [c.name for c in self._columns]
+
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema(list(row_type(tuple(c.published for c in self._columns))))
+
+    @property
+    def _columns(self) -> list[Column]:
+        by_name = {c.published.name: c for c in self.contract.columns}
+        return [by_name[name] for name in self.names]
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        found = [cells(rows.column(c.name), c, self.secret) for c in self._columns]
+        schema = self.schema
+        return pa.RecordBatch.from_arrays(
+            [cell.cast(kind) for cell, kind in zip(found, schema.types, strict=True)], schema=schema
+        )
+
+
+@dataclass(frozen=True)
+class PublishChanges:
+    """Decoded rows, in the columns of the contract's ledger and others, as those of the published contract.
+
+    Ids are made anew: one over a value that is left out would tell it to whoever tries all that it can be.
+    `decoded`: the schema of what comes in.
+    """
+
+    contract: Contract
+    secret: str = field(repr=False)
+    decoded: pa.Schema
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what comes out."""
+        published = self.contract.published
+        key, image = row_type(published.key), row_type(published.columns)
+        kinds = {"key": key, "previous_key": key, "before": image, "after": image}
+        return pa.schema([f.with_type(kinds.get(f.name, f.type)) for f in self.decoded])
+
+    def __call__(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
+        decoded = as_schema(decoded, self.decoded)
+        names = self.contract.published.names
+        kept = [at for at, c in enumerate(self.contract.columns) if c.publish is None or not c.publish.drop]
+        columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
+        for name in ("key", "previous_key"):
+            columns[name] = self._key(decoded.column(name))
+        sides = [
+            self._image(ledger.image(decoded, side, self.contract), kept) for side in ("before", "after")
+        ]
+        for name, image in zip(("before", "after"), sides, strict=True):
+            columns[name] = images.struct(image, self.contract.published.columns)
+            columns[f"{name}_unknown_columns"] = images.gaps(image, names)
+        changed = decoded.column("changed")
+        columns["changed"] = named_where(
+            ledger.named(changed, self.contract.names)[:, kept], names, valid(changed)
+        )
+        rows = pa.RecordBatch.from_arrays(list(columns.values()), schema=self.schema)
+        at = rows.schema.get_field_index("change_id")
+        return rows.set_column(at, rows.schema.field(at), self._ids(rows, *sides))
+
+    def _key(self, keys: pa.StructArray) -> pa.StructArray:
+        kind = row_type(self.contract.published.key)
+        found = [
+            cells(cell, column, self.secret)
+            for cell, column in zip(keys.flatten(), self.contract.key, strict=True)
+        ]
+        return pa.StructArray.from_arrays(found, fields=list(kind), mask=keys.is_null())
+
+    def _image(self, image: Image, kept: Sequence[int]) -> Image:
+        found = [cells(image.cells[at], self.contract.columns[at], self.secret) for at in kept]
+        return Image(image.present, found, None if image.states is None else image.states[:, kept])
+
+    def _ids(self, rows: pa.RecordBatch, before: Image, after: Image) -> pa.StringArray:
+        has_id = valid(rows.column("change_id"))
+        if not has_id.any():
+            return rows.column("change_id")
+        no_pair = pa.nulls(rows.num_rows, rows.schema.field("source_position").type)
+        nothing = np.zeros(rows.num_rows, np.bool_)
+        found = ledger.changes(rows, before, after, rows.column("key").flatten(), nothing, no_pair)
+        nowhere = ledger.named(rows.column("flags"), [change.POSITION_UNKNOWN])[:, 0]
+        found = replace(found, flags={change.POSITION_UNKNOWN: nowhere})
+        at = np.flatnonzero(has_id)
+        ids = changes.change_ids(found if has_id.all() else changes.taken(found, at), self.contract.published)
+        return ids if has_id.all() else ids.take(places(at, rows.num_rows))

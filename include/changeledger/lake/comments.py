@@ -1,0 +1,41 @@
+"""Comments of a table and of its columns in the catalog, written where they differ."""
+
+from __future__ import annotations
+
+from pyiceberg.schema import Schema
+from pyiceberg.table.update import AddSchemaUpdate, SetCurrentSchemaUpdate, SetPropertiesUpdate, TableUpdate
+from pyiceberg.types import NestedField, StructType
+
+from changeledger.lake import catalog
+from changeledger.model.comments import ColumnComments, Comments
+
+_COMMENT = "comment"
+# The schema that the commit adds.
+_LAST = -1
+
+
+def write(table: str, comments: Comments) -> None:
+    """By field ids: a column's name may have dots. Columns without a comment here keep theirs."""
+    there = catalog.load(table)
+    schema = there.schema()
+    fields = [_commented(field, (), comments.columns) for field in schema.fields]
+    updates: list[TableUpdate] = []
+    if fields != list(schema.fields):
+        number = 1 + max(one.schema_id for one in there.metadata.schemas)
+        commented = Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
+        updates += [
+            AddSchemaUpdate(schema=commented),
+            SetCurrentSchemaUpdate.model_validate({"schema-id": _LAST}),
+        ]
+    if there.properties.get(_COMMENT) != comments.table:
+        updates.append(SetPropertiesUpdate(updates={_COMMENT: comments.table}))
+    if updates:
+        there.catalog.commit_table(there, (), tuple(updates))
+
+
+def _commented(field: NestedField, path: tuple[str, ...], comments: ColumnComments) -> NestedField:
+    path = (*path, field.name)
+    kind = field.field_type
+    if isinstance(kind, StructType):
+        kind = StructType(*(_commented(inner, path, comments) for inner in kind.fields))
+    return field.model_copy(update={"field_type": kind, "doc": comments.get(path, field.doc)})

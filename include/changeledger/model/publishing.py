@@ -1,0 +1,135 @@
+"""How a column of a source is published: as it is, left out, hashed, cast, or under another name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import model_validator
+
+from changeledger.model.base_model import Strict
+from changeledger.model.column_names import is_name
+from changeledger.model.errors import ContractError
+from changeledger.model.misspelt import meant
+from changeledger.model.sql_type import SqlType
+from changeledger.model.table_names import RESERVED
+
+_WORDS: Final = ("drop", "hash")
+# By what `cast` says, the SQL Server type whose place in the lake is that type; `decimal` has its own digits.
+_TARGETS: Final = {"string": "nvarchar(4000)", "bigint": "bigint", "timestamp": "datetime2(6)"}
+# 64 hex digits.
+_HASHED: Final = "varchar(64)"
+# A real as a double is another number, so that its text is not the value's alone.
+_WITHOUT_TEXT: Final = ("float", "double")
+# Digits before the point that hold every value.
+_DIGITS: Final = {"smallint": 5, "int": 10, "bigint": 19}
+
+
+class PublishRule(Strict):
+    """How one column is published: `drop` or `hash` alone may be written as a word."""
+
+    drop: bool = False
+    """`true`: the column is left out."""
+    hash: bool = False
+    """`true`: values are published as HMAC-SHA256 with `CHANGELEDGER_HASH_KEY`, 64 hex digits."""
+    cast: str = ""
+    """The type in the lake: `string`, `bigint`, `decimal(p,s)` or `timestamp`; one that holds every value of
+    the column's own type."""
+    rename: str = ""
+    """The published name."""
+    expected: bool = False
+    """`true`: the source may not have the column yet."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _word(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        if value not in _WORDS:
+            near = meant(value, _WORDS)
+            raise ValueError(
+                f"{value!r} is none of {', '.join(_WORDS)}" + (f", did you mean `{near}`?" if near else "")
+            )
+        return {value: True}
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> PublishRule:
+        named = [name for name in ("drop", "hash", "cast", "rename") if getattr(self, name)]
+        if not named:
+            raise ValueError("says nothing: give `drop`, `hash`, `cast` or `rename`, or leave the column out")
+        if self.drop and len(named) > 1:
+            raise ValueError(f"`drop` contradicts `{named[1]}`: a column that is left out has neither")
+        if self.hash and self.cast:
+            raise ValueError("`hash` contradicts `cast`: a hash is text")
+        if self.cast and self.cast not in _TARGETS:
+            _require_decimal(self.cast)
+        if self.rename and (not is_name(self.rename) or self.rename.lower() in RESERVED):
+            raise ValueError(f"`rename`: {self.rename!r} cannot be the name of a published column")
+        return self
+
+    @property
+    def is_same_values(self) -> bool:
+        """Are the values published as they are?"""
+        return not (self.drop or self.hash or self.cast)
+
+    @property
+    def words(self) -> str:
+        """What the rule does, for people."""
+        said = [word for word in _WORDS if getattr(self, word)]
+        said += [f"cast: {self.cast}"] if self.cast else []
+        return ", ".join([*said, *([f"rename: {self.rename}"] if self.rename else [])])
+
+    def type_of(self, source: str) -> str:
+        """The SQL Server type of the published values of a column of that type.
+
+        Raises ContractError where a value might not fit.
+        """
+        known = SqlType.parse(source)
+        if self.hash:
+            if known.spark in _WITHOUT_TEXT:
+                raise ContractError(
+                    f"{source} cannot be hashed: its text depends on who writes it", _OTHERWISE
+                )
+            return _HASHED
+        if not self.cast:
+            return source
+        target = _TARGETS.get(self.cast, self.cast)
+        if not _holds(SqlType.parse(target).spark, known.spark):
+            raise ContractError(
+                f"{source} cannot be cast to {self.cast}: that is the same, or does not hold all values",
+                _OTHERWISE,
+            )
+        return target
+
+
+_OTHERWISE: Final = "correct `publish:` in the feed's YAML (docs/publishing.md lists what can be cast)"
+
+
+def _require_decimal(text: str) -> None:
+    try:
+        is_decimal = text.lower().startswith("decimal(") and SqlType.parse(text).base == "decimal"
+    except ContractError:
+        is_decimal = False
+    if not is_decimal:
+        near = meant(text, _TARGETS)
+        guess = f", did you mean `{near}`?" if near else ""
+        raise ValueError(f"`cast`: {text!r} is none of {', '.join(_TARGETS)}, decimal(p,s){guess}")
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Does the lake's type `wide` hold every value of `narrow`, each as another one?"""
+    if wide == "string":
+        return narrow not in {"string", "binary", *_WITHOUT_TEXT}
+    if wide == "bigint":
+        return narrow in {"smallint", "int"}
+    if wide == "timestamp_ntz":
+        return narrow == "date"
+    kind, own = SqlType.parse(wide), SqlType.parse(narrow) if narrow.startswith("decimal") else None
+    scale = (own.scale or 0) if own else 0
+    digits = (own.length or 0) - scale if own else _DIGITS.get(narrow)
+    is_other = own is None or (kind.length, kind.scale or 0) != (own.length, scale)
+    return (
+        digits is not None
+        and is_other
+        and (kind.scale or 0) >= scale
+        and (kind.length or 0) - (kind.scale or 0) >= digits
+    )

@@ -1,0 +1,139 @@
+"""Airflow's notifiers of a YAML file: found, checked, and told.
+
+What is told reaches a notifier through Jinja's context, never as part of a template: a row's value is text.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeVar
+
+from airflow.sdk.bases.notifier import BaseNotifier
+
+from changeledger.config.notify import Notify
+from changeledger.model.errors import ConfigError
+from changeledger.model.misspelt import meant
+
+log = logging.getLogger("changeledger.alerts")
+
+# What notifiers call the text of a message and its subject; the first that a notifier has is filled in.
+_TEXTS: Final = ("text", "message", "body", "content", "message_body", "summary")
+_HTML: Final = "html_content"
+_SUBJECTS: Final = ("subject", "title")
+# The variable of Jinja with what is told.
+_NAME: Final = "changeledger"
+_PROVIDERS: Final = "airflow.providers."
+_WHERE: Final = 'correct `notify:` (docs/running.md, "Who is told")'
+
+
+class Notifying(Protocol):
+    """A feed or a database."""
+
+    @property
+    def notify(self) -> Sequence[Notify]: ...
+
+
+Named = TypeVar("Named", bound=Notifying)
+
+
+def with_notifiers(named: Mapping[str, Named]) -> tuple[dict[str, Named], list[ConfigError]]:
+    """Those whose notifiers can be called, by name, and what is wrong of the others."""
+    usable, errors = {}, []
+    for name, one in named.items():
+        try:
+            for notify in one.notify:
+                notifier(notify)
+        except ConfigError as error:
+            errors.append(ConfigError(f"{name}: notify: {error.message}", error.remedy))
+            continue
+        usable[name] = one
+    return usable, errors
+
+
+def notifier(notify: Notify) -> BaseNotifier:
+    """A new one: it is used once. Raises ConfigError for an unknown class or argument."""
+    found = _class(notify.notifier)
+    known = _parameters(found)
+    for name in notify.arguments:
+        if name not in known:
+            near = meant(name, known)
+            choice = f"did you mean `{near}`?" if near else f"choose from {', '.join(known)}"
+            raise ConfigError(f"{notify.notifier} has no argument `{name}`", f"{choice} {_WHERE}")
+    arguments = {**dict(_texts(notify, known)), **notify.arguments}
+    try:
+        return found(**arguments)
+    except Exception as error:  # each class checks its arguments in its own way
+        raise ConfigError(f"{notify.notifier} does not take its arguments: {error}", _WHERE) from error
+
+
+def tell(notify: Notify, told: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+    """`told`: see `alerts`. A notifier that fails is logged: what it tells of goes on as it is."""
+    try:
+        lines = [f"{name}: {_text(value)}" for name, value in told.items() if value]
+        subject = " ".join(f"changeledger: {told['subject']} {told['event']}".split())
+        text = "\n".join([subject, *lines])
+        said = {**told, "title": subject, "text": text, "html": f"<pre>{escape(text)}</pre>"}
+        notifier(notify)({**context, _NAME: said})
+    except Exception as error:  # noqa: BLE001 - whatever a provider raises
+        # Not its words: they may have the address of a channel, which is a secret.
+        log.warning("%s has told nobody: %s", notify.notifier, type(error).__name__)
+
+
+def _text(value: Any) -> str:
+    return "; ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _texts(notify: Notify, known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The arguments for text and subject. Raises ConfigError where nobody knows which they are."""
+    given = {name: value for name, value in notify.arguments.items() if _NAME in repr(value)}
+    is_html = _HTML in known
+    text = _HTML if is_html else next((name for name in _TEXTS if name in known), None)
+    if text is not None:
+        yield text, f"{{{{ {_NAME}.{'html' if is_html else 'text'} }}}}"
+    elif not given:
+        raise ConfigError(
+            f"{notify.notifier} has none of the arguments {', '.join((_HTML, *_TEXTS))} for the message",
+            f'give one of its own arguments the text: "{{{{ {_NAME}.text }}}}" {_WHERE}',
+        )
+    subject = next((name for name in _SUBJECTS if name in known), None)
+    if subject is not None:
+        yield subject, f"{{{{ {_NAME}.title }}}}"
+
+
+def _class(path: str) -> type[BaseNotifier]:
+    module, _, name = path.rpartition(".")
+    try:
+        there = import_module(module)
+    except ImportError as error:
+        provider = module.removeprefix(_PROVIDERS).partition(".notifications")[0].replace(".", "-")
+        install = f"install apache-airflow-providers-{provider} beside the lock, or "
+        raise ConfigError(
+            f"{module} cannot be imported: {error}",
+            f"{install if module.startswith(_PROVIDERS) else ''}{_WHERE}",
+        ) from error
+    found = getattr(there, name, None)
+    if isinstance(found, type) and issubclass(found, BaseNotifier):
+        return found
+    others = {n: o for n, o in vars(there).items() if isinstance(o, type) and issubclass(o, BaseNotifier)}
+    others.pop(BaseNotifier.__name__, None)
+    near = meant(name, others)
+    guess = f"did you mean `{near}`?" if near else f"it has {', '.join(others) or 'none'}:"
+    raise ConfigError(f"{name} is no notifier of {module}", f"{guess} {_WHERE}")
+
+
+def _parameters(found: type[BaseNotifier]) -> list[str]:
+    """The names of arguments; those of base classes, too, where it passes others on."""
+    names: dict[str, None] = {}
+    for one in found.__mro__:
+        if one in (BaseNotifier, object) or "__init__" not in vars(one):
+            continue
+        parameters = list(inspect.signature(vars(one)["__init__"]).parameters.values())[1:]
+        named = (p.name for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL))
+        names |= dict.fromkeys(named)
+        if not any(p.kind == p.VAR_KEYWORD for p in parameters):
+            break
+    return list(names)

@@ -1,0 +1,77 @@
+"""What a feed's YAML says of publishing a table, beside how it is published already."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.kernels.publishing import key_id
+from changeledger.model.column_names import shown
+from changeledger.model.contract import Column, Contract
+from changeledger.model.errors import ConfigError
+
+# Of a secret that nobody finds by trying.
+_SHORTEST: Final = 16
+
+
+def as_stated(feed: Feed, contract: Contract) -> Contract:
+    """The source's contract with the rules of the YAML, once it can be published.
+
+    Raises ContractError for a rule that cannot be, and ConfigError where the secret of hashes is missing.
+    """
+    stated = _stated(feed, contract, only_known=False)
+    stated.published.checked()
+    return stated
+
+
+def require_as_published(feed: Feed, contract: Contract) -> None:
+    """Raises ConfigError if the YAML or the secret have changed: rows of both kinds would be in one table."""
+    stated = _stated(feed, contract, only_known=True)
+    pairs = zip(contract.columns, stated.columns, strict=True)
+    changed = [(old, new) for old, new in pairs if (old.publish, old.hash_key) != (new.publish, new.hash_key)]
+    if not changed:
+        return
+    said = "; ".join(
+        f"{shown([old.name])} was published {_words(old)}, and is to be published {_words(new)}"
+        for old, new in changed
+    )
+    if all(old.publish == new.publish for old, new in changed):
+        said = "CHANGELEDGER_HASH_KEY is not the one with which the published rows were hashed"
+    raise ConfigError(
+        f"{feed.feed}: {contract.table}: {said}. Both would stand in one table, and nothing was changed",
+        "put it back; or give the feed a new name (`feed:`), which publishes from the beginning under that "
+        "name, and drop the tables of the old one",
+    )
+
+
+def secret(feed: Feed) -> str:
+    """The secret of hashes. Raises ConfigError if there is none."""
+    found = Settings().hash_key
+    if len(found) < _SHORTEST:
+        raise ConfigError(
+            f"{feed.feed}: `publish:` hashes columns, and CHANGELEDGER_HASH_KEY is "
+            + ("shorter than 16 characters" if found else "not set"),
+            "set it for Airflow's workers and for commands, for example to the output of `openssl rand -hex "
+            "32`, and keep it: rows that are hashed with another one match nothing",
+        )
+    return found
+
+
+def secret_of(feed: Feed, contract: Contract) -> str:
+    """The secret, where the contract hashes; else nothing."""
+    return secret(feed) if any(c.hash_key for c in contract.columns) else ""
+
+
+def _stated(feed: Feed, contract: Contract, *, only_known: bool) -> Contract:
+    """`only_known`: rules for columns that the contract does not have are left aside."""
+    config, known = feed.table(contract.table), {c.name.lower() for c in contract.columns}
+    rules = {} if config is None else dict(config.publish.columns)
+    if only_known:
+        rules = {name: rule for name, rule in rules.items() if name.lower() in known}
+    hashes = any(rule.hash for rule in rules.values())
+    return contract.published_by(rules, key_id(secret(feed)) if hashes else None)
+
+
+def _words(column: Column) -> str:
+    return "as it is" if column.publish is None else f"with `{column.publish.words}`"

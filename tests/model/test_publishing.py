@@ -1,0 +1,91 @@
+"""Rules of publishing: what they say, what contradicts itself, and what a table cannot have."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from changeledger.config.tables import TableConfig
+from changeledger.model.contract import Contract
+from changeledger.model.errors import ContractError
+from changeledger.model.publishing import PublishRule
+from tests.model.test_contract import contract
+
+PEOPLE = contract(("id", "int"), ("email", "nvarchar(100)"), ("note", "nvarchar(max)"), ("weight", "real"))
+
+
+def published(**rules: Any) -> Contract:
+    parsed = {name: PublishRule.model_validate(rule) for name, rule in rules.items()}
+    return PEOPLE.published_by(parsed, "key")
+
+
+def test_a_contract_as_it_is_published() -> None:
+    own = published(Email={"hash": True, "rename": "person"}, note="drop", id={"cast": "bigint"})
+    assert [(c.name, c.type, c.ordinal, c.key_position) for c in own.published.columns] == [
+        ("id", "bigint", 1, 1),
+        ("person", "varchar(64)", 2, 0),
+        ("weight", "real", 4, 0),
+    ]
+    assert own.dropped == ("note",)
+    assert [c.hash_key for c in own.columns] == [None, "key", None, None]
+    assert own.unpublished == PEOPLE
+    # As the control store has it.
+    assert Contract.model_validate(own.model_dump(mode="json")) == own
+    assert PEOPLE.model_dump() == PEOPLE.published.model_dump(), "stored contracts stay as they were"
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ({"emial": "drop"}, "names emial, which is no column of the table, did you mean email?"),
+        ({"ID": "drop"}, "dbo.items.id is of the key and cannot be left out"),
+        ({"weight": "hash"}, "dbo.items.weight: real cannot be hashed"),
+        ({"email": {"cast": "bigint"}}, r"dbo.items.email: nvarchar\(100\) cannot be cast to bigint"),
+        ({"email": {"cast": "string"}}, "cannot be cast to string: that is the same"),
+        ({"id": {"cast": "decimal(9,0)"}}, r"int cannot be cast to decimal\(9,0\)"),
+    ],
+)
+def test_what_a_table_cannot_have(rules: dict[str, Any], said: str) -> None:
+    with pytest.raises(ContractError, match=said):
+        published(**rules)
+
+
+def test_a_rule_may_await_its_column() -> None:
+    rule = {"drop": True, "expected": True}
+    assert published(phone=rule).published == PEOPLE
+    arrived = PEOPLE.evolved_to(
+        contract(*[(c.name, c.type) for c in PEOPLE.columns], ("phone", "nvarchar(20)"))
+    )
+    rules = {"phone": PublishRule.model_validate(rule)}
+    assert arrived.published_by(rules, None).published.names == PEOPLE.names
+
+
+def test_two_columns_of_one_published_name() -> None:
+    with pytest.raises(ContractError, match="'note' that is there twice"):
+        published(email={"rename": "note"}).published.checked()
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        ({"email": "hsah"}, "'hsah' is none of drop, hash, did you mean `hash`?"),
+        ({"email": {"hsah": True}}, "email.hsah: unknown setting, did you mean `hash`?"),
+        ({"email": {}}, "says nothing"),
+        ({"email": {"drop": True, "rename": "mail"}}, "`drop` contradicts `rename`"),
+        ({"email": {"drop": True, "hash": True}}, "`drop` contradicts `hash`"),
+        ({"email": {"hash": True, "cast": "string"}}, "`hash` contradicts `cast`"),
+        ({"email": {"cast": "text"}}, r"'text' is none of string, bigint, timestamp, decimal\(p,s\)"),
+        ({"email": {"cast": "strng"}}, "did you mean `string`?"),
+        ({"email": {"rename": "_operation"}}, "'_operation' cannot be the name of a published column"),
+        ({"email": "drop", "EMAIL": "hash"}, "two rules for email, EMAIL"),
+        ({"email": {"rename": "a"}, "note": {"rename": "A"}}, "two are renamed to a"),
+    ],
+)
+def test_what_the_yaml_cannot_say(columns: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        TableConfig.model_validate({"table": "dbo.items", "publish": {"columns": columns}})
+    text = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in caught.value.errors())
+    assert re.search(said, text), text
