@@ -9,7 +9,6 @@ import secrets
 import sqlite3
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -175,7 +174,8 @@ class AirflowHome:
             try:
                 with urllib.request.urlopen(f"{self.url}/api/v2/version", timeout=5):  # noqa: S310 - ours
                     return
-            except (urllib.error.URLError, TimeoutError):
+            # Also a server that listens already, and closes what it does not serve yet.
+            except OSError:
                 if time.monotonic() > deadline:
                     raise ChildFailed(
                         f"Airflow's UI did not answer for {_PATIENCE_SECONDS:.0f} s; read {parts[0].log}"

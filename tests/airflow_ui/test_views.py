@@ -199,7 +199,7 @@ def test_tabs_of_airflow_lead_to_the_right_place(ledger: Installation) -> None:
     ledger.control.open_window("shop", window, None, {})
     places = {
         "shop": "/changeledger/feeds/shop",
-        "compare_shop": "/data-docs/compare_shop/",
+        "compare_shop": "/changeledger/agreement/shop",
         "shop/runs/manual__1": f"/changeledger/feeds/shop/windows/{window.id}",
         "shop/runs/manual__1/tasks/audit": f"/changeledger/feeds/shop/windows/{window.id}",
         "shop/runs/manual__2": "/changeledger/feeds/shop",

@@ -13,7 +13,7 @@ from changeledger.state.feeds import feeds_of
 
 router = APIRouter(prefix="/dags/{dag_id}", dependencies=[MAY_SEE])
 
-# DAGs of a database, whose pages are among the Data Docs.
+# DAGs of a database: how its feeds agree.
 _OF_DATABASES = ("compare_", "verify_")
 
 
@@ -22,8 +22,9 @@ def dag(request: Request, dag_id: str) -> RedirectResponse:
     root = request.scope.get("root_path", "")
     if dag_id in feeds_of(Settings().feeds).feeds:
         return RedirectResponse(f"{root}/feeds/{dag_id}")
-    if dag_id.startswith(_OF_DATABASES):
-        return RedirectResponse(f"{root.removesuffix('/changeledger')}/data-docs/{quote(dag_id)}/")
+    for prefix in _OF_DATABASES:
+        if dag_id.startswith(prefix):
+            return RedirectResponse(f"{root}/agreement/{quote(dag_id.removeprefix(prefix))}")
     if dag_id == "maintain":
         return RedirectResponse(f"{root}/")
     raise HTTPException(404, f"{dag_id} is no DAG of the ledger: there is nothing to say of it.")
