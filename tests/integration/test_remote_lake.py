@@ -37,9 +37,12 @@ TABLE = "dbo.customers"
 
 @pytest.fixture(params=[False, True], ids=["own credentials", "vended credentials"])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestCatalog]:
-    with S3Server(JARS.parent, tmp_path) as store:
-        with RestCatalog(JARS.parent, tmp_path, store, vending=request.param) as server:
-            yield server
+    vending: bool = request.param
+    with (
+        S3Server(JARS.parent, tmp_path) as store,
+        RestCatalog(JARS.parent, tmp_path, store, vending=vending) as server,
+    ):
+        yield server
 
 
 def ids(feed: str, release: int | None = None) -> list[Any]:

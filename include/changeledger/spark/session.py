@@ -131,8 +131,10 @@ def local_conf(settings: Settings) -> dict[str, str]:
 
 
 def jars(settings: Settings) -> list[str]:
-    """The jars beside Spark's own; those for S3 where the lake is there. Raises ConfigError when they have not
-    been resolved."""
+    """The jars beside Spark's own; those for S3 where the lake is there.
+
+    Raises ConfigError when they have not been resolved.
+    """
     folders = [settings.jars]
     if is_on_s3(settings.catalog):
         folders.append(settings.jars.with_name(f"{settings.jars.name}-s3"))
