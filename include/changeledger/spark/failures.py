@@ -83,17 +83,17 @@ _OF_OTHERS = (
         "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, and what that user may do",
     ),
     _cause(
+        r"SdkClientException|S3Exception|NoSuchBucketException|AWS Error|curlCode",
+        SourceUnavailable,
+        "the lake's store does not answer",
+        "check that the store runs, and `s3.*` and `warehouse` of CHANGELEDGER_CATALOG; then clear the task",
+    ),
+    _cause(
         r"RESTException|ServiceFailureException|ServiceUnavailableException|ServerError|ServiceUnavailable|"
         r"HTTPConnectionPool|HTTPSConnectionPool|RemoteDisconnected",
         SourceUnavailable,
         "the lake's catalog does not answer",
         "check that the server of CHANGELEDGER_CATALOG runs; then clear the task",
-    ),
-    _cause(
-        r"SdkClientException|S3Exception|NoSuchBucketException|AWS Error|curlCode",
-        SourceUnavailable,
-        "the lake's store does not answer",
-        "check that the store runs, and `s3.*` and `warehouse` of CHANGELEDGER_CATALOG; then clear the task",
     ),
     _cause(
         r"password authentication failed|Login failed for user|no pg_hba.conf entry",
