@@ -51,7 +51,7 @@ setup-bench:
 	@scripts/bootstrap spark kafka bench
 
 setup-test:
-	@scripts/bootstrap spark kafka debezium
+	@scripts/bootstrap spark spark-s3 s3 rest kafka debezium
 
 # After a deliberate change of jars/ivy.xml: write jars/jars.sha256 again, to be read in the diff.
 lock-jars:

@@ -21,7 +21,8 @@ from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parent.parent
 CACHE = PROJECT / ".cache"
-CONFIGURATIONS = ("spark", "kafka", "debezium", "bench")
+CONFIGURATIONS = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "bench")
+_CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""
 
@@ -35,7 +36,9 @@ def modules(ivy_xml: Path) -> dict[str, ElementTree.Element]:
     found = {}
     for element in ElementTree.parse(ivy_xml).iter("dependency"):  # noqa: S314
         configuration = element.attrib["conf"].partition("->")[0]
-        found[f"{configuration}/{element.attrib['name']}-{element.attrib['rev']}.jar"] = element
+        parts = [element.attrib["name"], element.attrib["rev"]]
+        parts += [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
+        found[f"{configuration}/{'-'.join(parts)}.jar"] = element
     return found
 
 
@@ -105,7 +108,7 @@ def download(wanted: list[ElementTree.Element], staging: Path, ivy_jar: Path, ja
         *(java, f"-Divy.default.ivy.user.dir={staging / 'ivy'}", "-jar", str(ivy_jar)),
         *("-settings", str(PROJECT / "jars" / "ivysettings.xml"), "-cache", str(staging / "cache")),
         *("-ivy", str(staging / "ivy.xml"), "-confs", *CONFIGURATIONS),
-        *("-retrieve", f"{staging}/[conf]/[artifact]-[revision].[ext]"),
+        *("-retrieve", f"{staging}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
     ]
     log = CACHE / "logs" / "ivy.log"
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 PROJECT = Path(__file__).resolve().parent.parent
+_CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
 _LOCKED = re.compile(r"^([\w.\-]+)==([^\s;\\]+)", re.MULTILINE)
 _HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 # A jar's name where nothing in it says more: the version begins at the first digit after a dash.
@@ -69,7 +70,9 @@ def own_jars(folder: Path = PROJECT / "jars") -> list[Component]:
     for element in ElementTree.parse(folder / "ivy.xml").iter("dependency"):  # noqa: S314 - our own file
         name, version = element.attrib["name"], element.attrib["rev"]
         origin = element.attrib["conf"].partition("->")[0]
-        digest = checksums[f"{origin}/{name}-{version}.jar"]
+        # As Ivy calls it in the file's name: of one module there may be several jars.
+        classifiers = [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
+        digest = checksums[f"{origin}/{'-'.join([name, version, *classifiers])}.jar"]
         found.append(Component("maven", element.attrib["org"], name, version, (digest,), origin))
     return found
 

@@ -274,3 +274,9 @@ def test_the_word_on_is_a_setting(tmp_path: Path) -> None:
     text = GOOD + "primary: yes\nnotify: [{notifier: a.B, with: {to: x}, on: [failed]}]\n"
     feed = load_feed(feed_file(tmp_path, text))
     assert (feed.primary, feed.notify[0].on, feed.notify[0].arguments) == (True, ("failed",), {"to": "x"})
+
+
+def test_a_tables_settings_are_a_key_whatever_they_say() -> None:
+    """Decoders keep by them what they have worked out of a plan."""
+    said = {"table": "dbo.t", "publish": {"columns": {"email": "hash", "note": "drop"}}}
+    assert len({TableConfig.model_validate(said), TableConfig.model_validate(said)}) == 1

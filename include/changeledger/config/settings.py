@@ -32,9 +32,11 @@ class Settings(BaseSettings):
     the home."""
     catalog: dict[str, str] = Field(default={}, repr=False)
     """Iceberg's catalog as a JSON object of texts, as pyiceberg takes it; Spark's settings follow from it.
-    `type`: `sql` (the default). `uri`: an SQLAlchemy URL such as `postgresql+psycopg://...`; without it an
-    SQLite file below the home. `warehouse`: where data files are stored, a path or URI that all of Spark's
-    machines see; without it `warehouse` below the home. It appears on no command line."""
+    `type`: `sql` (the default) or `rest`. `uri`: of `sql` an SQLAlchemy URL such as
+    `postgresql+psycopg://...`, without it an SQLite file below the home; of `rest` the server's address.
+    `warehouse`: where data files are stored, a path or URI that all of Spark's machines see, such as
+    `s3://bucket/lake`; of `sql` without it `warehouse` below the home. `s3.*`: how S3 is reached. It appears
+    on no command line; `docs/lake.md` has examples."""
 
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
@@ -52,13 +54,15 @@ class Settings(BaseSettings):
         object.__setattr__(self, "home", home)
         if not self.control_url:
             object.__setattr__(self, "control_url", f"sqlite:///{home}/control.db")
-        embedded = {"type": "sql", "uri": f"sqlite:///{home}/catalog.db", "warehouse": f"{home}/warehouse"}
-        object.__setattr__(self, "catalog", {**embedded, **self.catalog})
+        if self.catalog.get("type", "sql") == "sql":
+            embedded = {"uri": f"sqlite:///{home}/catalog.db", "warehouse": f"{home}/warehouse"}
+            object.__setattr__(self, "catalog", {"type": "sql", **embedded, **self.catalog})
         return self
 
     @property
     def warehouse(self) -> str:
-        return self.catalog["warehouse"]
+        """Empty where only the catalog's server knows."""
+        return self.catalog.get("warehouse", "")
 
     @property
     def data_docs(self) -> Path:

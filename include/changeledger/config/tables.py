@@ -46,6 +46,10 @@ class Publishing(Strict):
     columns: Mapping[str, PublishRule] = {}
     """By column, as in the source, how it is published; columns without a rule are published as they are."""
 
+    def __hash__(self) -> int:
+        # Decoders keep by plan what they have worked out, and a plan has its table's settings.
+        return hash(tuple(sorted(self.columns)))
+
     @model_validator(mode="after")
     def _names_differ(self) -> Publishing:
         if twice := alike(list(self.columns)):

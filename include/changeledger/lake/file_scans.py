@@ -18,6 +18,8 @@ from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import StructType
 
+from changeledger.lake.stores import store_of
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -39,7 +41,7 @@ class Scan:
     ) -> Scan:
         scan = table.scan(where, snapshot_id=snapshot)
         projection = scan.projection().select(*_selected(schema, scan.projection()))
-        return cls(alone(table), table.io, projection, where, schema, tuple(scan.plan_files()))
+        return cls(alone(table), store_of(table), projection, where, schema, tuple(scan.plan_files()))
 
     @property
     def weights(self) -> list[int]:

@@ -30,6 +30,7 @@ from pyiceberg.typedef import Record
 
 from changeledger.kernels.rows import as_batch
 from changeledger.lake.file_scans import alone
+from changeledger.lake.stores import store_of
 from changeledger.model.errors import ConfigError, ContractError
 from changeledger.spark.sinks import Gathered, Intake, packed
 
@@ -72,7 +73,7 @@ class Writing:
     @classmethod
     def into(cls, table: Table) -> Writing:
         require_distinct_names(table.schema())
-        return cls(alone(table), table.io)
+        return cls(alone(table), store_of(table))
 
     def __call__(self, asker: int) -> Intake:
         return _BeingWritten(self, asker)

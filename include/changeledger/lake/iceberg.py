@@ -232,4 +232,9 @@ def expire(spark: SparkSession, table: str, before: datetime) -> None:
 def remove_strays(spark: SparkSession, table: str, before: datetime) -> None:
     """Files that were written earlier and that no snapshot has: of writes that were broken off."""
     at = before.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-    spark.sql(f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}')")
+    # Files are listed by Hadoop, which has no S3 here, or by Iceberg's own FileIO.
+    by_prefix = str(catalog.load(table).location().startswith("s3")).lower()
+    spark.sql(
+        f"CALL lake.system.remove_orphan_files(table => '{table}', older_than => TIMESTAMP '{at}', "
+        f"prefix_listing => {by_prefix})"
+    )

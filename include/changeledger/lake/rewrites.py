@@ -22,6 +22,7 @@ from changeledger.kernels.touched import Known, Touched
 from changeledger.lake import scans
 from changeledger.lake.file_scans import Scan, alone
 from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
+from changeledger.lake.stores import store_of
 from changeledger.spark.rows import Asked, Workers
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
@@ -86,7 +87,9 @@ class Rewrite(NamedTuple):
         return found
 
     def _read(self, schema: pa.Schema, task: FileScanTask) -> Scan:
-        return Scan(alone(self.table), self.table.io, self.table.schema(), AlwaysTrue(), schema, (task,))
+        return Scan(
+            alone(self.table), store_of(self.table), self.table.schema(), AlwaysTrue(), schema, (task,)
+        )
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
         """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""

@@ -75,6 +75,27 @@ _OF_STORAGE = (
 )
 _OF_OTHERS = (
     _cause(
+        r"NotAuthorizedException|ForbiddenException|UnauthorizedError|ForbiddenError|OAuthError|"
+        r"InvalidAccessKeyId|SignatureDoesNotMatch|ACCESS_DENIED|AWS Error .*(?:Forbidden|Access ?Denied)|"
+        r"S3Exception: .*Status Code: 403",
+        ConfigError,
+        "the lake's catalog or store refuses the credentials",
+        "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, and what that user may do",
+    ),
+    _cause(
+        r"SdkClientException|S3Exception|NoSuchBucketException|AWS Error|curlCode",
+        SourceUnavailable,
+        "the lake's store does not answer",
+        "check that the store runs, and `s3.*` and `warehouse` of CHANGELEDGER_CATALOG; then clear the task",
+    ),
+    _cause(
+        r"RESTException|ServiceFailureException|ServiceUnavailableException|ServerError|ServiceUnavailable|"
+        r"HTTPConnectionPool|HTTPSConnectionPool|RemoteDisconnected",
+        SourceUnavailable,
+        "the lake's catalog does not answer",
+        "check that the server of CHANGELEDGER_CATALOG runs; then clear the task",
+    ),
+    _cause(
         r"password authentication failed|Login failed for user|no pg_hba.conf entry",
         ConfigError,
         "the source refuses the login",

@@ -9,6 +9,7 @@ from sqlalchemy.exc import ArgumentError
 
 from changeledger.model.errors import ConfigError
 
+_S3 = ("s3://", "s3a://", "s3n://")
 _PREFIX = "spark.sql.catalog.lake"
 # Of a URL of PostgreSQL, what its JDBC driver takes by the same name and in the same meaning.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
@@ -21,16 +22,36 @@ _SECRET = ("password", "user", "secret", "token", "credential", "access-key")
 def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
     """`spark.sql.catalog.lake*` of `Settings.catalog`.
 
-    A `sql` catalog is Spark's `jdbc` one. The members of another type mean the same to both.
+    A `sql` catalog is Spark's `jdbc` one; members of other types mean the same to both. Members of the store
+    (`s3.*`) keep their names, and those that Iceberg's Java calls otherwise are there by both.
     Raises ConfigError if a `sql` catalog is in no database that the lake can have.
     """
     of_type = _jdbc(catalog) if catalog["type"] == "sql" else catalog
+    if is_on_s3(catalog):
+        of_type = {**_s3(catalog), **of_type}
     return {
         _PREFIX: "org.apache.iceberg.spark.SparkCatalog",
         # A task sees what another process has committed: catalog entries are not kept from query to query.
         f"{_PREFIX}.cache-enabled": "false",
         **{f"{_PREFIX}.{name}": value for name, value in of_type.items()},
     }
+
+
+def is_on_s3(catalog: Mapping[str, str]) -> bool:
+    """Are data files on S3? Of a warehouse that only the REST catalog's server knows, its members tell."""
+    return catalog.get("warehouse", "").startswith(_S3) or any(name.startswith("s3.") for name in catalog)
+
+
+def _s3(catalog: Mapping[str, str]) -> dict[str, str]:
+    """What Iceberg's S3FileIO calls otherwise than pyiceberg."""
+    members = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}
+    if "s3.region" in catalog:
+        members["client.region"] = catalog["s3.region"]
+    # Servers of one's own have a bucket in the path; Amazon's has it in the host.
+    if "s3.endpoint" in catalog:
+        is_in_host = catalog.get("s3.force-virtual-addressing", "false").lower() == "true"
+        members["s3.path-style-access"] = str(not is_in_host).lower()
+    return members
 
 
 def is_secret(name: str) -> bool:

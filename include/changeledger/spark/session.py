@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from changeledger.config.folders import private_home
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
-from changeledger.spark.lake_catalog import is_secret, spark_catalog
+from changeledger.spark.lake_catalog import is_on_s3, is_secret, spark_catalog
 from changeledger.spark.workers import send_package
 
 if TYPE_CHECKING:
@@ -131,13 +131,20 @@ def local_conf(settings: Settings) -> dict[str, str]:
 
 
 def jars(settings: Settings) -> list[str]:
-    """The jars beside Spark's own. Raises ConfigError when they have not been resolved."""
-    found = sorted(str(jar) for jar in settings.jars.glob("*.jar"))
-    if not found:
-        raise ConfigError(
-            f"no jars in {settings.jars}", "run `make demo`, which fetches them, or set CHANGELEDGER_JARS"
-        )
-    return found
+    """The jars beside Spark's own; those for S3 where the lake is there.
+
+    Raises ConfigError when they have not been resolved.
+    """
+    folders = [settings.jars]
+    if is_on_s3(settings.catalog):
+        folders.append(settings.jars.with_name(f"{settings.jars.name}-s3"))
+    found = {folder: sorted(map(str, folder.glob("*.jar"))) for folder in folders}
+    for folder, files in found.items():
+        if not files:
+            raise ConfigError(
+                f"no jars in {folder}", "run `make demo`, which fetches them, or set CHANGELEDGER_JARS"
+            )
+    return [jar for files in found.values() for jar in files]
 
 
 def _collector() -> list[str]:

@@ -1,0 +1,157 @@
+"""A lake away from this machine's disk: an S3 server and Iceberg's REST catalog, each from jars."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from changeledger.spark.session import as_properties
+from sourcelab.process import Owner, Service, ServiceError, free_port
+from sourcelab.services import java
+
+BUCKET = "lake"
+_REGION = "us-east-1"
+_JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_LOGGING = """\
+<configuration>
+  <appender name="out" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d %level %logger{20} %msg%n</pattern></encoder>
+  </appender>
+  <root level="info"><appender-ref ref="out"/></root>
+</configuration>
+"""
+
+
+def _keep_secret(file: Path, members: Mapping[str, str]) -> None:
+    file.unlink(missing_ok=True)
+    file.touch(0o600)
+    file.write_text(as_properties(members), "utf-8")
+
+
+def _require(jars: Path) -> None:
+    if not list(jars.glob("*.jar")):
+        raise ServiceError(f"there are no jars in {jars}", "run `make test`, which fetches them once")
+
+
+class S3Server(Service):
+    """S3Proxy before a folder of its own, with one bucket and one user, whose signature it checks."""
+
+    name = "s3"
+
+    def __init__(self, jars: Path, home: Path) -> None:
+        """`jars`: the folder of all the project's jars."""
+        super().__init__(home)
+        self.jars = jars.absolute() / "s3"
+        self.key = "lake"
+        self.secret = secrets.token_urlsafe(18)
+        self.port = 0
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def members(self) -> dict[str, str]:
+        """How it is reached, as pyiceberg's catalogs take it."""
+        return {
+            "s3.endpoint": self.endpoint,
+            "s3.region": _REGION,
+            "s3.access-key-id": self.key,
+            "s3.secret-access-key": self.secret,
+        }
+
+    def prepare(self) -> None:
+        _require(self.jars)
+        self.clean()
+        (self.home / "data" / BUCKET).mkdir(parents=True)
+        self.port = free_port()
+        (self.home / "logback.xml").write_text(_LOGGING, "utf-8")
+        members = {
+            "s3proxy.endpoint": self.endpoint,
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.identity": self.key,
+            "s3proxy.credential": self.secret,
+            "jclouds.provider": "filesystem",
+            "jclouds.filesystem.basedir": str(self.home / "data"),
+        }
+        _keep_secret(self.home / "s3proxy.conf", members)
+
+    def run(self) -> None:
+        command = [
+            java(), *_JVM, f"-Dlogback.configurationFile={self.home}/logback.xml", "-cp", f"{self.jars}/*",
+            "org.gaul.s3proxy.Main", "--properties", str(self.home / "s3proxy.conf"),
+        ]  # fmt: skip
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch(command, log, Owner(self.home))
+        self.wait_until(lambda: "ServerConnector" in self.logged(log_from), log_from)
+
+    def clean(self) -> None:
+        (self.home / "s3proxy.conf").unlink(missing_ok=True)
+        shutil.rmtree(self.home / "data", ignore_errors=True)
+
+
+class RestCatalog(Service):
+    """Iceberg's REST catalog for a bucket of an S3 server that runs, and one user with a token.
+
+    With `vending` whoever loads a table gets the store's credentials with it, and needs none of his own.
+    """
+
+    name = "catalog"
+
+    def __init__(self, jars: Path, home: Path, store: S3Server, *, vending: bool = False) -> None:
+        """`jars`: the folder of all the project's jars."""
+        super().__init__(home)
+        self.jars = jars.absolute()
+        self.store = store
+        self.vending = vending
+        self.token = secrets.token_urlsafe(18)
+        self.port = 0
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """`CHANGELEDGER_CATALOG` of the lake."""
+        members = {"type": "rest", "uri": f"http://127.0.0.1:{self.port}", "token": self.token}
+        return members | {"warehouse": self._warehouse} | ({} if self.vending else self.store.members)
+
+    @property
+    def _warehouse(self) -> str:
+        return f"s3://{BUCKET}/warehouse"
+
+    def prepare(self) -> None:
+        _require(self.jars / "rest")
+        self.clean()
+        (self.home / "data").mkdir(parents=True)
+        self.port = free_port()
+        of_files = {**self.store.members, "client.region": _REGION, "s3.path-style-access": "true"}
+        members = {
+            "port": str(self.port),
+            "token": self.token,
+            "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+            "uri": f"jdbc:sqlite:{self.home}/data/catalog.db?journal_mode=WAL&busy_timeout=30000",
+            "jdbc.schema-version": "V1",
+            "warehouse": self._warehouse,
+            "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
+            **of_files,
+            # Else it tries for two minutes before it says that the store is gone.
+            "s3.retry.num-retries": "1",
+        }
+        if self.vending:
+            members |= {f"vended.{name}": value for name, value in of_files.items()}
+        _keep_secret(self.home / "catalog.properties", members)
+
+    def run(self) -> None:
+        folders = (self.jars / "rest", self.jars / "spark-s3")
+        drivers = (self.jars / "spark").glob("sqlite-jdbc-*.jar")
+        classes = ":".join([*(f"{folder}/*" for folder in folders), *map(str, drivers)])
+        source, members = Path(__file__).with_name("RestCatalog.java"), self.home / "catalog.properties"
+        with self.log.open("ab") as log:
+            log_from = log.tell()
+            self.launch([java(), *_JVM, "-cp", classes, str(source), str(members)], log, Owner(self.home))
+        self.wait_until(lambda: "REST catalog started" in self.logged(log_from), log_from)
+
+    def clean(self) -> None:
+        (self.home / "catalog.properties").unlink(missing_ok=True)
+        shutil.rmtree(self.home / "data", ignore_errors=True)

@@ -1,0 +1,108 @@
+"""A lake with Iceberg's REST catalog and its files on S3: every stage, read, upkeep and rollback."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.expressions import AlwaysTrue
+from pyspark.sql import SparkSession
+
+import changeledger
+from changeledger.config.settings import Settings
+from changeledger.control import Asked, ControlStore
+from changeledger.lake import catalog
+from changeledger.lake.file_scans import Scan
+from changeledger.lake.file_writes import Writing
+from changeledger.model.errors import ConfigError, SourceUnavailable
+from changeledger.spark.failures import named
+from changeledger.stages import maintain
+from changeledger.stages.maintenance.rolling_back import roll_back
+from sourcelab import sqlserver_cdc
+from sourcelab.log import simulate
+from sourcelab.object_store import RestCatalog, S3Server
+from sourcelab.services import Postgres
+from tests.conftest import JARS
+from tests.integration.line import cdc_feed, run, window
+from tests.lake_states import session_of
+
+pytestmark = pytest.mark.integration
+
+TABLE = "dbo.customers"
+
+
+@pytest.fixture(params=[False, True], ids=["own credentials", "vended credentials"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RestCatalog]:
+    vending: bool = request.param
+    with (
+        S3Server(JARS.parent, tmp_path) as store,
+        RestCatalog(JARS.parent, tmp_path, store, vending=vending) as server,
+    ):
+        yield server
+
+
+def ids(feed: str, release: int | None = None) -> list[Any]:
+    return sorted(changeledger.read(feed, TABLE, release=release).column("id").to_pylist())
+
+
+def test_two_windows(
+    spark: SparkSession,
+    lake: RestCatalog,
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
+    log, session = simulate(5, 24), session_of(spark, Settings())
+    table = log.table(TABLE)
+    retention: dict[str, Any] = {"tables": [{"table": TABLE}], "retention": timedelta(days=400)}
+    feed = cdc_feed("remote", postgres, monkeypatch, **retention)
+    sqlserver_cdc.load(postgres.url, log, to_tx=12)
+    run(session, feed, window())
+    first = ids("remote")
+    sqlserver_cdc.append(postgres.url, log, 12, 24)
+    run(session, feed, window())
+    assert ids("remote") == sorted(key[0] for key in log.final_rows(table)) != first
+
+    maintain.run(session, feed, "test")
+    assert ids("remote") == sorted(key[0] for key in log.final_rows(table))
+    by_spark = session.table("lake.remote.dbo_customers").select("id").collect()
+    assert sorted(row[0] for row in by_spark) == ids("remote")
+
+    control = ControlStore(Settings().control_url)
+    earlier = control.releases("remote")[0].id
+    roll_back(session, feed, earlier, Asked("the source was restored", "ann"))
+    assert ids("remote") == first == ids("remote", earlier)
+    assert not list((tmp_path / "home").rglob("*.parquet")), "files of the lake on this disk"
+    _workers_know_the_store_alone(lake)
+    _lost(lake)
+
+
+def _workers_know_the_store_alone(lake: RestCatalog) -> None:
+    table = catalog.load("lake.remote.dbo_customers")
+    schema = table.schema().as_arrow()
+    for io in (Writing.into(table).io, Scan.of(table, AlwaysTrue(), schema).io):
+        assert io.properties["s3.secret-access-key"] == lake.store.secret
+        assert not {"token", "uri", "credential", "auth.manager"} & io.properties.keys()
+
+
+def _lost(lake: RestCatalog) -> None:
+    """What the errors of a lost server are called."""
+    lake.store.__exit__(None, None, None)
+    with pytest.raises(SourceUnavailable, match="the lake's store does not answer"), named():
+        ids("remote")
+    lake.__exit__(None, None, None)
+    with pytest.raises(SourceUnavailable, match="the lake's catalog does not answer"), named():
+        catalog.load("lake.remote.dbo_customers")
+
+
+def test_a_wrong_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with S3Server(JARS.parent, tmp_path) as store, RestCatalog(JARS.parent, tmp_path, store) as server:
+        monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({**server.settings, "token": "other"}))
+        with pytest.raises(ConfigError, match="refuses the credentials"), named():
+            catalog.exists("lake.remote.dbo_customers")
