@@ -15,11 +15,14 @@ _WHAT = {
     "python": "locked in requirements.txt",
     "spark": "on Spark's class path",
     "kafka": "the broker of demo and tests, never part of an installation",
+    "spark-s3": "on Spark's class path where the lake is on S3",
+    "s3": "the S3 server of demo and tests, never part of an installation",
+    "rest": "the REST catalog of demo and tests, never part of an installation",
     "debezium": "the engine of integration tests, never part of an installation",
     "bench": "Spark's Kafka source, for the benchmarks, never part of an installation",
     "pyspark": "in pyspark's wheel, on Spark's class path",
 }
-_FOR_TESTS = {"kafka", "debezium", "bench"}
+_FOR_TESTS = {"s3", "rest", "kafka", "debezium", "bench"}
 
 
 def document(found: Sequence[Component]) -> dict[str, Any]:

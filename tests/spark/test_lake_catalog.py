@@ -37,7 +37,18 @@ def test_a_login_is_no_part_of_a_jdbc_url() -> None:
 
 def test_members_of_other_catalogs_mean_the_same_to_both() -> None:
     rest = {"type": "rest", "uri": "https://catalog", "s3.endpoint": "https://files", "token": "t"}
-    assert members(**rest) == {"warehouse": "/w", **rest}
+    of_s3 = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "s3.path-style-access": "true"}
+    assert members(**rest) == {"warehouse": "/w", **rest, **of_s3}
+
+
+def test_s3_is_called_otherwise_by_java() -> None:
+    told = members(
+        type="rest", warehouse="s3://lake", **{"s3.region": "eu-1", "s3.endpoint": "https://files"}
+    )
+    assert (told["client.region"], told["s3.path-style-access"]) == ("eu-1", "true")
+    in_host = members(type="rest", **{"s3.endpoint": "https://files", "s3.force-virtual-addressing": "true"})
+    assert in_host["s3.path-style-access"] == "false"
+    assert "io-impl" not in members(uri="sqlite:////c.db")
 
 
 @pytest.mark.parametrize("uri", ["mysql://host/lake", "no url", "jdbc:sqlite:/catalog.db"])
