@@ -135,8 +135,6 @@ class RestCatalog(Service):
             "warehouse": self._warehouse,
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             **of_files,
-            # Else it tries for two minutes before it says that the store is gone.
-            "s3.retry.num-retries": "1",
         }
         if self.vending:
             members |= {f"vended.{name}": value for name, value in of_files.items()}
