@@ -6,12 +6,13 @@ import subprocess
 import time
 import urllib.error
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+from psutil import NoSuchProcess, Process
 from pyspark.sql import SparkSession
 
 from changeledger.config.settings import Settings
@@ -111,21 +112,35 @@ class Installation:
             return {}
 
 
-def in_mid_stage(installation: Installation, run: DagTest, worker: Worker) -> None:
-    """Returns when an executor of normalize on the worker stands still with a task."""
-    stopped = set()
+def in_mid_stage(installation: Installation, run: DagTest, worker: Worker, other: Worker) -> None:
+    """Returns when an executor of normalize on the worker stands still with a task.
+
+    Until then those on the other one stand still before they are known: they could do all of the work.
+    """
+    held: dict[tuple[str, str], Process] = {}
+    stopped: dict[tuple[str, str], Process] = {}
     deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline and run.running:
-        if [line.split()[1] for line in run.done] == ["extract"]:
-            tasks = installation.executors()
-            if any(tasks.get(ids) for ids in stopped):
-                return
-            for ids, process in worker.executors().items():
-                if ids in tasks and ids not in stopped:
-                    process.suspend()
-                    stopped.add(ids)
-        time.sleep(0.05)
+    try:
+        while time.monotonic() < deadline and run.running:
+            if [line.split()[1] for line in run.done] == ["extract"]:
+                hold(held, other.executors())
+                tasks = installation.executors()
+                if any(tasks.get(ids) for ids in stopped):
+                    return
+                hold(stopped, {ids: one for ids, one in worker.executors().items() if ids in tasks})
+            time.sleep(0.05)
+    finally:
+        for process in held.values():
+            with suppress(NoSuchProcess):
+                process.resume()
     raise AssertionError(f"no task of normalize was ever seen on the worker: {run.done} {run.failure}")
+
+
+def hold(held: dict[tuple[str, str], Process], running: dict[tuple[str, str], Process]) -> None:
+    for ids in running.keys() - held.keys():
+        with suppress(NoSuchProcess):
+            running[ids].suspend()
+            held[ids] = running[ids]
 
 
 def published(session: SparkSession) -> dict[str, list[str]]:
@@ -161,10 +176,12 @@ def test_a_worker_that_is_lost_changes_nothing(
     expected = published(here)
     with ExitStack() as stack:
         master = stack.enter_context(Master(tmp_path, "master", python, SECRET))
-        lost, _ = (stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other"))
+        lost, other = (
+            stack.enter_context(Worker(tmp_path, name, python, master)) for name in ("lost", "other")
+        )
         there = Installation(tmp_path / "there", master.url, source, monkeypatch)
         with there.begin() as on_cluster:
-            in_mid_stage(there, on_cluster, lost)
+            in_mid_stage(there, on_cluster, lost, other)
             lost.lose_power()
             finished(on_cluster)
         assert sorted(master.workers()) == ["ALIVE", "DEAD"]

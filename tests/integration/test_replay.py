@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from changeledger.cli import quarantine, status
+from changeledger.cli import quarantine
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
+from changeledger.state import status
 from changeledger.state.quarantine import Chosen
 from sourcelab import debezium, sqlserver_cdc
 from sourcelab.log import Log, simulate

@@ -168,9 +168,12 @@ def _install_in_catalog(effects: Effects) -> None:
 
 def committed(table: str, updates: Any) -> str:
     """What a commit changes of a table: rows, or refs."""
-    names = sorted({one.ref_name for one in updates if hasattr(one, "ref_name")})
+    of_refs = [one for one in updates if hasattr(one, "ref_name")]
+    # Where main moves, the run's branch goes in the same commit.
+    moved = [one for one in of_refs if one.action != "remove-snapshot-ref"]
+    names = sorted({one.ref_name for one in moved or of_refs})
     verb = "append" if any(one.action == "add-snapshot" for one in updates) else "set"
-    verb = "drop" if any(one.action == "remove-snapshot-ref" for one in updates) else verb
+    verb = "drop" if of_refs and not moved else verb
     return same(f"{verb} {table} {' '.join(names)}")
 
 
