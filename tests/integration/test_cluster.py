@@ -113,21 +113,19 @@ class Installation:
 
 
 def in_mid_stage(installation: Installation, run: DagTest, worker: Worker, other: Worker) -> None:
-    """Returns when an executor of normalize on the worker stands still with a task.
+    """Returns when an executor of normalize on the worker has a task.
 
-    Until then those on the other one stand still before they are known: they could do all of the work.
+    Until then those on the other one stand still before the driver knows them: they could do all of the work.
     """
     held: dict[tuple[str, str], Process] = {}
-    stopped: dict[tuple[str, str], Process] = {}
     deadline = time.monotonic() + SECONDS
     try:
         while time.monotonic() < deadline and run.running:
             if [line.split()[1] for line in run.done] == ["extract"]:
-                hold(held, other.executors())
                 tasks = installation.executors()
-                if any(tasks.get(ids) for ids in stopped):
+                hold(held, {ids: one for ids, one in other.executors().items() if ids not in tasks})
+                if any(tasks.get(ids) for ids in worker.executors()):
                     return
-                hold(stopped, {ids: one for ids, one in worker.executors().items() if ids in tasks})
             time.sleep(0.05)
     finally:
         for process in held.values():
