@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from changeledger.audit.narrow_rows import position_text
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
 from changeledger.model import change
@@ -38,7 +39,7 @@ def shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) 
             row["table"],
             row["reason"],
             row["detail"],
-            _place(row["source_position"]),
+            "" if row["source_position"] is None else position_text(row["source_position"]),
             _text(row["raw_key"]),
             _text(row["raw_value"]),
             now,
@@ -46,14 +47,6 @@ def shown(feed: Feed, control: ControlStore, rows: Sequence[Mapping[str, Any]]) 
         )
         for row, (now, is_readable) in zip(rows, _read_now(feed, control, rows), strict=True)
     ]
-
-
-def _place(position: Mapping[str, Any] | None) -> str:
-    if position is None:
-        return ""
-    if position["row"] is not None:
-        return f"{position['source']} 0x{position['row'].hex().upper()}"
-    return f"{position['source']}[{position['partition']}] {position['offset']}"
 
 
 def _text(raw: bytes | None) -> str | None:
@@ -92,7 +85,7 @@ def _read_now(
         outcomes = results(
             feed, messages, contracts, lambda ids: {one: stored[one] for one in ids if one in stored}
         )
-        by_record = {number: outcome for outcome in outcomes for number in (outcome["record"],)}
+        by_record = {outcome["record"]: outcome for outcome in outcomes}
     except ChangeledgerError as error:
         return [(error.message, False)] * len(rows)
     return [_outcome(by_record.get(number)) for number in range(1, len(rows) + 1)]

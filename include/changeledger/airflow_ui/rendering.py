@@ -11,12 +11,12 @@ from typing import Any
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
+from jinja2 import Environment, pass_context
 from jinja2.runtime import Context
 
 from changeledger.airflow_ui import filters
 from changeledger.config.settings import Settings
-from changeledger.pages.escaping import escaped
+from changeledger.pages.html import environment
 from changeledger.pages.redaction import REDACTED
 
 _FOLDER = Path(__file__).parent
@@ -62,16 +62,7 @@ def _value(context: Context, value: Any) -> Any:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda said: escaped(said) if type(said) is str else said,
-    )
-    environment.filters |= {"value": _value, **filters.ALL}
-    return environment
+    return environment(_FOLDER / "templates", {"value": _value, **filters.ALL})
 
 
 def render(request: Request, template: str, *, status: int = 200, **known: Any) -> HTMLResponse:

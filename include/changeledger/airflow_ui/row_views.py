@@ -49,7 +49,7 @@ def rows(  # noqa: PLR0913, PLR0917 - what an address says
             known["place"] = place = placed(control, feed.feed, table)
             if key:
                 own = life(place, key)
-                others = [f.feed for f in visible.values() if f.database == feed.database and f is not feed
+                others = [f.feed for f in visible.values() if f.database == feed.database
                           and f.feed != feed.feed and f.table(table) is not None]  # fmt: skip
                 known["row"] = beside(control, own, others, moment)
             elif value and settings.redact_values:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
+from changeledger.control.overview import Proven
 from changeledger.control.results import Results
 from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, ProofRow
+
+Of = TypeVar("Of", ProofRow, Proven)
 
 # Of a proof.
 PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
@@ -26,14 +30,20 @@ def worst_proof(outcomes: Iterable[str]) -> str:
 
 def last_proofs(control: Results, database: str) -> dict[str, list[ProofRow]]:
     """The last ones of each feed. A redelivering topic counts until the source has proved the table."""
-    found = {}
-    for feed, rows in control.last_proofs(database).items():
-        proved = {row.table: row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
-        found[feed] = [
-            row
-            for row in rows
-            # A topic that delivered nothing again has no outcome.
-            if row.against == SOURCE
-            or (row.counts["rows"] and (row.table not in proved or row.at > proved[row.table]))
-        ]
-    return {feed: rows for feed, rows in found.items() if rows}
+    standing = {
+        feed: standing_proofs(rows, lambda row: row.counts["rows"])
+        for feed, rows in control.last_proofs(database).items()
+    }
+    return {feed: rows for feed, rows in standing.items() if rows}
+
+
+def standing_proofs(proofs: Sequence[Of], delivered: Callable[[Of], int]) -> list[Of]:
+    """Of the last proofs of one feed's tables those that stand. `delivered`: rows that a proof was given."""
+    proved = {row.table: row.at for row in proofs if (row.against, row.outcome) == (SOURCE, PROVEN)}
+    return [
+        row
+        for row in proofs
+        # A topic that delivered nothing again has no outcome.
+        if row.against == SOURCE
+        or (delivered(row) and (row.table not in proved or row.at > proved[row.table]))
+    ]

@@ -61,13 +61,7 @@ class Results(Store):
 
     def last_comparisons(self, database: str) -> dict[tuple[str, str], list[ComparisonRow]]:
         """The last one of each table and its open disagreements, by reference and feed."""
-        rows = self.comparisons(database)
-        last = {_of_table(row): row.id for row in rows}.values()
-        pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
-        for row in rows:
-            if row.id in last or row.outcome == DIFFER:
-                pairs.setdefault((row.reference, row.feed), []).append(row)
-        return pairs
+        return last_of(self.comparisons(database))
 
     def comparisons_of(self, database: str, feeds: Iterable[str]) -> list[ComparisonRow]:
         """Of two feeds with each other, whichever was the reference; the oldest first."""
@@ -135,6 +129,17 @@ class Results(Store):
             for column, ids in zip(columns, results, strict=True):
                 for some in parts(ids):
                     session.execute(delete(column.class_).where(column.in_(some)))
+
+
+def last_of(rows: Iterable[ComparisonRow]) -> dict[tuple[str, str], list[ComparisonRow]]:
+    """As `Results.last_comparisons`, of comparisons with the oldest first."""
+    rows = list(rows)
+    last = {_of_table(row): row.id for row in rows}.values()
+    pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
+    for row in rows:
+        if row.id in last or row.outcome == DIFFER:
+            pairs.setdefault((row.reference, row.feed), []).append(row)
+    return pairs
 
 
 def _of_table(row: ComparisonRow) -> tuple[str, str, str]:

@@ -77,6 +77,15 @@ def text_of(value: Any) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
 
 
+def place(record: Mapping[str, Any] | None) -> str:
+    """Where a raw record stands in its source."""
+    if record is None:
+        return "-"
+    if record["row"] is not None:
+        return f"{record['source']} {bytes(record['row']).hex()}"
+    return f"{record['source']}[{record['partition']}] {record['offset']}"
+
+
 def _java(value: float) -> str:
     """As Java writes a double: with an exponent below 0.001 and from ten million on."""
     if value == 0 or _LEAST <= abs(value) < _MOST:

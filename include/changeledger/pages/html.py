@@ -32,8 +32,15 @@ def write(template: Path, page: Path, known: Mapping[str, Any], **filters: Calla
 
 def rendered(template: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> str:
     """The filter `value` is for what comes from a row of a source: see `Settings.redact_values`."""
-    environment = Environment(
-        loader=FileSystemLoader(template.parent),
+    value = redacted if Settings().redact_values else lambda one: one
+    filled = environment(template.parent, {**filters, "value": value})
+    return filled.get_template(template.name).render(known)
+
+
+def environment(folder: Path, filters: Mapping[str, Callable[..., Any]]) -> Environment:
+    """Of the templates in the folder: HTML is escaped, and what a template does not find is an error."""
+    jinja = Environment(
+        loader=FileSystemLoader(folder),
         autoescape=select_autoescape(["html.j2"]),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -41,9 +48,8 @@ def rendered(template: Path, known: Mapping[str, Any], **filters: Callable[..., 
         # Some of them are read on a terminal.
         finalize=lambda said: escaped(said) if type(said) is str else said,
     )
-    value = redacted if Settings().redact_values else lambda one: one
-    environment.filters.update({**filters, "value": value})
-    return environment.get_template(template.name).render(known)
+    jinja.filters.update(filters)
+    return jinja
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from changeledger.kernels import display
 from changeledger.pages import html
 
 log = logging.getLogger("changeledger")
@@ -48,13 +49,4 @@ def written(write: Callable[[], None]) -> Iterator[None]:
 def write(name: str, folder: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
     """`index.html` and `<name>.md` in the folder, from the templates of that name."""
     for kind, page in (("html", "index.html"), ("md", f"{name}.md")):
-        html.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=place, **filters)
-
-
-def place(record: dict[str, Any] | None) -> str:
-    """Where a raw record stands, for people."""
-    if record is None:
-        return "-"
-    if record["row"] is not None:
-        return f"{record['source']} {bytes(record['row']).hex()}"
-    return f"{record['source']}[{record['partition']}] {record['offset']}"
+        html.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=display.place, **filters)

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 
-from changeledger.compare import verdicts
 from changeledger.compare.positions import said
 from changeledger.config.database import Database
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
 from changeledger.control.outcomes import last_proofs, worst_comparison
+from changeledger.control.results import last_of
 from changeledger.control.tables.failures import FailureRow
 from changeledger.lake import catalog
 from changeledger.model.table_names import FINDINGS
@@ -30,10 +30,6 @@ class Day:
     day: date
     counts: Mapping[str, int]
 
-    @property
-    def faults(self) -> int:
-        return sum(self.counts.get(fault, 0) for fault in verdicts.FAULTS)
-
 
 @dataclass(frozen=True)
 class PairAgreement:
@@ -46,9 +42,6 @@ class PairAgreement:
     days: Sequence[Day]
     # How the changes of the two met, in sentences.
     positions: Sequence[str]
-
-    def faults_of(self, row: ComparisonRow) -> int:
-        return sum(row.counts[fault] for fault in verdicts.FAULTS)
 
 
 @dataclass(frozen=True)
@@ -64,12 +57,13 @@ class Agreement:
 
 def agreement(control: ControlStore, database: Database, feeds: Collection[str]) -> Agreement:
     """Of these feeds alone, of whose pairs both are among them."""
+    rows = control.comparisons(database.database)
     by_pair: dict[tuple[str, str], list[ComparisonRow]] = {}
-    for row in control.comparisons(database.database):
+    for row in rows:
         if row.reference in feeds and row.feed in feeds:
             by_pair.setdefault((row.reference, row.feed), []).append(row)
-    last = control.last_comparisons(database.database)
-    pairs = [_pair(pair, rows, last.get(pair, [])) for pair, rows in sorted(by_pair.items())]
+    last = last_of(rows)
+    pairs = [_pair(pair, of_pair, last.get(pair, [])) for pair, of_pair in sorted(by_pair.items())]
     compared = {name for pair in by_pair for name in pair}
     failures = (control.failure(database.comparison), control.failure(database.verification))
     return Agreement(

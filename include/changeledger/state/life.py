@@ -17,6 +17,7 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import Table
 
 from changeledger.control import ControlStore
+from changeledger.kernels import display
 from changeledger.lake import catalog
 from changeledger.model import change
 from changeledger.model.contract import Column, Contract
@@ -232,8 +233,8 @@ def _change(place: Place, row: Mapping[str, Any], *, leaves: bool = False) -> Ro
         row["committed_at"],
         row["transaction_id"],
         tuple(row["flags"] or ()),
-        record_place(row["source_position"]),
-        record_place(row["paired_source_position"]) if row["paired_source_position"] else None,
+        display.place(row["source_position"]),
+        display.place(row["paired_source_position"]) if row["paired_source_position"] else None,
         row["window_id"],
         place.releases.get(row["window_id"]),
         None if leaves or moved is None else key_texts(moved),
@@ -252,12 +253,3 @@ def _cells(names: Iterable[str], row: Mapping[str, Any]) -> Iterable[ChangedCell
 
 def _hex(value: bytes | None) -> str | None:
     return None if value is None else value.hex().upper()
-
-
-def record_place(record: Mapping[str, Any] | None) -> str:
-    """Where a raw record stands in its source, for people."""
-    if record is None:
-        return "-"
-    if record["row"] is not None:
-        return f"{record['source']} {bytes(record['row']).hex()}"
-    return f"{record['source']}[{record['partition']}] {record['offset']}"

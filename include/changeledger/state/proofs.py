@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from changeledger.control.outcomes import PROVEN, SOURCE
+from changeledger.control.outcomes import standing_proofs
 from changeledger.control.overview import Proven
 
 
 def proofs_by_feed(last: Iterable[Proven]) -> dict[str, list[str]]:
-    """Outcomes of each feed's tables. A redelivering topic counts until the source has proved the table."""
-    rows = list(last)
-    proved = {(row.feed, row.table): row.at for row in rows if (row.against, row.outcome) == (SOURCE, PROVEN)}
-    by_feed: dict[str, list[str]] = {}
-    for row in rows:
-        at = proved.get((row.feed, row.table))
-        if row.against == SOURCE or (row.rows and (at is None or row.at > at)):
-            by_feed.setdefault(row.feed, []).append(row.outcome)
-    return by_feed
+    """Outcomes of each feed's tables."""
+    by_feed: dict[str, list[Proven]] = {}
+    for row in last:
+        by_feed.setdefault(row.feed, []).append(row)
+    standing = {feed: standing_proofs(rows, lambda row: row.rows) for feed, rows in by_feed.items()}
+    return {feed: [row.outcome for row in rows] for feed, rows in standing.items() if rows}
