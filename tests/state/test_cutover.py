@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,8 +15,10 @@ import pytest
 from changeledger.config.files import readable_feeds
 from changeledger.config.settings import PROJECT
 from changeledger.control import ControlStore
+from changeledger.control.failures import failure_kept
 from changeledger.kernels import lateness
-from changeledger.model.errors import ConfigError
+from changeledger.model.errors import ConfigError, FeedsDisagree
+from changeledger.model.window import SourceRead, Window
 from changeledger.reports import cutover as report
 from changeledger.state import cutover
 from changeledger.state.cutover import Period
@@ -159,6 +163,73 @@ def test_a_table_that_was_not_looked_at_is_not_equal(control: ControlStore) -> N
     assert "table_left_behind" in codes(behind, NOT_YET)
     lost = judged(control, only_old=("dbo.parts",))
     assert (lost.verdict, codes(lost, NO_GO)) == (NO_GO, ["table_not_read"])
+
+
+@pytest.mark.parametrize(
+    ("seen", "code"),
+    [
+        ({"lacking": {TABLE: 7}}, "lacking"),
+        ({"gaps": ["dbo_customers_CT: 3 records were removed before they could be read"]}, "gap"),
+        ({"records": 100, "quarantined": [cutover.Quarantined(TABLE, "not_json", 2)]}, "quarantine"),
+    ],
+)
+def test_what_the_successor_has_lost_is_a_no_go(
+    control: ControlStore, seen: dict[str, Any], code: str
+) -> None:
+    agree(control)
+    found = facts(control)
+    lost = replace(found, new=replace(found.new, quarantine_limit=0.01, **seen))
+    verdict = judge(lost, 1000)
+    assert (verdict.verdict, codes(verdict, NO_GO)) == (NO_GO, [code])
+    # Of the feed in use it is known, and decides nothing.
+    assert judge(replace(found, old=lost.new), 1000).verdict == GO
+
+
+def test_quarantine_up_to_the_limit_is_for_whoever_signs(control: ControlStore) -> None:
+    agree(control)
+    found = facts(control)
+    few = {
+        "records": 100,
+        "quarantined": [cutover.Quarantined(TABLE, "not_json", 1)],
+        "quarantine_limit": 0.01,
+    }
+    verdict = judge(replace(found, new=replace(found.new, **few)), 1000)
+    assert (verdict.verdict, codes(verdict, NOTE)) == (GO, ["in_quarantine", "last_transaction"])
+
+
+@pytest.mark.parametrize(("age", "expected"), [(DAY, []), (DAY + timedelta(seconds=1), ["stale"])])
+def test_changes_after_an_old_comparison(control: ControlStore, age: timedelta, expected: list[str]) -> None:
+    agree(control)
+    found = facts(control)
+    compared = replace(found.compared, last_run=NOW - age)
+    verdict = judge(replace(found, compared=compared, new=replace(found.new, uncompared=5)), 1000)
+    assert codes(verdict, NOT_YET) == expected
+
+
+def test_a_gap_is_known_by_what_a_window_has_read(control: ControlStore) -> None:
+    window = Window(start=NOW - DAY, end=NOW)
+    control.open_window(NEW, window, None, {})
+    control.save_reads(NEW, window, [SourceRead("topic[0]", 5, 2, 3), SourceRead("topic[1]", 4, 4)])
+    seen = facts(control).new
+    assert seen.records == 6
+    assert seen.gaps == ["topic[0]: 3 records were removed before they could be read"]
+
+
+def test_how_the_last_run_failed_is_kept_until_one_ends_well(control: ControlStore) -> None:
+    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control, "compare_shop"):
+        raise ValueError("gone")
+    failure = facts(control).compare_failure
+    assert failure is not None
+    assert failure.error == "ValueError: gone"
+    # It has ended, and says what it found.
+    with pytest.raises(FeedsDisagree), failure_kept(lambda: control, "compare_shop"):
+        raise FeedsDisagree("they differ", "look")
+    assert facts(control).compare_failure is None
+    with pytest.raises(ValueError, match="gone"), failure_kept(lambda: control, "compare_shop"):
+        raise ValueError("gone")
+    with failure_kept(lambda: control, "compare_shop"):
+        pass
+    assert facts(control).compare_failure is None
 
 
 def test_a_period_ends_where_a_comparison_reaches_out_of_it(control: ControlStore) -> None:
