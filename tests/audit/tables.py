@@ -7,11 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from changeledger.audit import ids, key_rules, record_sums
+from changeledger.audit import changes as changes_rules
+from changeledger.audit import ids, key_rules, record_sums, suspects
 from changeledger.audit.columns import built_schema, changes_schema
 from changeledger.audit.narrow_rows import NOT_CHECKED, RULES
 from changeledger.kernels.arrow import RECORD
+from changeledger.kernels.hashed import by
+from changeledger.kernels.touched import Among, known
 from changeledger.model.contract import Column, Contract
 
 CONTRACT = Contract(
@@ -97,14 +101,45 @@ def interval(at: int, to: datetime | None = None, **members: Any) -> Row:
 
 
 def of_keys(rows: pa.Table, history: Sequence[Row] = (), current: Sequence[Row] = ()) -> pa.Table:
-    """`narrow_rows.ROWS`."""
+    """`narrow_rows.ROWS`: of each row by itself, and of the suspects, which are all that is compared."""
     schema = built_schema(CONTRACT)
     parts = {
         key_rules.CHANGES: rows,
         key_rules.HISTORY: table(schema, history),
         key_rules.CURRENT: table(schema, current),
     }
-    return key_rules.KeyRules(CONTRACT.table, RUN)(parts)[key_rules.FOUND]
+    built, key_of = {name: batch(parts[name]) for name in parts}, by("key")
+    opened = suspects.opened(built[key_rules.HISTORY], key_of)
+    hashed = {
+        suspects.PLACES: suspects.places(built[key_rules.CHANGES]),
+        suspects.OPENED: opened,
+        suspects.CURRENT: suspects.each(built[key_rules.CURRENT], key_of),
+    }
+    asked = among("key", suspects.of_keys(as_tables(hashed)), built)
+    own = (
+        one.filter(pc.equal(one.column("_window_id"), RUN)) for one in (built["history"], built["current"])
+    )
+    of_each = [
+        changes_rules.of_each(built[key_rules.CHANGES], CONTRACT.table),
+        *(
+            rule(one, CONTRACT.table)
+            for rule, one in zip((key_rules.of_intervals, key_rules.of_current), own, strict=True)
+        ),
+    ]
+    compared = key_rules.KeyRules(CONTRACT.table)(as_tables(asked))[key_rules.FOUND]
+    return pa.concat_tables([*(pa.Table.from_batches([one]) for one in of_each), compared])
+
+
+def as_tables(batches: Mapping[str, pa.RecordBatch]) -> dict[str, pa.Table]:
+    return {name: pa.Table.from_batches([one]) for name, one in batches.items()}
+
+
+def among(
+    name: str, found: Mapping[str, pa.Table], parts: Mapping[str, pa.RecordBatch]
+) -> dict[str, pa.RecordBatch]:
+    """The rows of the suspects."""
+    kernel = Among(by(name), known(found[suspects.SUSPECTS]))
+    return {part: kernel(rows) for part, rows in parts.items()}
 
 
 def broken(found: pa.Table) -> dict[str, list[Row]]:
@@ -127,13 +162,17 @@ def violated(found: pa.Table) -> dict[str, int]:
 def of_ids(
     rows: pa.Table, published: Sequence[Row] = (), duplicates: Sequence[Row] = (), stayed: Sequence[str] = ()
 ) -> Mapping[str, pa.Table]:
+    """Of the suspects, which are all that is looked at."""
     parts = {
-        ids.NEW: pa.Table.from_batches([ids.new_ids(batch(rows))]),
-        ids.PUBLISHED: table(ids.PUBLISHED_IDS, published),
-        ids.DUPLICATES: table(ids.DUPLICATE_IDS, duplicates),
-        ids.STAYED: table(ids.IDS, [{"id": one} for one in stayed]),
+        ids.NEW: ids.new_ids(batch(rows)),
+        ids.PUBLISHED: batch(table(ids.PUBLISHED_IDS, published)),
+        ids.DUPLICATES: batch(table(ids.DUPLICATE_IDS, duplicates)),
+        ids.STAYED: batch(table(ids.IDS, [{"id": one} for one in stayed])),
     }
-    return ids.IdRules(CONTRACT.table)(parts)
+    hashed = {name: suspects.each(one, by("id")) for name, one in parts.items() if name != ids.NEW}
+    hashed[ids.NEW] = suspects.ids_of_changes(batch(rows))
+    asked = among("id", suspects.of_ids(as_tables(hashed)), parts)
+    return ids.IdRules(CONTRACT.table)(as_tables(asked))
 
 
 def entries(*said: tuple[Row, str], times: int = 1) -> pa.Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -170,16 +170,18 @@ def test_nothing_fails_without_a_fault(
     assert [row.rule for row in rows if not row.success] == ["source_is_read_on"]
 
 
-class WithoutIntervals(key_rules.KeyRules):
+OF_INTERVALS = key_rules.of_intervals
+
+
+def without_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
     """A rule that cannot be checked; in Spark's worker, where the kernel runs."""
 
-    def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        def fails(*_: object) -> NoReturn:
-            raise ValueError("the value Ann")
+    def fails(*_: object) -> NoReturn:
+        raise ValueError("the value Ann")
 
-        with pytest.MonkeyPatch.context() as broken:
-            broken.setattr(key_rules, "_interval_forward", fails)
-            return super().__call__(tables)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(key_rules, "_interval_forward", fails)
+        return OF_INTERVALS(rows, table)
 
 
 def test_no_key_is_shown_where_values_are_redacted(
@@ -190,7 +192,7 @@ def test_no_key_is_shown_where_values_are_redacted(
     feed = feed_of(built.source, monkeypatch)
     corrupt(session, feed, built.over, FAULTS["lsn_width"])
 
-    monkeypatch.setattr(key_rules, "KeyRules", WithoutIntervals)
+    monkeypatch.setattr(key_rules, "of_intervals", without_intervals)
     with pytest.raises(AuditFailed, match=r"lsn_width: 1 violation.*\n.*key=\*\*\*") as raised:
         audit.run(session, feed, built.over)
     folder = docs_index(Settings().data_docs, feed.feed, built.over).parent

@@ -106,9 +106,12 @@ def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
     small = [Given(table(10)) for _ in range(6)]
     (task,) = in_tasks(small)
     assert sorted(reading.tree for reading in task) == list(range(6))
-    large = in_tasks([Given(table(120_000)), *small])
-    assert len(large) == 3
-    assert max(sum(reading.part.num_rows for reading in task) for task in large) <= 50_000
+    several = in_tasks([Given(table(120_000)), *small])
+    # Three parts of up to 50,000 rows, for several cores, and the small ones.
+    assert len(several) == 6
+    assert max(sum(reading.part.num_rows for reading in task) for task in several) <= 50_000
+    many = in_tasks([Given(table(50_000))] * 60)
+    assert {sum(reading.part.num_rows for reading in task) for task in many} <= {100_000, 150_000}
     assert in_tasks([]) == ()
 
 

@@ -11,31 +11,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changeledger.audit.columns import AFTER_KEY, BEFORE_KEY, HAS_AFTER, HAS_BEFORE
-from changeledger.audit.narrow_rows import Broken, Check, cells, each_of, repeated, rows_that
+from changeledger.audit.narrow_rows import (
+    CHANGE,
+    Broken,
+    Check,
+    Judged,
+    cells,
+    each_of,
+    narrow,
+    repeated,
+    rows_that,
+)
 from changeledger.kernels.arrow import Bools, column, equal, flags_of, valid
+from changeledger.kernels.rows import as_batch
 from changeledger.model import change
 
 _NEEDED = ("change_id", "sort_key", "operation", "committed_at")
 _LSN_BYTES: Final = 10
 
 
-def rules(changes: pa.Table) -> dict[str, Check]:
-    """By name. `changes`: all that the run has of the keys in it."""
+def of_each(changes: pa.RecordBatch, table: str) -> pa.RecordBatch:
+    """The kernel of the rules for one change: the run's ledger rows in, `narrow_rows.ROWS` of each out."""
+    rows = pa.Table.from_batches([changes])
+    judged = Judged(table, rows, "key", "source_position", "change_id", CHANGE)
+    return as_batch(narrow(judged, _rules(rows)))
 
-    def of_each(violated: Callable[[pa.Table], Bools], why: str) -> Check:
+
+def _rules(changes: pa.Table) -> dict[str, Check]:
+    """By name."""
+
+    def those_that(violated: Callable[[pa.Table], Bools], why: str) -> Check:
         return lambda: rows_that(violated(changes), why)
 
     return {
         # Compared cell by cell where the change is made, which sets the flag.
-        "mask_agrees_with_images": of_each(
+        "mask_agrees_with_images": those_that(
             lambda rows: _flagged(rows, change.MASK_DISAGREES), "the mask contradicts the images"
         ),
-        "operation_has_its_images": of_each(
+        "operation_has_its_images": those_that(
             lambda rows: ~_images_fit(rows), "the images do not fit the operation"
         ),
-        "key_not_null": of_each(_identity_missing, "a part of its identity is NULL"),
-        "lsn_width": of_each(_wrong_width, "a log sequence number is not 10 bytes wide"),
-        "order_strict": lambda: _order_strict(changes),
+        "key_not_null": those_that(_identity_missing, "a part of its identity is NULL"),
+        "lsn_width": those_that(_wrong_width, "a log sequence number is not 10 bytes wide"),
     }
 
 
@@ -80,7 +97,8 @@ def _wrong_width(changes: pa.Table) -> Bools:
     return wrong
 
 
-def _order_strict(changes: pa.Table) -> Broken:
+def order_strict(changes: pa.Table) -> Broken:
+    """`changes`: all that the run has of the keys in it."""
     columns = [*cells(column(changes, "key")), column(changes, "sort_key")]
     groups = repeated(columns, len(changes))
     return each_of(groups, lambda size: f"{size} changes of the key have this position in the order")

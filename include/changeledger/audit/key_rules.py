@@ -1,9 +1,14 @@
-"""Rules for what a run has built of the keys that it touches: intervals of the history, and current rows."""
+"""Rules for what a run has built of the keys that it touches: intervals of the history, and current rows.
+
+Those for one row are kernels of batches. Those that compare rows see the suspects among the keys
+(`suspects.of_keys`), with all rows of theirs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -12,7 +17,6 @@ import pyarrow.compute as pc
 
 from changeledger.audit import changes
 from changeledger.audit.narrow_rows import (
-    CHANGE,
     ROWS,
     Broken,
     Check,
@@ -25,13 +29,14 @@ from changeledger.audit.narrow_rows import (
 )
 from changeledger.kernels import order
 from changeledger.kernels.arrow import Bools, Indices, column, flags_of, valid
+from changeledger.kernels.rows import as_batch
 
-# The inputs of `KeyRules`: the run's changes; its intervals, and all open ones of the touched keys; all
-# current rows of the touched keys. The output.
+# The inputs of `KeyRules`: of the keys in them the run's changes, the open intervals, and the current rows.
 CHANGES: Final = "changes"
 HISTORY: Final = "history"
 CURRENT: Final = "current"
 FOUND: Final = "found"
+OUTPUTS: Final = {FOUND: ROWS}
 
 
 @dataclass(frozen=True)
@@ -39,39 +44,44 @@ class KeyRules:
     """The rules that look at one key at a time."""
 
     table: str
-    window_id: str
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
-        new, history, current = (tables[name] for name in (CHANGES, HISTORY, CURRENT))
-        of_changes = Judged(self.table, new, "key", "source_position", "change_id", CHANGE)
-        parts = [narrow(of_changes, changes.rules(new))]
-        for rows, checks in _built_rules(history, current, self.window_id):
+        new = tables[CHANGES]
+        of_changes = Judged(self.table, new, "key", "source_position", "change_id")
+        parts = [narrow(of_changes, {"order_strict": lambda: changes.order_strict(new)})]
+        for rows, checks in _built_rules(tables[HISTORY], tables[CURRENT]):
             parts.append(narrow(Judged(self.table, rows, "key", change_id="_change_id"), checks))
         return {FOUND: pa.concat_tables(parts)}
 
 
-OUTPUTS: Final = {FOUND: ROWS}
-
-
-def _built_rules(
-    history: pa.Table, current: pa.Table, window_id: str
-) -> Iterator[tuple[pa.Table, dict[str, Check]]]:
+def _built_rules(history: pa.Table, current: pa.Table) -> Iterator[tuple[pa.Table, dict[str, Check]]]:
     """Rules by name, with the rows that each group of them is asked of."""
     opened = history.filter(pc.invert(history.column("_valid_to").is_valid()))
-    touched, own = _of_run(history, window_id), _of_run(current, window_id)
     alive = opened.filter(pa.array(~flags_of(column(opened, "_is_deleted"))))
-    yield touched, {"interval_forward": lambda: _interval_forward(touched)}
     yield opened, {"one_open_interval": lambda: _one_of_each_key(opened, "open intervals")}
     yield (
         pa.concat_tables([alive, current]),
         {"current_equals_open_history": lambda: _equal(alive, current)},
     )
     yield current, {"current_key_unique": lambda: _one_of_each_key(current, "current rows")}
-    yield own, {"current_key_not_null": lambda: _key_not_null(own)}
 
 
-def _of_run(rows: pa.Table, window_id: str) -> pa.Table:
-    return rows.filter(pc.equal(rows.column("_window_id"), window_id))
+def of_intervals(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
+    """The kernel of the rules for one interval: the run's own in, `narrow_rows.ROWS` out."""
+    return _of_each(rows, table, "interval_forward", _interval_forward)
+
+
+def of_current(rows: pa.RecordBatch, table: str) -> pa.RecordBatch:
+    """The kernel of the rules for one current row: the run's own in, `narrow_rows.ROWS` out."""
+    return _of_each(rows, table, "current_key_not_null", _key_not_null)
+
+
+def _of_each(
+    batch: pa.RecordBatch, table: str, rule: str, check: Callable[[pa.Table], Broken]
+) -> pa.RecordBatch:
+    rows = pa.Table.from_batches([batch])
+    judged = Judged(table, rows, "key", change_id="_change_id")
+    return as_batch(narrow(judged, {rule: partial(check, rows)}))
 
 
 def _interval_forward(touched: pa.Table) -> Broken:

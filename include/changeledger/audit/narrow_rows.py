@@ -1,7 +1,7 @@
 """Narrow rows for Great Expectations: a column for each rule, NULL where it holds, else the reason as text.
 
-Each change of the run has a row. Intervals, keys, ids and records have one if they break a rule. Key and
-position are written for rows that break a rule.
+Each change of the run has a row. Intervals, keys, ids and records have one if they break a rule, and so has a
+change that does not fit another one. Where a row stands (`WHERE`) is written for those that break a rule.
 """
 
 from __future__ import annotations
@@ -75,9 +75,12 @@ def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
     cells: dict[str, pa.Array] = {
         "thing": _constant(of.thing, len(at)),
         "table": _constant(of.table, len(at)),
-        "change_id": column(of.rows, of.change_id).take(pa.array(at)) if of.change_id else None,
         **{name: _placed(at, one.at, one.why) for name, one in broken.items()},
     }
+    if of.change_id:
+        cells["change_id"] = _placed(
+            at, wrong, column(of.rows, of.change_id).take(pa.array(wrong)).to_pylist()
+        )
     if of.key:
         cells["key"] = _placed(at, wrong, key_texts(column(of.rows, of.key).take(pa.array(wrong))))
     if of.position:

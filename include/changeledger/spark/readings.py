@@ -13,6 +13,9 @@ from changeledger.spark.tasks import BUCKET, InParts, Reading
 
 # To open a part costs as much as to read so many rows.
 _OPENING: Final = 2_000
+# A task has at most so many rows, which it reads one batch at a time: each task has a price of its own. Fewer
+# rows are read by several cores all the same, as long as a task has so many.
+_MOST, _LEAST, _FEW_TASKS = 125_000, 25_000, 8
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
         for number, source in enumerate(sources)
         for part, weight in zip(source.parts, source.weights, strict=True)
     ]
-    number = min(len(weighed), max(1, -(-sum(weight for weight, _ in weighed) // BUCKET)))
+    rows = sum(weight for weight, _ in weighed)
+    number = min(len(weighed), max(-(-rows // _MOST), min(-(-rows // _LEAST), _FEW_TASKS)))
     # The least loaded task gets the next part.
     loads = [(0, at) for at in range(number)]
     heapify(loads)

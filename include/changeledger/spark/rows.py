@@ -24,6 +24,8 @@ from changeledger.spark.rounds import Rounds
 from changeledger.spark.sinks import PACKED, PART, ROWS, TO, Intake, Sink
 from changeledger.spark.tasks import BUCKET, InParts
 
+# So many rows of mere numbers weigh as much as one of the usual width.
+_NARROW: Final = 10
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -129,8 +131,12 @@ class _InBuckets(NamedTuple):
     outputs: Mapping[str, pa.Schema]
 
     @property
-    def flows(self) -> Iterator[_Flow]:
-        return (flow for part in self.parts.values() for flow in as_spark(part.rows).flows)
+    def sizes(self) -> Iterator[tuple[_Origin, int]]:
+        """How many rows come from where, about; mere numbers weigh as much as fewer rows."""
+        for rows in (as_spark(part.rows) for part in self.parts.values()):
+            is_narrow = all(pa.types.is_primitive(field.type) for field in rows.schema)
+            for flow in rows.flows:
+                yield flow.origin, flow.rows // _NARROW if is_narrow else flow.rows
 
 
 _Question = list[Asked] | _InBuckets
@@ -217,8 +223,8 @@ class Workers:
 
     def _in_buckets(self, asked: Sequence[_InBuckets]) -> list[dict[str, Rows]]:
         sizes: dict[_Origin, int] = {}
-        for flow in (flow for one in asked for flow in one.flows):
-            sizes[flow.origin] = max(sizes.get(flow.origin, 0), flow.rows)
+        for origin, rows in (size for one in asked for size in one.sizes):
+            sizes[origin] = max(sizes.get(origin, 0), rows)
         size = sum(sizes.values())
         buckets = max(1, -(-size // BUCKET))
         leaves = [

@@ -77,15 +77,15 @@ def _subjects(
     judged = JudgedRows(ctx, tables)
     judging = Judging(judged, read_dispositions(judged), _SEVERITY[ctx.feed.image_chain])
     contracts = list(ctx.contracts().values())
-    found = ctx.workers.each(judging.of_table, contracts)
-    accounting = judging.accounting(judged.read(), found)
+    of_feed, found = judging.of_all(contracts)
+    accounting = judging.accounting(of_feed, found)
     for balance in accounting.balances:
         log.info("%s: %s", ctx.feed.feed, balance)
     name = f"feed {ctx.feed.feed}"
     of_records = judging.of_records(name, redact=ctx.settings.redact_values)
-    of_feed = ctx.lake.dispositions, ctx.lake.quarantine
+    beside = ctx.lake.dispositions, ctx.lake.quarantine
     subjects = [
-        gate.Subject(name, of_feed, _feed_rules(ctx, judging, accounting)),
+        gate.Subject(name, beside, _feed_rules(ctx, judging, accounting)),
         *(
             gate.Subject(contract.table, tuple(ctx.names[contract.table]), tuple(of_table.rules))
             for contract, of_table in zip(contracts, found, strict=True)

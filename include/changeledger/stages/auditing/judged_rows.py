@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, Not, Or
 
-from changeledger.audit import columns, dispositions, ids, record_sums, repeated_halves
+from changeledger.audit import columns, dispositions, ids, record_sums, repeated_halves, suspects
 from changeledger.audit.columns import built_schema, changes_schema
-from changeledger.kernels.arrow import RECORD, row_type, table_schema
+from changeledger.kernels.arrow import INSTANT, RECORD, row_type, table_schema
 from changeledger.kernels.hashed import Key, by
 from changeledger.kernels.rows import BatchKernel, Rows, together
 from changeledger.kernels.touched import (
@@ -43,11 +43,39 @@ _HALVES: Final = pa.schema([("change_id", pa.string()), ("paired_change_id", pa.
 _RECORDS: Final = pa.schema([("source_position", RECORD), ("paired_source_position", RECORD)])
 
 
+# What says of the run's changes whose they are and where they stand, and of an interval what it is.
+_PLACED: Final = pa.schema(
+    [
+        ("change_id", pa.string()), ("paired_change_id", pa.string()),
+        ("sort_key", pa.binary()), ("commit_lsn", pa.binary()),
+    ]
+)  # fmt: skip
+_SPAN: Final = pa.schema([("_valid_to", INSTANT), ("_is_deleted", pa.bool_())])
+
+
 class OfKeys(NamedTuple):
-    """What the branch has of the keys that the run touches, and main of its ids (`ids.PUBLISHED_IDS`)."""
+    """Intervals and current rows: `columns.built_schema`."""
 
     history: Rows
     current: Rows
+
+
+class Where(NamedTuple):
+    """Which intervals and current rows of the branch. `among`: the kernel that picks them from those read."""
+
+    history: BooleanExpression
+    current: BooleanExpression
+    among: BatchKernel | None = None
+
+
+class Around(NamedTuple):
+    """What a table has where the run's changes are.
+
+    `keys`: the rows of the keys that the run touches; None where it has written none. `published`: rows of
+    main that have an id of the run's changes (`ids.PUBLISHED_IDS`).
+    """
+
+    keys: Where | None
     published: Rows
 
 
@@ -88,63 +116,86 @@ class JudgedRows:
         schema = changes_schema(contract)
         return rows.through(partial(columns.of_ledger, schema=schema), schema)
 
-    def of_keys(self, contract: Contract, new: Rows) -> OfKeys:
-        """`new`: the run's changes of the table."""
-        names = self.ctx.names[contract.table]
-        workers = self.ctx.workers
-        nothing = workers.nothing(ids.PUBLISHED_IDS)
-        if not any(self._is_written(name) for name in names):
-            none = workers.nothing(built_schema(contract))
-            return OfKeys(none, none, nothing)
+    def placed(self, contract: Contract) -> Rows:
+        """The ledger rows of the run: key, place and ids."""
+        key = row_type(contract.key)
+        schema = pa.schema([("key", key), ("previous_key", key), *_PLACED])
+        return self._of_window(self.ctx.names[contract.table].changes, schema)
+
+    def records_of_changes(self, contract: Contract) -> Rows:
+        """The records that became the run's changes."""
+        return self._of_window(self.ctx.names[contract.table].changes, _RECORDS)
+
+    def around(self, contract: Contract, placed: Rows) -> Around:
+        """`placed`: the run's changes."""
+        names, nothing = self.ctx.names[contract.table], self.ctx.workers.nothing(ids.PUBLISHED_IDS)
+        if not any(map(self._is_written, names)):
+            return Around(None, nothing)
         if all(self.tables[name].main is None for name in names):
             # All that is there is the run's.
-            return OfKeys(*self._built(contract, AlwaysTrue(), AlwaysTrue()), nothing)
-        touched = self._touched(contract)
-        is_own, is_near = scans.of_window(self.ctx.id, "_window_id"), scans.are_near(touched)
+            return Around(Where(AlwaysTrue(), AlwaysTrue()), nothing)
+        commits = placed.through(published_changes.commits, published_changes.COMMITS)
+        found = self._keys(contract, placed).collected_with([commits, placed.through(_distinct_ids, HASHES)])
+        keys, of_commits = map(Touched.of, found[:2])
+        is_own, is_near = self._is_own, scans.are_near(keys)
         # By the condition files are passed over, by the hashes rows are found.
         may_matter = Or(is_own, And(scans.is_null("_valid_to"), is_near)), Or(is_own, is_near)
-        among = Among(key_of_rows(contract), touched.hashes)
-        return OfKeys(*self._built(contract, *may_matter, among), self._published(contract, new))
+        return Around(
+            Where(*may_matter, Among(key_of_rows(contract), keys.hashes)),
+            self._published(contract, scans.are_near(of_commits), Among(by("id"), known(found[2]))),
+        )
 
-    def _touched(self, contract: Contract) -> Touched:
+    @property
+    def _is_own(self) -> BooleanExpression:
+        """Is an interval or a current row the run's?"""
+        return scans.of_window(self.ctx.id, "_window_id")
+
+    def _keys(self, contract: Contract, placed: Rows) -> Rows:
         """The keys that the run touches, by changes or otherwise."""
         names, own = self.ctx.names[contract.table], row_type(contract.key)
         schema = touched_schema(own)
-        of_changes = pa.schema([("key", own), ("previous_key", own)])
-        parts = [
-            self._of_window(names.changes, of_changes).through(partial(sides_touched, schema=schema), schema)
-        ]
+        parts = [placed.through(partial(_sides_touched, schema=schema), schema)]
         for name in (names.history, names.current):
-            rows = self._at(name, scans.of_window(self.ctx.id, "_window_id"), pa.schema(list(own)))
+            rows = self._at(name, self._is_own, pa.schema(list(own)))
             parts.append(rows.through(partial(keys_touched, schema=schema), schema))
-        return Touched.of(together(parts).collected())
+        return together(parts)
 
-    def _built(
-        self,
-        contract: Contract,
-        of_history: BooleanExpression,
-        of_current: BooleanExpression,
-        among: BatchKernel | None = None,
-    ) -> tuple[Rows, Rows]:
-        names, schema = self.ctx.names[contract.table], built_schema(contract)
-        of_each = (names.history, of_history, True), (names.current, of_current, False)
-        history, current = (
-            self._at(name, where, columns.rows_read(contract, intervals=intervals), among).through(
-                partial(columns.as_built, contract=contract), schema
-            )
-            for name, where, intervals in of_each
-        )
-        return history, current
-
-    def _published(self, contract: Contract, new: Rows) -> Rows:
-        """Rows of main that have an id of the run's changes."""
+    def _published(self, contract: Contract, where: BooleanExpression, among: Among) -> Rows:
         name = self.ctx.names[contract.table].changes
         if self.tables[name].main is None:
             return self.ctx.workers.nothing(ids.PUBLISHED_IDS)
-        among = _among(new.through(ids.new_ids, ids.NEW_IDS), by("id"))
         of = pa.schema([("change_id", pa.string()), ("source_position", RECORD)])
-        rows = scans.scanned(self.ctx.workers, name, published_changes.are_near(new), of)
+        rows = scans.scanned(self.ctx.workers, name, where, of)
         return rows.through(ids.published_ids, ids.PUBLISHED_IDS).through(among, ids.PUBLISHED_IDS)
+
+    def hashed(self, contract: Contract, where: Where | None) -> tuple[Rows, Rows]:
+        """`suspects.OPEN` of intervals and `HASHES` of current rows."""
+        if where is None:
+            return self.ctx.workers.nothing(suspects.OPEN), self.ctx.workers.nothing(HASHES)
+        names, own = self.ctx.names[contract.table], list(row_type(contract.key))
+        key = key_of_rows(contract)
+        history = self._at(names.history, where.history, pa.schema([*own, *_SPAN]), where.among)
+        current = self._at(names.current, where.current, pa.schema(own), where.among)
+        opened = history.through(partial(suspects.opened, key_of_rows=key), suspects.OPEN)
+        return opened, current.through(partial(suspects.each, key_of=key), HASHES)
+
+    def of_keys(self, contract: Contract, where: Where | None) -> OfKeys:
+        names, schema = self.ctx.names[contract.table], built_schema(contract)
+        if where is None:
+            return OfKeys(*[self.ctx.workers.nothing(schema)] * 2)
+        of_each = (names.history, where.history, True), (names.current, where.current, False)
+        history, current = (
+            self._at(name, condition, columns.rows_read(contract, intervals=intervals), where.among).through(
+                partial(columns.as_built, contract=contract), schema
+            )
+            for name, condition, intervals in of_each
+        )
+        return OfKeys(history, current)
+
+    def own(self, contract: Contract) -> OfKeys:
+        """The run's own intervals and current rows."""
+        is_written = any(map(self._is_written, self.ctx.names[contract.table]))
+        return self.of_keys(contract, Where(self._is_own, self._is_own) if is_written else None)
 
     def stayed(self, contract: Contract, duplicates: Rows) -> Rows:
         """Ids of changes of other runs, on the branch, where the duplicates name them."""
@@ -173,6 +224,14 @@ class JudgedRows:
         """Rows of the table as the run has built it."""
         assert self.ctx.snapshots is not None, "the audit judges snapshots"
         return scans.scanned(self.ctx.workers, table, where, schema, self.ctx.snapshots[table], among)
+
+
+def _sides_touched(placed: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    return sides_touched(placed.select(["key", "previous_key"]), schema)
+
+
+def _distinct_ids(placed: pa.RecordBatch) -> pa.RecordBatch:
+    return HashesOf(suspects.key)(suspects.ids_of_changes(placed))
 
 
 def _among(rows: Rows, key: Key) -> Among:

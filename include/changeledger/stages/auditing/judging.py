@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
+
+import pyarrow as pa
 
 from changeledger.audit import (
+    changes,
     conservation,
     dispositions,
     ids,
@@ -16,17 +19,19 @@ from changeledger.audit import (
     record_sums,
     repeated_halves,
     rules,
+    suspects,
 )
 from changeledger.audit.conservation import Balance
 from changeledger.audit.record_sums import Faulty
 from changeledger.audit.rules import Rule
 from changeledger.config.feed import Feed
 from changeledger.kernels.hashed import by
-from changeledger.kernels.rows import Part, Rows, bucketed, counts
+from changeledger.kernels.rows import Part, Rows, bucketed, count
 from changeledger.kernels.rows import together as rows_together
+from changeledger.kernels.touched import HASHES, Among, Known, known
 from changeledger.model import change
 from changeledger.model.contract import Contract
-from changeledger.stages.auditing.judged_rows import JudgedRows
+from changeledger.stages.auditing.judged_rows import Around, JudgedRows
 
 
 class Dispositions(NamedTuple):
@@ -44,12 +49,31 @@ class Dispositions(NamedTuple):
         )
 
 
+class Suspects(NamedTuple):
+    """Hashes of the keys and ids that rules which compare rows have to look at."""
+
+    keys: Known
+    ids: Known
+
+
 class OfTable(NamedTuple):
-    """The rules of a table, their narrow rows, and the entries of its ledger for the sums over the run."""
+    """The rules of a table, and their narrow rows.
+
+    `sums`: those of the records that became its changes. `earlier`: entries of records of earlier runs.
+    """
 
     rules: list[Rule]
     rows: list[Rows]
-    entries: list[Rows]
+    records: Rows
+    sums: pa.Table
+    earlier: Rows
+
+
+class OfFeed(NamedTuple):
+    """Entries of all that was read, and of the dispositions beside the ledgers; and their sums."""
+
+    records: Rows
+    sums: pa.Table
 
 
 class Accounting(NamedTuple):
@@ -74,47 +98,87 @@ class Judging:
     beside: Dispositions
     image_chain: rules.Severity
 
+    def of_all(self, contracts: Sequence[Contract]) -> tuple[OfFeed, list[OfTable]]:
+        """The feed and its tables: what they ask of the workers is answered together."""
+        asking: list[Callable[[], OfFeed | OfTable]] = [partial(self.of_table, one) for one in contracts]
+        answers = self.judged.ctx.workers.each(lambda ask: ask(), [self.of_feed, *asking])
+        return cast("OfFeed", answers[0]), cast("list[OfTable]", answers[1:])
+
     def of_table(self, contract: Contract) -> OfTable:
-        table, new = contract.table, self.judged.changes(contract)
-        of_keys = self.judged.of_keys(contract, new)
-        parts = {
-            key_rules.CHANGES: Part(new, by("key")),
-            key_rules.HISTORY: Part(of_keys.history, by("key")),
-            key_rules.CURRENT: Part(of_keys.current, by("key")),
-        }
-        by_keys = bucketed(parts, key_rules.KeyRules(table, self.judged.ctx.id), key_rules.OUTPUTS)
-        by_ids = self._by_ids(contract, new, of_keys.published)
-        breaks = self.beside.breaks.through(dispositions.BreakRule(table), narrow_rows.ROWS)
-        rows = [by_keys[key_rules.FOUND], by_ids[ids.FOUND], breaks]
+        table, judged, new = contract.table, self.judged, self.judged.changes(contract)
+        placed, own = judged.placed(contract), judged.own(contract)
+        around = judged.around(contract, placed)
+        by_id = self._by_id(contract, new, around.published)
+        of_records = judged.records_of_changes(contract).through(record_sums.of_ledger, record_sums.ENTRIES)
+        asked, sums = self._suspects(contract, placed, around, by_id, of_records)
+        by_keys = self._judged_by_keys(contract, new, around, asked.keys)
+        by_ids = self._judged_by_ids(table, by_id, asked.ids)
+        rows = [
+            new.through(partial(changes.of_each, table=table), narrow_rows.ROWS),
+            own.history.through(partial(key_rules.of_intervals, table=table), narrow_rows.ROWS),
+            own.current.through(partial(key_rules.of_current, table=table), narrow_rows.ROWS),
+            self.beside.breaks.through(dispositions.BreakRule(table), narrow_rows.ROWS),
+            by_keys, by_ids[ids.FOUND],
+        ]  # fmt: skip
         if self.beside.has(table, named=False):
             rows.append(self._halves(contract))
-        return OfTable(
-            rules.table_rules(
-                contract, self._ledger_keeps(contract, new, by_ids[ids.JOINED]), self.image_chain
-            ),
-            rows,
-            [new.through(record_sums.of_ledger, record_sums.ENTRIES), by_ids[ids.EARLIER]],
-        )
+        keeps = self._ledger_keeps(contract, sums, by_ids[ids.JOINED])
+        of_table = rules.table_rules(contract, keeps, self.image_chain)
+        return OfTable(of_table, rows, of_records, sums, by_ids[ids.EARLIER])
 
-    def _by_ids(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
-        table = contract.table
+    def _by_id(self, contract: Contract, new: Rows, published: Rows) -> dict[str, Rows]:
+        """The inputs of `ids.IdRules`."""
         workers = self.judged.ctx.workers
-        duplicates, stayed = workers.nothing(ids.DUPLICATE_IDS), workers.nothing(ids.IDS)
-        parts: dict[str, Rows] = {
+        duplicates: Rows = workers.nothing(ids.DUPLICATE_IDS)
+        stayed: Rows = workers.nothing(ids.IDS)
+        if self.beside.has(contract.table, named=True):
+            named = self.beside.rows.through(
+                partial(dispositions.named_duplicates, table=contract.table), dispositions.ROWS
+            )
+            duplicates = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
+            stayed = self.judged.stayed(contract, named)
+        return {
             ids.NEW: new.through(ids.new_ids, ids.NEW_IDS),
             ids.PUBLISHED: published,
             ids.DUPLICATES: duplicates,
             ids.STAYED: stayed,
         }
-        if self.beside.has(table, named=True):
-            named = self.beside.rows.through(
-                partial(dispositions.named_duplicates, table=table), dispositions.ROWS
+
+    def _suspects(
+        self, contract: Contract, placed: Rows, around: Around, by_id: Mapping[str, Rows], of_records: Rows
+    ) -> tuple[Suspects, pa.Table]:
+        """What rules that compare rows have to look at, and `record_sums.SUMS` of the run's changes."""
+        opened, current = self.judged.hashed(contract, around.keys)
+        of_keys = {
+            suspects.PLACES: placed.through(suspects.places, suspects.PLACE),
+            suspects.OPENED: opened,
+            suspects.CURRENT: current,
+        }
+        hashes = partial(suspects.each, key_of=by("id"))
+        others = {name: rows.through(hashes, HASHES) for name, rows in by_id.items() if name != ids.NEW}
+        of_ids = {ids.NEW: placed.through(suspects.ids_of_changes, HASHES), **others}
+        asked = [
+            bucketed(
+                {name: Part(rows, suspects.key) for name, rows in parts.items()}, kernel, suspects.OUTPUTS
             )
-            parts[ids.DUPLICATES] = named.through(ids.of_duplicates, ids.DUPLICATE_IDS)
-            parts[ids.STAYED] = self.judged.stayed(contract, named)
-        return bucketed(
-            {name: Part(rows, by("id")) for name, rows in parts.items()}, ids.IdRules(table), ids.OUTPUTS
-        )
+            for parts, kernel in ((of_keys, suspects.of_keys), (of_ids, suspects.of_ids))
+        ]
+        keys, of_id = (one[suspects.SUSPECTS] for one in asked)
+        found = keys.collected_with([of_id, _summed(of_records)])
+        return Suspects(known(found[0]), known(found[1])), found[2]
+
+    def _judged_by_keys(self, contract: Contract, new: Rows, around: Around, keys: Known) -> Rows:
+        if not len(keys):
+            return self.judged.ctx.workers.nothing(narrow_rows.ROWS)
+        built = self.judged.of_keys(contract, around.keys)
+        parts = {key_rules.CHANGES: new, key_rules.HISTORY: built.history, key_rules.CURRENT: built.current}
+        made = bucketed(_among(parts, "key", keys), key_rules.KeyRules(contract.table), key_rules.OUTPUTS)
+        return made[key_rules.FOUND]
+
+    def _judged_by_ids(self, table: str, by_id: Mapping[str, Rows], of_suspects: Known) -> dict[str, Rows]:
+        if not len(of_suspects):
+            return {name: self.judged.ctx.workers.nothing(schema) for name, schema in ids.OUTPUTS.items()}
+        return bucketed(_among(by_id, "id", of_suspects), ids.IdRules(table), ids.OUTPUTS)
 
     def _halves(self, contract: Contract) -> Rows:
         table, rows = contract.table, self.beside.rows
@@ -130,16 +194,16 @@ class Judging:
         found = bucketed(parts, repeated_halves.PlaceRules(table), repeated_halves.OUTPUTS)
         return found[repeated_halves.FOUND]
 
-    def _ledger_keeps(self, contract: Contract, new: Rows, joined: Rows) -> rules.Sum | None:
+    def _ledger_keeps(self, contract: Contract, sums: pa.Table, joined: Rows) -> rules.Sum | None:
         """None where nothing was published before. Counted from what Iceberg's snapshots say."""
         ledger = self.judged.ctx.names[contract.table].changes
         summary = self.judged.tables[ledger]
         if summary.main is None:
             return None
         now, before = summary.now.live, summary.main.live
-        own, gone = counts([new, joined])
+        own = sum(one["n"] for one in sums.to_pylist() if one["disposition"] == change.CHANGE)
         kept = None if now is None else now - own
-        published = None if before is None else before - gone
+        published = None if before is None else before - count(joined)
         return rules.ledger_keeps(ledger, kept, published)
 
     def quarantined(self) -> dict[str, int]:
@@ -155,18 +219,41 @@ class Judging:
         """The rules that look at one record, asked of the run's dispositions. `feed`: as a subject."""
         return self.beside.rows.through(dispositions.RecordRules(feed, redact), narrow_rows.ROWS)
 
-    def accounting(self, read: Rows, of_tables: Iterable[OfTable]) -> Accounting:
-        """Everything that was read, against what became of it."""
+    def of_feed(self) -> OfFeed:
         beside = self.beside.rows.through(record_sums.of_dispositions, record_sums.ENTRIES)
-        entries = rows_together([read, beside, *(rows for one in of_tables for rows in one.entries)])
-        sums = record_sums.added(entries.through(record_sums.sums, record_sums.SUMS).collected()).to_pylist()
+        records = rows_together([self.judged.read(), beside])
+        return OfFeed(records, _summed(records).collected())
+
+    def accounting(self, of_feed: OfFeed, of_tables: Sequence[OfTable]) -> Accounting:
+        """Everything that was read, against what became of it."""
+        nothing = self.judged.ctx.workers.nothing(record_sums.ENTRIES)
+        earlier = rows_together([nothing, *(one.earlier for one in of_tables)])
+        parts = [of_feed.sums, *(one.sums for one in of_tables), _summed(earlier).collected()]
+        sums = record_sums.added(pa.concat_tables(parts)).to_pylist()
         wrong = conservation.uneven(sums)
         found: dict[str, Faulty] = {}
         if wrong:
-            parts = {record_sums.ENTRY: Part(entries, by("hash"))}
-            made = bucketed(parts, record_sums.Faults(tuple(wrong)), {record_sums.FAULTS: record_sums.FAULT})
+            entries = rows_together([of_feed.records, earlier, *(one.records for one in of_tables)])
+            by_record = {record_sums.ENTRY: Part(entries, by("hash"))}
+            made = bucketed(
+                by_record, record_sums.Faults(tuple(wrong)), {record_sums.FAULTS: record_sums.FAULT}
+            )
             found = record_sums.faults(made[record_sums.FAULTS].collected().to_pylist())
         return Accounting(conservation.balances(sums, found), found, conservation.received(sums))
+
+
+def _summed(entries: Rows) -> Rows:
+    return entries.through(record_sums.sums, record_sums.SUMS)
+
+
+def _by_hash(parts: Mapping[str, Rows]) -> dict[str, Part]:
+    return {name: Part(rows, suspects.key) for name, rows in parts.items()}
+
+
+def _among(parts: Mapping[str, Rows], name: str, hashes: Known) -> dict[str, Part]:
+    """The rows whose column is one of these, by hash."""
+    key = by(name)
+    return {part: Part(rows.through(Among(key, hashes), rows.schema), key) for part, rows in parts.items()}
 
 
 def feed_rules(feed: Feed, judging: Judging, of_run: Accounting) -> list[Rule]:

@@ -23,7 +23,7 @@ from changeledger.stages.common.context import StageContext
 
 # Of ledger rows, to find those at the positions of others.
 _PLACED = pa.schema([("change_id", pa.string()), ("commit_lsn", pa.binary()), ("change_lsn", pa.binary())])
-_COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
+COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 
 
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
@@ -32,10 +32,10 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
     if refs.snapshot_of(table) is None:
         return None
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
-    own, commits = hashes.collected_with([changes.through(_commits, _COMMITS)])
+    own, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])
     if not len(own):
         return None
-    near = scans.are_near(Touched.of(commits))
+    near = scans.are_near(Touched.of(of_commits))
     among = Among(ledger_kernels.key, known(own))
     narrow = ledger_schema(contract).field("source_position")
     placed = scans.scanned(ctx.workers, table, near, _PLACED.append(narrow), among=among)
@@ -46,8 +46,9 @@ def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | No
 
 def are_near(changes: Rows) -> BooleanExpression:
     """Can a row of the ledger be of the commits of these changes? Files of other rows are passed over."""
-    return scans.are_near(Touched.of(changes.through(_commits, _COMMITS).collected()))
+    return scans.are_near(Touched.of(changes.through(commits, COMMITS).collected()))
 
 
-def _commits(changes: pa.RecordBatch) -> pa.RecordBatch:
-    return keys_touched(changes.select(["commit_lsn"]), _COMMITS)
+def commits(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`COMMITS` of ledger rows."""
+    return keys_touched(changes.select(["commit_lsn"]), COMMITS)

@@ -1,0 +1,111 @@
+"""Keys and ids that rules have to look at, found by hashes: of each row a few bytes travel, not the row.
+
+Rules that compare rows with one another break only where hashes are equal, or have no match. The rules
+themselves compare values, of the suspects alone: of two unequal rows with one hash they say so. A row that
+lacks its match is no suspect if another one has the same hash of 64 bits, as with the sums of all records
+(`record_sums`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from changeledger.kernels import order
+from changeledger.kernels.arrow import column, flags_of, numbers
+from changeledger.kernels.hashed import Hashes, Key, hash_of
+from changeledger.kernels.touched import HASHES
+
+# Inputs of `of_keys`: places of the run's changes; open intervals, and current rows, of the touched keys.
+PLACES: Final = "places"
+OPENED: Final = "opened"
+CURRENT: Final = "current"
+# Inputs of `of_ids`: see `ids`.
+NEW: Final = "new"
+PUBLISHED: Final = "published"
+DUPLICATES: Final = "duplicates"
+STAYED: Final = "stayed"
+# The output of both: `HASHES` of keys or ids.
+SUSPECTS: Final = "suspects"
+OUTPUTS: Final = {SUSPECTS: HASHES}
+
+# Hashes of a key, and of the key with the place in its order.
+PLACE: Final = pa.schema([("hash", pa.int64()), ("place", pa.int64())])
+# `is_alive`: an open interval of a row that is there.
+OPEN: Final = pa.schema([("hash", pa.int64()), ("is_alive", pa.bool_())])
+
+
+def key(rows: pa.RecordBatch) -> Hashes:
+    """By the hash that the rows have."""
+    return numbers(rows.column("hash")).view(np.uint64)
+
+
+def places(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`PLACE` of ledger rows."""
+    keys = changes.column("key")
+    hashes = [hash_of([keys]), hash_of([keys, changes.column("sort_key")])]
+    return pa.RecordBatch.from_arrays([pa.array(one.view(np.int64)) for one in hashes], schema=PLACE)
+
+
+def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
+    """`OPEN` of rows of a history: of the open ones."""
+    rows = history.filter(history.column("_valid_to").is_null())
+    is_alive = pa.array(~flags_of(rows.column("_is_deleted")))
+    return pa.RecordBatch.from_arrays([_as_column(key_of_rows(rows)), is_alive], schema=OPEN)
+
+
+def each(rows: pa.RecordBatch, key_of: Key) -> pa.RecordBatch:
+    """`HASHES`: that of every row, also where several have one."""
+    return pa.RecordBatch.from_arrays([_as_column(key_of(rows))], schema=HASHES)
+
+
+def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
+    """`HASHES` of the ids of ledger rows, and of those of the halves that they have joined."""
+    halves = changes.column("paired_change_id").drop_null()
+    found = hash_of([pa.concat_arrays([changes.column("change_id"), halves])])
+    return pa.RecordBatch.from_arrays([_as_column(found)], schema=HASHES)
+
+
+def of_keys(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """Keys with two changes at one place, two open intervals or current rows, or one without the other."""
+    keys, at = (_hashes(tables[PLACES], name) for name in PLACE.names)
+    is_open, current = (_hashes(tables[name]) for name in (OPENED, CURRENT))
+    alive = is_open[flags_of(column(tables[OPENED], "is_alive"))]
+    at_one_place = keys[order.is_among(at, _repeated(at))]
+    unmatched = _without(alive, current), _without(current, alive)
+    return _suspects(at_one_place, _repeated(is_open), _repeated(current), *unmatched)
+
+
+def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
+    """Ids that two changes have, that are published already, or that a duplicate names and no change has."""
+    new, published, duplicates, stayed = (
+        _hashes(tables[name]) for name in (NEW, PUBLISHED, DUPLICATES, STAYED)
+    )
+    again = new[order.is_among(new, order.distinct(published))]
+    return _suspects(_repeated(new), again, _without(_without(duplicates, new), stayed))
+
+
+def _suspects(*found: Hashes) -> Mapping[str, pa.Table]:
+    hashes = order.distinct(np.concatenate(found))
+    return {SUSPECTS: pa.Table.from_arrays([_as_column(hashes)], schema=HASHES)}
+
+
+def _repeated(hashes: Hashes) -> Hashes:
+    """Those that occur twice or more, each once."""
+    ascending = np.sort(hashes)
+    return order.distinct(ascending[1:][ascending[1:] == ascending[:-1]])
+
+
+def _without(hashes: Hashes, others: Hashes) -> Hashes:
+    return hashes[~order.is_among(hashes, order.distinct(others))]
+
+
+def _hashes(rows: pa.Table, name: str = "hash") -> Hashes:
+    return numbers(column(rows, name)).view(np.uint64)
+
+
+def _as_column(hashes: Hashes) -> pa.Int64Array:
+    return pa.array(hashes.view(np.int64))
