@@ -28,6 +28,7 @@ from changeledger.audit.rules import SAMPLES
 CHECKED: Final = "changeledger.checked"
 COUNTS: Final = "changeledger.counts"
 SHOWN: Final = "changeledger.samples"
+BROKEN: Final = "broken"
 _REASONS: Final = "column_values.null.unexpected_values"
 
 
@@ -92,28 +93,36 @@ class Samples(TableMetricProvider):
 class RuleHolds(ExpectColumnValuesToBeNull):
     """No row has a reason.
 
-    `details` of the result: exact counts by table. In the format BASIC, which asks if all rows hold, only
-    how many there are; in SUMMARY those that do not, and some of them.
+    `details` of the result: exact counts by table. Rows are shown of the rule whose `meta` says that it is
+    BROKEN, some of each table: that takes Spark jobs for each rule. Else only how many there are.
     """
 
     def get_validation_dependencies(
         self, execution_engine: Any = None, runtime_configuration: dict[str, Any] | None = None, **more: Any
     ) -> Any:
-        needed = super().get_validation_dependencies(execution_engine, runtime_configuration, **more)
-        wanted = [COUNTS, SHOWN]
-        if needed.result_format.get("result_format") == "BASIC":
-            # Else a Spark job for each rule.
+        asked = self._asked(runtime_configuration)
+        needed = super().get_validation_dependencies(execution_engine, asked, **more)
+        wanted = [COUNTS, SHOWN] if self._is_broken else [CHECKED]
+        if not self._is_broken:
             needed.remove_metric_configuration(_REASONS)
-            wanted = [CHECKED]
         for name in wanted:
             needed.set_metric_configuration(name, MetricConfiguration(name, {}, {}))
         return needed
+
+    @property
+    def _is_broken(self) -> bool:
+        return bool((self.meta or {}).get(BROKEN))
+
+    def _asked(self, runtime_configuration: dict[str, Any] | None) -> dict[str, Any]:
+        configured = runtime_configuration or {}
+        return configured if self._is_broken else {**configured, "result_format": "BASIC"}
 
     def _validate(
         self, metrics: dict[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
     ) -> dict[str, Any]:
         known = {_REASONS: [], **metrics}
-        outcome: dict[str, Any] = super()._validate(known, runtime_configuration, execution_engine)
+        asked = self._asked(runtime_configuration)
+        outcome: dict[str, Any] = super()._validate(known, asked, execution_engine)
         tables: dict[str, dict[str, int]] = {}
         for row in metrics.get(COUNTS) or metrics.get(CHECKED) or ():
             counts = tables.setdefault(row["table"], {})
