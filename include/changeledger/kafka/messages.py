@@ -26,7 +26,7 @@ from changeledger.model import change
 from changeledger.model.errors import ChangeledgerError, SourceDataLostError, SourceUnavailable
 
 # Offsets that one client reads; a topic of one partition is then still read by every core.
-_OFFSETS_AT_ONCE: Final = 250_000
+_OFFSETS_AT_ONCE: Final = 50_000
 # A batch has at most so many records, and about so many bytes. How long it may take to come.
 _MOST_ROWS, _MOST_BYTES, _WAIT_SECONDS = 2_000, 64 << 20, 0.2
 # What the client fetches ahead of what is taken: beyond a range's end, it is thrown away. A full queue is

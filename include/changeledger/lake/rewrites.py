@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +22,12 @@ from changeledger.lake import scans
 from changeledger.lake.file_scans import Scan, alone
 from changeledger.lake.file_writes import FILES, Rewriting, Writing, files_in
 from changeledger.lake.stores import store_of
-from changeledger.spark.rows import Asked, Workers
+from changeledger.spark.rows import Asked, SparkRows, Workers
 
 # Files that are written again have together at most so many bytes, packed, and so many rows.
 _MOST_BYTES, _MOST_ROWS = 128 << 20, 2_000_000
+# Files with fewer rows are put together.
+_SMALL_ROWS = 50_000
 
 
 @dataclass(frozen=True)
@@ -76,26 +77,38 @@ class Rewrite(NamedTuple):
         return cls(table, files, Stays(keys, there.hashes, open_by))
 
     def asked(self, workers: Workers) -> list[Asked]:
-        """Of each file: how many of its rows stay, and the files that have them now."""
+        """The new files of the small ones together; of each other one how many rows stay, and where."""
         schema = schema_to_pyarrow(self.table.schema(), include_field_ids=False)
-        read, writing = partial(self._read, schema), Writing.into(self.table)
-        found = []
-        for task in self.files:
-            left = workers.read(read(task)).through(self.stays, schema)
-            found.append(Asked(left.through(counted, COUNT)))
-            found.append(Asked(left, Rewriting(writing, task.file.record_count), schema=FILES))
-        return found
+        writing = Writing.into(self.table)
+        small, large = self._parted()
+        asked = [Asked(self._left(workers, schema, small), writing, schema=FILES)] if small else []
+        for task in large:
+            left = self._left(workers, schema, [task])
+            asked.append(Asked(left.through(counted, COUNT)))
+            asked.append(Asked(left, Rewriting(writing, task.file.record_count), schema=FILES))
+        return asked
 
-    def _read(self, schema: pa.Schema, task: FileScanTask) -> Scan:
-        return Scan(
-            alone(self.table), store_of(self.table), self.table.schema(), AlwaysTrue(), schema, (task,)
-        )
+    def _parted(self) -> tuple[list[FileScanTask], list[FileScanTask]]:
+        """Small files become one, else each window would leave more of them; one alone stays as it is,
+        if its rows do.
+        """
+        small = [task for task in self.files if task.file.record_count < _SMALL_ROWS]
+        if len(small) < 2:
+            return [], [*self.files]
+        return small, [task for task in self.files if task.file.record_count >= _SMALL_ROWS]
+
+    def _left(self, workers: Workers, schema: pa.Schema, files: Sequence[FileScanTask]) -> SparkRows:
+        table = self.table
+        scan = Scan(alone(table), store_of(table), table.schema(), AlwaysTrue(), schema, tuple(files))
+        return workers.read(scan).through(self.stays, schema)
 
     def changed(self, answers: Sequence[pa.Table]) -> tuple[list[DataFile], list[DataFile]]:
         """The new files, and the old ones in whose place they come. `answers`: those of `asked`."""
-        new: list[DataFile] = []
-        old: list[DataFile] = []
-        for task, counts, files in zip(self.files, answers[::2], answers[1::2], strict=True):
+        small, large = self._parted()
+        come = iter(answers)
+        new = files_in(next(come)) if small else []
+        old = [task.file for task in small]
+        for task, counts, files in zip(large, come, come, strict=True):
             if sum(counts.column("n").to_pylist()) < task.file.record_count:
                 new += files_in(files)
                 old.append(task.file)
