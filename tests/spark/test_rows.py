@@ -105,7 +105,7 @@ def test_rows_picked_by_keys_get_no_buckets_of_their_own(
 def test_small_parts_share_tasks_and_large_ones_do_not() -> None:
     small = [Given(table(10)) for _ in range(6)]
     (task,) = in_tasks(small)
-    assert sorted(reading.tree for reading in task) == list(range(6))
+    assert sorted(reading.number for reading in task) == list(range(6))
     several = in_tasks([Given(table(120_000)), *small])
     # Three parts of up to 50,000 rows, for several cores, and the small ones.
     assert len(several) == 6

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -95,6 +95,9 @@ class MessageScan:
     def weights(self) -> list[int]:
         """How many offsets each part has."""
         return [sum(one.end - one.start for one in part) for part in self.parts]
+
+    def without_parts(self) -> MessageScan:
+        return replace(self, parts=())
 
     def rows(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The messages of a part, by offset in each partition.

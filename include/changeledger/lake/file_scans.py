@@ -7,7 +7,7 @@ reads them as Arrow, file by file.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 from pyiceberg.expressions import BooleanExpression
@@ -47,6 +47,9 @@ class Scan:
     def weights(self) -> list[int]:
         """How many rows each file has."""
         return [task.file.record_count for task in self.parts]
+
+    def without_parts(self) -> Scan:
+        return replace(self, parts=())
 
     def rows(self, part: FileScanTask) -> Iterator[pa.RecordBatch]:
         """Of one file."""

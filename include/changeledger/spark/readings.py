@@ -36,6 +36,9 @@ class Given:
     def weights(self) -> list[int]:
         return [part.num_rows for part in self.parts]
 
+    def without_parts(self) -> Given:
+        return Given(self.table.slice(0, 0))
+
     def rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield part
 
@@ -43,7 +46,7 @@ class Given:
 def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
     """Parts put together: few tasks for small ones, and each about as long as the others."""
     weighed = [
-        (weight + _OPENING, Reading(source, part, number))
+        (weight + _OPENING, Reading(number, part))
         for number, source in enumerate(sources)
         for part, weight in zip(source.parts, source.weights, strict=True)
     ]

@@ -12,6 +12,7 @@ from functools import partial, reduce
 from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
+from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -263,7 +264,9 @@ class Workers:
         if read:
             of_tasks = in_tasks([origin.source for origin in read])
             numbers = self._session().range(0, len(of_tasks), 1, len(of_tasks))
-            found.append(numbers.mapInArrow(tasks.ReadParts(of_tasks, tuple(read.values())), kinds))
+            sources = (origin.source.without_parts() for origin in read)
+            reading = tasks.ReadParts(*(_each_pickled(of) for of in (of_tasks, sources, read.values())))
+            found.append(numbers.mapInArrow(reading, kinds))
         made: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
         for origin, of in trees.items():
             if isinstance(origin, _Made):
@@ -273,6 +276,10 @@ class Workers:
         for packed, parts in made.values():
             found.append(packed.where(F.col(PART).isin(*parts)).mapInArrow(tasks.ReadPacked(parts), kinds))
         return found
+
+
+def _each_pickled(values: Iterable[object]) -> tuple[bytes, ...]:
+    return tuple(cloudpickle.dumps(value) for value in values)  # type: ignore[no-untyped-call]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
