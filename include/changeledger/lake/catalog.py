@@ -6,9 +6,11 @@ what the commit was built on, so neither writes over the other.
 
 from __future__ import annotations
 
+import time
 import warnings
 from contextlib import suppress
-from functools import cache
+from functools import cache, lru_cache
+from typing import Final
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
@@ -25,6 +27,8 @@ NAME = table_names.CATALOG
 # It writes in place of rows that may not be there, and writes their small files again.
 for _said in ("Delete operation did not match any records", "Merge on read is not yet supported"):
     warnings.filterwarnings("ignore", _said, UserWarning)
+# Seconds that a table with a snapshot is kept for the next reader.
+_KEPT: Final = 60
 # For another process that writes an SQLite file, and for a server's answer.
 _PATIENCE = {"sqlite": ("timeout", "30"), "postgresql": ("connect_timeout", "5")}
 
@@ -35,6 +39,23 @@ def load(table: str) -> Table:
     Raises pyiceberg's NoSuchTableError.
     """
     return _catalog().load_table(_own(table))
+
+
+def with_snapshot(table: str, snapshot: int) -> Table:
+    """The table as it was at some moment since the snapshot was written, to read that snapshot.
+
+    A snapshot is always the same: where a stage reads one for several purposes, its table is loaded once. It
+    is kept for moments, since a catalog may have lent the credentials for its files.
+    """
+    return _with_snapshot(tuple(Settings().catalog.items()), table, snapshot, int(time.monotonic() // _KEPT))
+
+
+@lru_cache(maxsize=1024)
+def _with_snapshot(members: tuple[tuple[str, str], ...], table: str, snapshot: int, _: int) -> Table:
+    loaded = _opened(members).load_table(_own(table))
+    if loaded.snapshot_by_id(snapshot) is None:
+        raise ValueError(f"{table} has no snapshot {snapshot}")
+    return loaded
 
 
 def found(table: str) -> Table | None:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from threading import RLock
+from typing import Final
 
 import pyarrow as pa
+from cachetools import LRUCache, cached
 from pyiceberg.expressions import BooleanExpression
 from pyiceberg.io import FileIO
 from pyiceberg.io.pyarrow import ArrowScan
@@ -41,7 +44,8 @@ class Scan:
     ) -> Scan:
         scan = table.scan(where, snapshot_id=snapshot)
         projection = scan.projection().select(*_selected(schema, scan.projection()))
-        return cls(alone(table), store_of(table), projection, where, schema, tuple(scan.plan_files()))
+        parts = tuple(scan.plan_files()) if snapshot is None else _files(table, where, snapshot)
+        return cls(alone(table), store_of(table), projection, where, schema, parts)
 
     @property
     def weights(self) -> list[int]:
@@ -57,6 +61,20 @@ class Scan:
             # In one batch, or in several where Arrow cannot hold a column in one.
             table = pa.Table.from_batches([batch]).select(self.schema.names).cast(self.schema)
             yield from table.combine_chunks().to_batches()
+
+
+# A stage reads the same rows of a snapshot for several purposes; its manifests take longer than a few rows.
+_planned: LRUCache[tuple[str, int, str], tuple[FileScanTask, ...]] = LRUCache(512)
+_planning: Final = RLock()
+
+
+def _planned_as(table: Table, where: BooleanExpression, snapshot: int) -> tuple[str, int, str]:
+    return table.metadata.location, snapshot, repr(where)
+
+
+@cached(_planned, key=_planned_as, lock=_planning)
+def _files(table: Table, where: BooleanExpression, snapshot: int) -> tuple[FileScanTask, ...]:
+    return tuple(table.scan(where, snapshot_id=snapshot).plan_files())
 
 
 def _selected(schema: pa.Schema, there: Schema) -> Iterator[str]:

@@ -45,7 +45,7 @@ def weight(table: str, run: str | None = None) -> Weight:
 
 def read(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None = None) -> pa.Table:
     """The rows that meet the condition, on main or in a snapshot, in the columns and types of `schema`."""
-    scan = Scan.of(catalog.load(table), where, schema, snapshot)
+    scan = _scan(table, where, schema, snapshot)
     return pa.Table.from_batches([rows for part in scan.parts for rows in scan.rows(part)], schema)
 
 
@@ -58,8 +58,13 @@ def scanned(  # noqa: PLR0913, PLR0917 - what is read, and of what
     among: BatchKernel | None = None,
 ) -> SparkRows:
     """`read`, by Spark's workers. `among`: the kernel of those that are wanted."""
-    rows = workers.read(Scan.of(catalog.load(table), where, schema, snapshot))
+    rows = workers.read(_scan(table, where, schema, snapshot))
     return rows if among is None else rows.through(among, schema)
+
+
+def _scan(table: str, where: BooleanExpression, schema: pa.Schema, snapshot: int | None) -> Scan:
+    loaded = catalog.load(table) if snapshot is None else catalog.with_snapshot(table, snapshot)
+    return Scan.of(loaded, where, schema, snapshot)
 
 
 def batches(table: str, where: BooleanExpression, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -126,7 +131,9 @@ def _bound(kind: type[LiteralPredicate], name: str, value: object) -> BooleanExp
 def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
     """By table, how many rows the run has in that snapshot."""
     return {
-        table: catalog.load(table).scan(of_window(run), (_RUN,), snapshot_id=snapshot).count()
+        table: catalog.with_snapshot(table, snapshot)
+        .scan(of_window(run), (_RUN,), snapshot_id=snapshot)
+        .count()
         for table, snapshot in snapshots.items()
     }
 
@@ -141,7 +148,7 @@ def has_rows(table: str, run: str | None = None, snapshot: int | None = None) ->
 
 def rows_of_run(table: str, snapshot: int, run: str, columns: Sequence[str]) -> pa.Table:
     """Columns of the rows that the run has in that snapshot."""
-    scan = catalog.load(table).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot)
+    scan = catalog.with_snapshot(table, snapshot).scan(of_window(run), (*columns, _RUN), snapshot_id=snapshot)
     return scan.to_arrow().select(list(columns))
 
 

@@ -62,18 +62,22 @@ def apply(changes: Sequence[TableChange]) -> None:
     keys = [one.gone.chosen for one in changes if one.gone is not None]
     known = iter(keys[0].collected_with(keys[1:], _MOST_KEYS + 1) if keys else [])
     rewrites = [None if one.gone is None else _rewrite(one, one.gone, next(known)) for one in changes]
+    tables = [
+        catalog.load(one.table) if rewrite is None else rewrite.table
+        for one, rewrite in zip(changes, rewrites, strict=True)
+    ]
     asked: list[list[Asked]] = []
-    for one, rewrite in zip(changes, rewrites, strict=True):
+    for one, table, rewrite in zip(changes, tables, rewrites, strict=True):
         new = as_spark(chosen(one.new, [name for name, _ in one.columns]))
-        own = [Asked(new, Writing.into(catalog.load(one.table)), schema=FILES)]
+        own = [Asked(new, Writing.into(table), schema=FILES)]
         asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
     answers = iter(workers.answers([ask for own in asked for ask in own]))
-    for one, rewrite, own in zip(changes, rewrites, asked, strict=True):
+    for one, table, rewrite, own in zip(changes, tables, rewrites, asked, strict=True):
         written, *left = [next(answers) for _ in own]
         new_files, old = rewrite.changed(left) if rewrite else ([], [])
         files = [*files_in(written), *new_files]
         if files or old:
-            commit(catalog.load(one.table), one.branch, files, old)
+            commit(table, one.branch, files, old)
 
 
 def _rewrite(change: TableChange, gone: Keys, keys: pa.Table) -> Rewrite | None:

@@ -22,7 +22,12 @@ def run(ctx: StageContext) -> None:
     new = scans.of_run({name: normalized[name] for name in ledgers.values()}, ctx.id)
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
     published = refs.heads(tables, refs.MAIN)
-    found = ctx.workers.each(lambda c: _table(ctx, c, published, new[ledgers[c.table]]), contracts)
+
+    def build(contract: Contract) -> Breaks | None:
+        ledger = ledgers[contract.table]
+        return _table(ctx, contract, published, normalized[ledger], new[ledger])
+
+    found = ctx.workers.each(build, contracts)
     write_breaks(ctx, [breaks for breaks in found if breaks is not None])
     built = {*normalized, *(name for c in contracts for name in ctx.names[c.table])}
     if catalog.exists(ctx.lake.image_chain_breaks):
@@ -31,15 +36,15 @@ def run(ctx: StageContext) -> None:
 
 
 def _table(
-    ctx: StageContext, contract: Contract, published: Mapping[str, int], changes: int
+    ctx: StageContext, contract: Contract, published: Mapping[str, int], ledger: int, changes: int
 ) -> Breaks | None:
     """Build one table from that many new changes; return what breaks its image chain.
 
-    `published`: the snapshots of main, by lake table.
+    `published`: the snapshots of main, by lake table; `ledger`: the one with the new changes.
     """
     names = ctx.names[contract.table]
     history = branches.begin(ctx, names.history, contract, published.get(names.history))
     branches.begin(ctx, names.current, contract, published.get(names.current))
     if not changes:
         return None
-    return Building(ctx, contract, history).build()
+    return Building(ctx, contract, ledger, history).build()

@@ -13,7 +13,7 @@ from pyiceberg.expressions import And, BooleanExpression
 from changeledger.kernels.arrow import history_schema, ledger_schema
 from changeledger.kernels.hashed import by
 from changeledger.kernels.rows import BucketKernel, Part, Rows, as_batch, bucketed
-from changeledger.lake import refs, scans, writes
+from changeledger.lake import scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames
@@ -26,10 +26,12 @@ from changeledger.stages.reconciliation.keys import Keys
 
 @dataclass(frozen=True)
 class Building:
-    """`published`: the snapshot of the history that is published; None if none is."""
+    """`ledger`: the snapshot with the run's changes; `published`: that of the history that is published, None
+    if none is."""
 
     ctx: StageContext
     contract: Contract
+    ledger: int
     published: int | None
 
     def build(self) -> Breaks:
@@ -38,7 +40,7 @@ class Building:
         truncates = self._truncates()
         came = truncates.filter(pc.equal(truncates.column("window_id"), ctx.id))
         emptied = tuple(came.column("sort_key").to_pylist())
-        keys = Keys.of(ctx, contract, self.published, emptied)
+        keys = Keys(ctx, contract, self.ledger, self.published, emptied).with_changes()
         exploded = keys.new.through(buckets.exploded_batch, buckets.exploded_schema(contract))
         opened = keys.opened()
         parts = {
@@ -63,8 +65,7 @@ class Building:
 
     def _of_branch(self, where: BooleanExpression) -> pa.Table:
         """Rows of the ledger as the run has built it."""
-        at = refs.snapshot_of(self._names.changes, self.ctx.branch)
-        return scans.read(self._names.changes, where, ledger_schema(self.contract), at)
+        return scans.read(self._names.changes, where, ledger_schema(self.contract), self.ledger)
 
     @property
     def _names(self) -> TableNames:

@@ -24,7 +24,7 @@ from changeledger.kernels.touched import (
     sides_touched,
     touched_schema,
 )
-from changeledger.lake import refs, scans
+from changeledger.lake import scans
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import buckets, selection
@@ -46,22 +46,20 @@ class _Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class Keys:
-    """`published`: the snapshot of the history, None if there is none; `emptied`: when the run's truncates
-    have emptied the table, as sort keys."""
+    """`ledger`: the snapshot with the run's changes; `published`: that of the history, None if there is none;
+    `emptied`: when the run's truncates have emptied the table, as sort keys."""
 
     ctx: StageContext
     contract: Contract
+    ledger: int
     published: int | None
     emptied: tuple[bytes, ...]
     # Nobody asks where nothing is published.
-    changes: _Changes | None
+    changes: _Changes | None = None
 
-    @classmethod
-    def of(
-        cls, ctx: StageContext, contract: Contract, published: int | None, emptied: tuple[bytes, ...]
-    ) -> Keys:
-        found = cls(ctx, contract, published, emptied, None)
-        return found if published is None else replace(found, changes=found._asked())
+    def with_changes(self) -> Keys:
+        """With what the run's changes are about."""
+        return self if self.published is None else replace(self, changes=self._asked())
 
     def _asked(self) -> _Changes:
         own = row_type(self.contract.key)
@@ -89,8 +87,7 @@ class Keys:
 
     def _of_run(self, schema: pa.Schema) -> Rows:
         name = self.ctx.names[self.contract.table].changes
-        at = refs.snapshot_of(name, self.ctx.branch)
-        return scans.scanned(self.ctx.workers, name, scans.of_window(self.ctx.id), schema, at)
+        return scans.scanned(self.ctx.workers, name, scans.of_window(self.ctx.id), schema, self.ledger)
 
     def opened(self) -> Rows:
         """The open intervals of keys that the changes have effects on, and of those that truncates end."""
@@ -148,6 +145,5 @@ class Keys:
     def changes_of(self, keys: pa.Table) -> Rows:
         """All ledger rows of the branch that have an effect on the keys."""
         name, schema = self.ctx.names[self.contract.table].changes, ledger_schema(self.contract)
-        at = refs.snapshot_of(name, self.ctx.branch)
         among = selection.EffectsOn.of(keys)
-        return scans.scanned(self.ctx.workers, name, AlwaysTrue(), schema, at, among)
+        return scans.scanned(self.ctx.workers, name, AlwaysTrue(), schema, self.ledger, among)
