@@ -112,6 +112,19 @@ def test_rows_go_with_their_files_written_again(spark: SparkSession, table: str)
     assert spark.table(table).count() == 10
 
 
+@pytest.mark.parametrize(("small", "files"), [(5, 2), (6, 1)])
+def test_small_files_become_one(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch, small: int, files: int
+) -> None:
+    monkeypatch.setattr(rewrites, "_SMALL_ROWS", small)
+    refs.set_branch(table, "work", refs.snapshot_of(table) or 0)
+    take_off(spark, table, [1, 7])
+    work = catalog.load(table).scan(snapshot_id=refs.snapshot_of(table, "work"))
+    assert len(list(work.plan_files())) == files
+    left = iceberg.read(spark, table, "work").orderBy("id").collect()
+    assert [row["id"] for row in left] == [0, 2, 3, 4, 5, 6, 8, 9]
+
+
 def test_positions_are_deleted_where_some_are_already(spark: SparkSession, table: str) -> None:
     """Iceberg's totals would count the old ones for ever."""
     spark.sql(f"DELETE FROM {table} WHERE id = 1")
