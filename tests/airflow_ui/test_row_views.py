@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -40,7 +41,11 @@ def test_a_row_and_the_same_row_of_the_other_feed(pair: Installation) -> None:
     assert "key.id=1" in found
 
 
-def test_only_feeds_that_the_user_may_see(pair: Installation) -> None:
+def test_only_feeds_that_the_user_may_see(
+    pair: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_DATABASES", str(tmp_path))
+    (tmp_path / "shop.yaml").write_text(f"{{database: shop, reference: {NEW}}}")
     pair.user.sees = {OLD}
     assert NEW not in text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&key.id=1")
     text(pair, f"/feeds/{NEW}/rows?table=dbo.customers&key.id=1", 403)

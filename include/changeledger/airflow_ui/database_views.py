@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import date, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -21,6 +22,7 @@ from changeledger.reports import cutover as report
 from changeledger.state import agreement as of_agreement
 from changeledger.state import cutover as of_cutover
 from changeledger.state.cutover_json import as_json
+from changeledger.state.feeds import feeds_of
 from changeledger.state.verdict import LEAST_EVENTS, judge
 
 router = APIRouter()
@@ -40,7 +42,8 @@ def _database(name: str, visible: VisibleFeeds) -> Database:
     """404 unless the user may see one of its feeds."""
     if not any(feed.database == name for feed in visible.values()):
         raise HTTPException(404, f"there is no feed of a database {name} that you may see")
-    return named_database(Settings(), visible, name)
+    # Its file may name feeds that this user may not see.
+    return named_database(Settings(), feeds_of(Settings().feeds).feeds, name)
 
 
 @router.get("/agreement")
@@ -106,9 +109,11 @@ def _findings(
 
 
 def _over_time(days: Sequence[Day]) -> charts.Chart | None:
-    """Effects by the day on which they were compared."""
-    columns = []
-    for day, counts in days:
+    """Effects by the day on which they were compared; a day without a comparison has an empty place."""
+    columns, known = [], dict(days)
+    first, last = min(known, default=date.min), max(known, default=date.min)
+    for day in (first + timedelta(days=at) for at in range((last - first).days + 1)):
+        counts = known.get(day, dict.fromkeys(verdicts.VERDICTS, 0))
         values = {
             _UNEXPLAINED: _sum(counts, verdicts.FAULTS),
             _EXPECTED: _sum(counts, (verdicts.EXPECTED, verdicts.REPRESENTATION)),

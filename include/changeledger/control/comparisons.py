@@ -104,9 +104,10 @@ class Comparisons(Store):
                     accepted += 1
         return accepted
 
-    def comparisons(self, database: str) -> list[ComparisonRow]:
-        """All of a database, the oldest first: there may be years of them."""
-        return self._comparisons(ComparisonRow.database == database)
+    def comparisons(self, database: str, since: datetime | None = None) -> list[ComparisonRow]:
+        """Of a database, the oldest first: all, maybe of years, or those that ended since then."""
+        of = ComparisonRow
+        return self._comparisons(of.database == database, *(() if since is None else (of.at >= since,)))
 
     def comparison(self, id: str) -> ComparisonRow | None:
         with self._transaction() as session:
