@@ -13,6 +13,7 @@ import yaml
 from sqlalchemy import create_engine, insert
 
 from changeledger.audit.rules import TABLE_RULES
+from changeledger.compare.verdicts import CLASSES, DIFFERS, EQUAL, EXPECTED, NO_OP_UPDATE, VERDICTS
 from changeledger.control import ControlStore
 from changeledger.control.tables.base import ControlTable, LeaseRow
 from changeledger.control.tables.failures import FailureRow
@@ -31,15 +32,17 @@ _SOURCES: Final[Mapping[str, dict[str, Any]]] = {
     "qlik_tables": {},
     "sqlserver_cdc": {},
 }
-# Tables for which comparisons and proofs are stored: as many as a person would look at.
-_COMPARED: Final = 20
+DAY: Final = 24 * HOUR
+# Spans of a comparison's time.
+_SPANS: Final = 24
 _INSERTED_AT_ONCE: Final = 20_000
 
 
 @dataclass(frozen=True)
 class FilledFeed:
     """A feed and how it stands. `trouble`: `audit`, `failure`, `late`, `stale`, `lacking`, `differ`, `drift`,
-    `tolerated`, `taken back`, `running` or nothing."""
+    `tolerated`, `taken back`, `running` or nothing. `compared_days`: so many daily comparisons with the feed
+    `reference`, which has none of its own, and so many daily proofs."""
 
     name: str
     dialect: str = "sqlserver_cdc"
@@ -48,6 +51,8 @@ class FilledFeed:
     trouble: str = ""
     quarantined: int = 0
     database: str = "shop"
+    reference: str = "shop_reference"
+    compared_days: int = 1
 
     def described(self) -> dict[str, Any]:
         """As its YAML file has it."""
@@ -225,24 +230,37 @@ class _History:
             }  # fmt: skip
 
     def _results(self) -> Iterator[tuple[type[ControlTable], dict[str, Any]]]:
-        feed, end = self._feed, self._now
-        for table in feed.tables[:_COMPARED]:
-            outcome = "differ" if feed.trouble == "differ" and table == feed.tables[0] else "agree"
-            yield ComparisonRow, {
-                "id": f"{feed.name}_{table}", "database": feed.database, "table": table,
-                "reference": "shop_reference",
-                "from_lsn": None, "to_lsn": None, "from_time": end - 28 * HOUR, "to_time": end,
-                "outcome": outcome,
-                "accepted_reason": None, "accepted_by": None, "counts": {"equal": 90}, "columns": {},
-                "spans": [],
-                "positions": None, "at": end,
-            }  # fmt: skip
-            drifts = feed.trouble == "drift" and table == feed.tables[0]
-            yield ProofRow, {
-                "id": f"{feed.name}_{table}", "against": "source", "snapshot_id": "s",
-                "database": feed.database,
-                "table": table, "release": self._release, "outcome": "drift" if drifts else "proven",
-                "since": end - HOUR, "until": end, "since_lsn": None, "until_lsn": None, "at": end,
-                "counts": {"rows": 900, "equal": 898, "missing": 2 if drifts else 0, "extra": 0,
-                "differs": 0},
-            }  # fmt: skip
+        for number in range(self._feed.compared_days, 0, -1):
+            for table in self._feed.tables:
+                if self._feed.name != self._feed.reference:
+                    yield ComparisonRow, self._comparison(table, number)
+                yield ProofRow, self._proof(table, number)
+
+    def _comparison(self, table: str, number: int) -> dict[str, Any]:
+        """Of the day that ended `number - 1` days ago."""
+        feed, end = self._feed, self._now - (number - 1) * DAY
+        differs = 3 if feed.trouble == "differ" and number == 1 and table == feed.tables[0] else 0
+        equal, expected = self._chance.randrange(50, 5_000), self._chance.randrange(0, 90)
+        counts = dict.fromkeys((*VERDICTS, *CLASSES), 0)
+        counts |= {EQUAL: equal, EXPECTED: expected, NO_OP_UPDATE: expected, DIFFERS: differs}
+        begin, until = (f"{0x2700000000000 + day * 0x1000000:020X}" for day in (400 - number, 401 - number))
+        return {
+            "id": f"{feed.reference}.{feed.name}.{table}.{begin}.{until}", "database": feed.database,
+            "table": table, "reference": feed.reference, "from_lsn": begin, "to_lsn": until,
+            "from_time": end - DAY, "to_time": end, "outcome": "differ" if differs else "agree",
+            "accepted_reason": None, "accepted_by": None, "counts": counts,
+            "columns": {"name": {"differs": differs}} if differs else {},
+            "spans": [[(equal + expected) // _SPANS, (equal + expected + differs) // _SPANS]] * _SPANS,
+            "positions": None, "at": end,
+        }  # fmt: skip
+
+    def _proof(self, table: str, number: int) -> dict[str, Any]:
+        feed, end = self._feed, self._now - (number - 1) * DAY
+        drifts = feed.trouble == "drift" and number == 1 and table == feed.tables[0]
+        return {
+            "id": f"{feed.name}_{table}_{number}", "against": "source", "snapshot_id": f"s{number}",
+            "database": feed.database,
+            "table": table, "release": self._release, "outcome": "drift" if drifts else "proven",
+            "since": end - HOUR, "until": end, "since_lsn": None, "until_lsn": None, "at": end,
+            "counts": {"rows": 900, "equal": 898, "missing": 2 if drifts else 0, "extra": 0, "differs": 0},
+        }  # fmt: skip

@@ -19,7 +19,7 @@ from sourcelab.page_client import page_client
 _FEEDS = (
     FilledFeed("shop_reference"),
     FilledFeed("shop_debezium", "debezium", trouble="audit"),
-    FilledFeed("shop_ces", "ces", quarantined=3),
+    FilledFeed("shop_ces", "ces", quarantined=3, compared_days=31),
     FilledFeed("shop_qlik_messages", "qlik_messages", trouble="running"),
     FilledFeed("shop_qlik_tables", "qlik_tables"),
 )
@@ -38,6 +38,7 @@ _PICTURES = (
     _Picture("feeds-dark", "/", 1280, 640, is_dark=True),
     _Picture("feed", "/feeds/shop_debezium", 1280, 1060),
     _Picture("releases", "/feeds/shop_ces/releases", 1280, 640),
+    _Picture("agreement", "/agreement/shop?reference=shop_reference&feed=shop_ces", 1280, 1000),
 )
 
 
@@ -47,7 +48,9 @@ def main() -> int:
         print("there is no chromium: apt-get install chromium")
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        os.environ |= {"CHANGELEDGER_HOME": f"{folder}/home", "CHANGELEDGER_FEEDS": f"{folder}/feeds"}
+        os.environ |= {
+            f"CHANGELEDGER_{name.upper()}": f"{folder}/{name}" for name in ("home", "feeds", "databases")
+        }
         settings = Settings()
         fill(settings.control_url, settings.feeds, _FEEDS)
         client = page_client()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from tests.airflow_ui.pages import Installation
+from tests.airflow_ui.pages import SAME_ORIGIN, Installation
 from tests.state.pairs import NEW, OLD, compare, prove
 from tests.state.tables import HOSTILE, publish
 
@@ -39,7 +41,11 @@ def test_a_row_and_the_same_row_of_the_other_feed(pair: Installation) -> None:
     assert "key.id=1" in found
 
 
-def test_only_feeds_that_the_user_may_see(pair: Installation) -> None:
+def test_only_feeds_that_the_user_may_see(
+    pair: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHANGELEDGER_DATABASES", str(tmp_path))
+    (tmp_path / "shop.yaml").write_text(f"{{database: shop, reference: {NEW}}}")
     pair.user.sees = {OLD}
     assert NEW not in text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&key.id=1")
     text(pair, f"/feeds/{NEW}/rows?table=dbo.customers&key.id=1", 403)
@@ -51,13 +57,37 @@ def test_only_feeds_that_the_user_may_see(pair: Installation) -> None:
     text(pair, "/cutover/shop", 404)
 
 
-def test_values_are_redacted(pair: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hidden_values_are_in_no_page_and_in_no_address(
+    pair: Installation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key is typed into a form that posts it; links name a change of the row."""
     monkeypatch.setenv("CHANGELEDGER_REDACT_VALUES", "true")
-    page = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&key.id=1")
-    assert "***" in page
-    assert "alert(1)" not in page
-    assert ">ann<" not in page
-    assert "name the key" in text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&value=ann")
+    asked = {"table": "dbo.customers", "key.id": "7"}
+    page = form(pair, asked)
+    assert 'method="post"' in page
+    assert page.count("***") > 5
+    (address,) = set(re.findall(r'href="[^"]*(/feeds/shop_cdc/rows[?][^"]*side=before)"', page))
+    before = text(pair, address.replace("&amp;", "&"))
+    assert "Its life: 4 changes" in before
+    secrets = ("alert(1)", ">ann<", 'value="7"', "key.id=", ">7<", 'value="1"', ">1<")
+    for shown in (page, before):
+        assert [secret for secret in secrets if secret in shown] == []
+    # Not even what was wrong of it.
+    assert "no value of that type" in form(pair, {**asked, "key.id": "41-secret-41"})
+    assert "41-secret-41" not in form(pair, {**asked, "key.id": "41-secret-41"})
+    assert "41-secret-41" not in caplog.text
+    for refused, why in (("key.id=1", "kept in logs"), ("value=ann", "name the key")):
+        page = text(pair, f"/feeds/{OLD}/rows?table=dbo.customers&{refused}")
+        assert why in page
+        assert "Its life" not in page
+    elsewhere = pair.client.post(f"/feeds/{OLD}/rows", data=asked, headers={"Sec-Fetch-Site": "cross-site"})
+    assert elsewhere.status_code == 403
+
+
+def form(ledger: Installation, asked: dict[str, str]) -> str:
+    answer = ledger.client.post(f"/feeds/{OLD}/rows", data=asked, headers=SAME_ORIGIN)
+    assert answer.status_code == 200, answer.text
+    return answer.text
 
 
 def test_agreement_says_that_the_last_run_failed(pair: Installation) -> None:
@@ -67,6 +97,34 @@ def test_agreement_says_that_the_last_run_failed(pair: Installation) -> None:
     assert "The last comparison failed" in page
     assert "&lt;b&gt;gone" in page
     assert "verdict=missing" in page
+
+
+def test_agreement_over_time_as_a_picture_and_in_words(pair: Installation) -> None:
+    for day, counts in ((2, {"equal": 900, "expected": 90}), (1, {"equal": 10**6, "differs": 1})):
+        at = NOW - timedelta(days=day)
+        compare(pair.control, day, day + 1, at - timedelta(hours=9), at, **counts)
+    compare(pair.control, 50, 51, NOW - timedelta(days=50), NOW - timedelta(days=49), equal=7777)
+    page = text(pair, "/agreement/shop")
+    said = "1,000,991 events compared on 2 of the last 31 days, 1 of them unexplained"
+    assert f'role="img" aria-label="{said}"' in page
+    assert page.count('<rect class="c6" x=') == 1
+    assert re.search(
+        r"<title>\S+: 1,000,001 events compared, 1,000,000 equal, 0 expected, 1 unexplained", page
+    )
+    assert "7,777" not in page
+    assert "7,777" in text(pair, "/agreement/shop?days=90")
+    text(pair, "/agreement/shop?days=0", 422)
+
+
+def test_hostile_names_of_tables_stay_text(pair: Installation) -> None:
+    at = NOW - timedelta(days=1)
+    compare(pair.control, 1, 9, at, at, table=f'dbo."{HOSTILE}', equal=5, differs=1)
+    page = text(pair, "/agreement/shop")
+    assert HOSTILE not in page
+    assert "&lt;script&gt;alert(1)" in page
+    found = text(pair, f"/agreement/shop?tables={HOSTILE}")
+    assert HOSTILE not in found
+    assert "1 of 1" in found
 
 
 def test_cutover_as_page_and_json(pair: Installation) -> None:

@@ -16,7 +16,6 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
-from changeledger.lake import catalog
 from changeledger.model import change
 from changeledger.model.errors import ConfigError, FeedsDisagree
 from changeledger.model.table_names import FINDINGS, TableNames
@@ -26,32 +25,10 @@ from changeledger.spark import tasks
 from changeledger.stages import compare
 from sourcelab import faults
 from sourcelab.log import Log, Transaction, simulate
-from sourcelab.tables import CUSTOMERS, ORDERS
+from sourcelab.tables import CUSTOMERS
 from tests.injected import effects
-from tests.ledgers import PLAIN, Manner, contract_of, ledger
-from tests.released import release
-
-TABLES = (CUSTOMERS, ORDERS)
-
-
-def feed_of(name: str, database: str) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": name, "dialect": "ces", "database": database, "connection": "none",
-            "source": {"topics": ["t"]}, "tables": [{"table": t.full_name} for t in TABLES],
-        }
-    )  # fmt: skip
-
-
-def publish(spark: SparkSession, feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
-    control = ControlStore(Settings().control_url)
-    catalog.create_namespace(feed.namespace)
-    release(control, feed.feed, [contract_of(table) for table in TABLES])
-    for table in TABLES:
-        rows = ledger(spark, log, table, manner, feed.feed)
-        rows.writeTo(TableNames.of(feed.namespace, table.full_name).changes).using(
-            "iceberg"
-        ).createOrReplace()
+from tests.ledgers import PLAIN, Manner
+from tests.published_feeds import TABLES, feed_of, publish
 
 
 def test_what_differs_is_kept_and_shown(spark: SparkSession) -> None:

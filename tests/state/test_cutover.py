@@ -23,6 +23,7 @@ from changeledger.reports import cutover as report
 from changeledger.state import cutover
 from changeledger.state.cutover import Period
 from changeledger.state.cutover_json import as_json
+from changeledger.state.quarantine import Group
 from changeledger.state.verdict import GO, NO_GO, NOT_YET, NOTE, Verdict, judge
 from tests.state.pairs import DATABASE, NEW, OLD, TABLE, compare, feeds, prove
 
@@ -170,7 +171,7 @@ def test_a_table_that_was_not_looked_at_is_not_equal(control: ControlStore) -> N
     [
         ({"lacking": {TABLE: 7}}, "lacking"),
         ({"gaps": ["dbo_customers_CT: 3 records were removed before they could be read"]}, "gap"),
-        ({"records": 100, "quarantined": [cutover.Quarantined(TABLE, "not_json", 2)]}, "quarantine"),
+        ({"records": 100, "quarantined": [Group(TABLE, "not_json", 2)]}, "quarantine"),
     ],
 )
 def test_what_the_successor_has_lost_is_a_no_go(
@@ -190,7 +191,7 @@ def test_quarantine_up_to_the_limit_is_for_whoever_signs(control: ControlStore) 
     found = facts(control)
     few = {
         "records": 100,
-        "quarantined": [cutover.Quarantined(TABLE, "not_json", 1)],
+        "quarantined": [Group(TABLE, "not_json", 1)],
         "quarantine_limit": 0.01,
     }
     verdict = judge(replace(found, new=replace(found.new, **few)), 1000)

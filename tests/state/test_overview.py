@@ -52,7 +52,7 @@ def failing_audit(store: ControlStore, window: Window) -> None:
 
 def line(store: ControlStore) -> FeedLine:
     store.complete_release("shop", store.latest_release("shop").id) if store.latest_release("shop") else None  # type: ignore[union-attr]
-    return overview.line(store, FEED)
+    return overview.line(store, FEED, store.rows_of("shop", overview.LAST))
 
 
 def test_nothing_has_run(store: ControlStore) -> None:
@@ -102,9 +102,9 @@ def test_a_task_that_failed(store: ControlStore) -> None:
 
 def test_who_runs_is_no_failure(store: ControlStore) -> None:
     store.open_window("shop", ago(0), None, {})
-    assert overview.line(store, FEED).windows[0].outcome == OPEN
+    assert overview.line(store, FEED, store.rows_of("shop", overview.LAST)).windows[0].outcome == OPEN
     store.acquire_lease("shop", ago(0, run="manual__1").holder, 600)
-    only = overview.line(store, FEED)
+    only = overview.line(store, FEED, store.rows_of("shop", overview.LAST))
     assert (only.level, only.windows[0].outcome) == (RUNS, RUNNING)
 
 

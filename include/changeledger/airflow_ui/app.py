@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException as AnyHTTPException
 
 from changeledger.airflow_ui import (
     dag_views,
+    database_views,
     feed_list,
     feed_views,
     quarantine_views,
@@ -17,20 +18,21 @@ from changeledger.airflow_ui import (
 )
 from changeledger.airflow_ui.rendering import render, static
 from changeledger.model.errors import ChangeledgerError, SourceUnavailable
+from changeledger.pages.style import stylesheet
 
 PREFIX = "/changeledger"
 _KEPT = {"Cache-Control": "max-age=86400", "X-Content-Type-Options": "nosniff"}
 
 app = FastAPI(title="changeledger", docs_url=None, redoc_url=None, openapi_url=None)
 # Each module of views has a router; its addresses begin below PREFIX.
-for views in (feed_list, feed_views, quarantine_views, release_views, row_views, dag_views):
+for views in (feed_list, feed_views, quarantine_views, release_views, row_views, database_views, dag_views):
     app.include_router(views.router)
 
 
 # Without a login: they say nothing of the feeds.
 @app.get("/style.css")
 def style() -> Response:
-    return Response(static("style.css"), media_type="text/css", headers=_KEPT)
+    return Response(stylesheet(), media_type="text/css", headers=_KEPT)
 
 
 @app.get("/icon.svg")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final, NamedTuple
 
 WIDTH: Final = 1000
@@ -23,12 +22,12 @@ class Segment(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """`window`: the id of what it shows."""
+    """`address`: of what it shows, if that has a page."""
 
     x: float
     width: float
     title: str
-    window: str
+    address: str
     segments: Sequence[Segment]
 
 
@@ -39,7 +38,7 @@ class Chart:
     bars: Sequence[Bar]
     top: float
     legend: Sequence[tuple[str, str]]
-    ticks: Sequence[datetime]
+    ticks: Sequence[str]
 
     @property
     def levels(self) -> tuple[float, float, float]:
@@ -48,16 +47,22 @@ class Chart:
 
 
 class Column(NamedTuple):
-    """What one bar shows. `values`: by name, in the unit of the chart."""
+    """What one bar shows. `values`: by name, in the unit of the chart; `at`: its time, for the axis."""
 
-    window: str
-    at: datetime
+    address: str
+    at: str
     title: str
     values: Mapping[str, float]
 
 
-def stacked(columns: Sequence[Column], shades: Mapping[str, str]) -> Chart | None:
-    """Bars in the order given, segments in that of `shades` (class by name). None: nothing to show."""
+def stacked(
+    columns: Sequence[Column], shades: Mapping[str, str], least: Mapping[str, float] | None = None
+) -> Chart | None:
+    """Bars in the order given, segments from below in that of `shades` (class by name).
+
+    None: nothing to show. `least`: by name, the height of the smallest segment in parts of a hundred, where a
+    few among millions are to be seen.
+    """
     top = _round_up(max((sum(column.values.values()) for column in columns), default=0))
     if not top:
         return None
@@ -68,9 +73,12 @@ def stacked(columns: Sequence[Column], shades: Mapping[str, str]) -> Chart | Non
         for name, shade in shades.items():
             height = HEIGHT * column.values.get(name, 0) / top
             if height:
+                height = min(max(height, (least or {}).get(name, 0)), HEIGHT - reached)
                 reached += height
                 segments.append(Segment(shade, HEIGHT - reached, height))
-        bars.append(Bar(room * (number + _GAP / 2), room * (1 - _GAP), column.title, column.window, segments))
+        bars.append(
+            Bar(room * (number + _GAP / 2), room * (1 - _GAP), column.title, column.address, segments)
+        )
     used = {name for column in columns for name, value in column.values.items() if value}
     legend = [(shade, name) for name, shade in shades.items() if name in used]
     middle = columns[len(columns) // 2].at

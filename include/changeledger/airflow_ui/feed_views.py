@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse
@@ -12,7 +13,6 @@ from changeledger.airflow_ui.access import MAY_SEE, Control, MayTrigger, TheFeed
 from changeledger.airflow_ui.rendering import render
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
-from changeledger.control import ControlStore
 from changeledger.model import change
 from changeledger.model.window import STAGES
 from changeledger.state import overview, quarantine
@@ -41,20 +41,21 @@ def feed_overview(
     latest = windows[0] if windows else None
     failed = [rule for rule in rows.failed if latest is not None and rule.window_id == latest.id]
     states, of_all = table_states(control, feed, rows.tables, tables, _TABLES)
+    address = f"{request.scope.get('root_path', '')}/feeds/{filters.part(feed.feed)}/windows/"
     return render(
         request,
         "feed.html.j2",
         feed=feed,
-        line=overview.line(control, feed),
+        line=overview.line(control, feed, rows),
         windows=windows,
         failure=rows.failure,
-        records=_records(windows),
-        seconds=_seconds(control, feed, windows),
+        records=_records(windows, address),
+        seconds=_seconds(windows, control.stage_ends(feed.feed, [state.id for state in windows]), address),
         latest=latest,
         failed=sorted(failed, key=lambda rule: not rule.stops),
         offending={} if latest is None else offending_rows(settings, feed.feed, latest.id),
         has_docs=latest is not None and has_data_docs(settings, feed.feed, latest.id),
-        quarantine=quarantine.summary(feed),
+        quarantine=quarantine.summary(feed, quarantine.MOST),
         tables=states,
         of_all=of_all,
         wanted=tables,
@@ -110,27 +111,30 @@ def table_page(request: Request, feed: TheFeed, control: Control, table: str) ->
     )
 
 
-def _records(windows: Sequence[WindowState]) -> charts.Chart | None:
+def _records(windows: Sequence[WindowState], address: str) -> charts.Chart | None:
     columns = []
     for state in reversed(windows):
         outcomes = state.outcomes or {}
         parts = ", ".join(f"{count:,} {name}" for name, count in outcomes.items())
         title = f"{_title(state)}: {parts or state.outcome}"
-        columns.append(charts.Column(state.id, state.start, title, outcomes))
+        columns.append(_column(state, address, title, outcomes))
     return charts.stacked(columns, _DISPOSITIONS)
 
 
-def _seconds(control: ControlStore, feed: Feed, windows: Sequence[WindowState]) -> charts.Chart | None:
-    ends = control.stage_ends(feed.feed, [state.id for state in windows])
+def _seconds(
+    windows: Sequence[WindowState], ends: Mapping[str, Mapping[str, datetime]], address: str
+) -> charts.Chart | None:
     columns = []
     for state in reversed(windows):
         # A window that waits for a person has taken days: the chart is of those that went through.
         seconds = stage_seconds(state, ends.get(state.id, {})) if state.outcome == RELEASED else {}
         parts = ", ".join(f"{stage} {count:.0f} s" for stage, count in seconds.items())
-        columns.append(
-            charts.Column(state.id, state.start, f"{_title(state)}: {parts or state.outcome}", seconds)
-        )
+        columns.append(_column(state, address, f"{_title(state)}: {parts or state.outcome}", seconds))
     return charts.stacked(columns, _STAGES)
+
+
+def _column(state: WindowState, address: str, title: str, values: Mapping[str, float]) -> charts.Column:
+    return charts.Column(f"{address}{filters.part(state.id)}", filters.moment(state.start), title, values)
 
 
 def _title(state: WindowState) -> str:

@@ -47,7 +47,7 @@ def records(  # noqa: PLR0913, PLR0917 - what the address has
         "quarantine.html.j2",
         feed=feed,
         chosen=chosen,
-        quarantine=quarantine.summary(feed),
+        quarantine=quarantine.summary(feed, quarantine.MOST),
         records=shown(feed, control, rows),
         most=_ON_A_PAGE,
         may_trigger=may_trigger,

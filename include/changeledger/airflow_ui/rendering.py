@@ -18,6 +18,7 @@ from changeledger.airflow_ui import filters
 from changeledger.config.settings import Settings
 from changeledger.pages.html import environment
 from changeledger.pages.redaction import REDACTED
+from changeledger.pages.style import stylesheet
 
 _FOLDER = Path(__file__).parent
 
@@ -83,7 +84,7 @@ def render(request: Request, template: str, *, status: int = 200, **known: Any) 
             redact=Settings().redact_values,
             status=status,
             script=static(_SCRIPT),
-            style_version=_digest(static("style.css"))[:8],
+            style_version=_digest(stylesheet())[:8],
             **known,
         )
     )

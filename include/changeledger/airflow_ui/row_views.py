@@ -1,66 +1,159 @@
-"""A row's life, do the feeds agree, and may we switch?"""
+"""A row's life: every change of it, and the same row of the database's other feeds."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
-from fastapi import APIRouter, HTTPException, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
-from changeledger.airflow_ui.access import MAY_SEE, Control, TheFeed, VisibleFeeds
+from changeledger.airflow_ui import row_links
+from changeledger.airflow_ui.access import FROM_THIS_PAGE, MAY_SEE, Control, TheFeed, VisibleFeeds
 from changeledger.airflow_ui.rendering import render
-from changeledger.compare import verdicts
-from changeledger.config.database import Database, named_database
+from changeledger.airflow_ui.row_links import BEFORE, KEY, RowPage
+from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
-from changeledger.reports import cutover as report
-from changeledger.state import agreement as of_agreement
-from changeledger.state import cutover as of_cutover
-from changeledger.state.beside import beside
-from changeledger.state.cutover_json import as_json
-from changeledger.state.life import life, placed
+from changeledger.state.beside import Beside, beside
+from changeledger.state.life import Place, RowChange, life, placed
+from changeledger.state.row_keys import key_of_change
 from changeledger.state.search import search
-from changeledger.state.verdict import LEAST_EVENTS, judge
 
-router = APIRouter()
-# A column of the key in an address.
-_KEY = "key."
+router = APIRouter(prefix="/feeds/{dag_id}/rows", dependencies=[MAY_SEE])
+
+_HIDDEN = ConfigError(
+    "values are hidden here, and an address with a key is kept in logs and histories",
+    "type the key into the form, which keeps it out of the address",
+)
+_NOT_BY_VALUE = ConfigError("values are hidden here, so rows cannot be found by them", "name the key")
 
 
-@router.get("/feeds/{dag_id}/rows", dependencies=[MAY_SEE])
+class _Asked(NamedTuple):
+    """What an address or the form says; `is_form`: nothing of it is in an address."""
+
+    table: str
+    key: Mapping[str, str]
+    value: str = ""
+    as_of: str = ""
+    is_form: bool = False
+
+
+class Named(NamedTuple):
+    """A row by one of its changes; see `row_links.by_change`."""
+
+    change: str = ""
+    lsn: str = ""
+    side: str = ""
+
+
+class _Viewer(NamedTuple):
+    """A feed, and the feeds that the user may see."""
+
+    feed: Feed
+    control: ControlStore
+    visible: Mapping[str, Feed]
+
+
+def _viewer(feed: TheFeed, control: Control, visible: VisibleFeeds) -> _Viewer:
+    return _Viewer(feed, control, visible)
+
+
+Viewer = Annotated[_Viewer, Depends(_viewer)]
+
+
+@router.get("")
 def rows(  # noqa: PLR0913, PLR0917 - what an address says
     request: Request,
-    feed: TheFeed,
-    control: Control,
-    visible: VisibleFeeds,
+    viewer: Viewer,
+    named: Annotated[Named, Depends()],
     table: str = "",
     value: str = "",
     as_of: str = "",
-) -> HTMLResponse:
-    """A row by its key (`key.<column>=...`), or the keys that have a value."""
-    key = {name.removeprefix(_KEY): text for name, text in request.query_params.items()
-           if name.startswith(_KEY) and text}  # fmt: skip
-    known: dict[str, Any] = {"place": None, "found": None, "row": None, "problem": None}
-    settings = Settings()
+) -> Response:
+    """A row by its key (`key.<column>=...`) or by a change, or the keys that have a value."""
+    asked = _Asked(table, _key(request.query_params), value, as_of)
+    if not (table and named.change):
+        return _page(request, viewer, asked)
     try:
-        moment = _moment(as_of)
-        if table:
-            known["place"] = place = placed(control, feed.feed, table)
-            if key:
-                own = life(place, key)
-                others = [f.feed for f in visible.values() if f.database == feed.database
-                          and f.feed != feed.feed and f.table(table) is not None]  # fmt: skip
-                known["row"] = beside(control, own, others, moment)
-            elif value and settings.redact_values:
-                raise ConfigError("values are hidden here, so rows cannot be found by them", "name the key")
-            elif value:
-                known["found"] = search(place, value)
+        place = placed(viewer.control, viewer.feed.feed, table)
+        key = key_of_change(place, named.change, named.lsn, before=named.side == BEFORE)
+    except ConfigError as error:
+        return _page(request, viewer, asked, error)
+    if not Settings().redact_values:
+        # An address that can be sent, and stays right when the change is not there any more.
+        page = RowPage(request.scope.get("root_path", ""), viewer.feed.feed, table)
+        return RedirectResponse(row_links.by_key(page, key, as_of), 303)
+    return _page(request, viewer, asked._replace(key=key, is_form=True))
+
+
+async def _form(request: Request) -> Mapping[str, str]:
+    return {name: text for name, text in (await request.form()).items() if isinstance(text, str)}
+
+
+@router.post("", dependencies=[FROM_THIS_PAGE])
+def row_of_form(
+    request: Request,
+    viewer: Viewer,
+    form: Annotated[Mapping[str, str], Depends(_form)],
+) -> HTMLResponse:
+    """A row by its key, where no address may have it."""
+    asked = _Asked(form.get("table", ""), _key(form), as_of=form.get("as_of", ""), is_form=True)
+    return _page(request, viewer, asked)
+
+
+def _key(asked: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(KEY): text for name, text in asked.items() if name.startswith(KEY) and text}
+
+
+def _page(
+    request: Request,
+    viewer: _Viewer,
+    asked: _Asked,
+    problem: ConfigError | None = None,
+) -> HTMLResponse:
+    known: dict[str, Any] = {"place": None, "hits": None, "row": None, "problem": problem}
+    redact, feed = Settings().redact_values, viewer.feed
+    page = RowPage(request.scope.get("root_path", ""), feed.feed, asked.table)
+    try:
+        if asked.table:
+            known["place"] = place = placed(viewer.control, feed.feed, asked.table)
+            if asked.key and redact and not asked.is_form:
+                raise _HIDDEN
+            if asked.value and redact:
+                raise _NOT_BY_VALUE
+            if asked.key:
+                known["row"] = _row(viewer, place, asked)
+            elif asked.value:
+                known["hits"] = search(place, asked.value)
     except ConfigError as error:
         known["problem"] = error
+
+    def by_key(key: Mapping[str, str]) -> str:
+        return row_links.by_key(page, key)
+
+    def moved(change: RowChange, side: str) -> str:
+        return row_links.moved(page, change, side, redact=redact)
+
+    # What is hidden is not written into the form again.
+    shown = asked._replace(key={}, value="") if redact else asked
     tables = [config.table for config in feed.tables]
-    asked = {"table": table, "key": key, "value": value, "as_of": as_of}
-    return render(request, "row.html.j2", feed=feed, tables=tables, asked=asked, **known)
+    return render(
+        request, "row.html.j2", feed=feed, tables=tables, asked=shown, by_key=by_key, moved=moved, **known
+    )
+
+
+def _row(viewer: _Viewer, place: Place, asked: _Asked) -> Beside:
+    others = [
+        other.feed
+        for other in viewer.visible.values()
+        if other.database == viewer.feed.database
+        and other.feed != viewer.feed.feed
+        and other.table(asked.table) is not None
+    ]
+    return beside(viewer.control, life(place, asked.key), others, _moment(asked.as_of))
 
 
 def _moment(text: str) -> datetime | None:
@@ -72,73 +165,3 @@ def _moment(text: str) -> datetime | None:
     except ValueError:
         raise ConfigError(f"{text!r} is no time", "write it as 2026-01-31T12:00:00, in UTC") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-def _database(name: str, visible: VisibleFeeds) -> Database:
-    """404 unless the user may see one of its feeds."""
-    if not any(feed.database == name for feed in visible.values()):
-        raise HTTPException(404, f"there is no feed of a database {name} that you may see")
-    return named_database(Settings(), visible, name)
-
-
-@router.get("/agreement")
-@router.get("/cutover")
-def databases(request: Request, visible: VisibleFeeds) -> HTMLResponse:
-    """The databases that several feeds capture."""
-    section = request.url.path.rpartition("/")[2]
-    names = sorted({feed.database for feed in visible.values()})
-    return render(request, "databases.html.j2", section=section, databases=names)
-
-
-@router.get("/agreement/{database}")
-def agreement(  # noqa: PLR0913, PLR0917 - what an address says
-    request: Request,
-    database: str,
-    control: Control,
-    visible: VisibleFeeds,
-    comparison: str = "",
-    verdict: str = "",
-) -> HTMLResponse:
-    of = _database(database, visible)
-    feeds = {name for name, feed in visible.items() if feed.database == database}
-    found = of_agreement.agreement(control, of, feeds)
-    # An id that belongs to feeds which the user may not see is none.
-    ids = {row.id for pair in found.pairs for row in pair.tables}
-    shown = of_agreement.findings(comparison, verdict) if comparison in ids else []
-    known: dict[str, Any] = {
-        "faults": verdicts.FAULTS,
-        "verdicts": verdicts.VERDICTS,
-        "classes": verdicts.CLASSES,
-    }
-    return render(request, "agreement.html.j2", found=found, findings=shown, comparison=comparison,
-                  verdict=verdict, most=of_agreement.MOST_FINDINGS, **known)  # fmt: skip
-
-
-@router.get("/cutover/{database}", response_model=None)
-def cutover(  # noqa: PLR0913, PLR0917 - what an address says
-    request: Request,
-    database: str,
-    control: Control,
-    visible: VisibleFeeds,
-    old: str = "",
-    new: str = "",
-    days: float = 7,
-    events: int = LEAST_EVENTS,
-    json: bool = False,
-) -> HTMLResponse | JSONResponse:
-    of = _database(database, visible)
-    names = sorted(name for name, feed in visible.items() if feed.database == database)
-    body, problem = None, None
-    if old and new:
-        try:
-            pair, period = of_cutover.pair_of(of, visible, old, new), of_cutover.last_days(days)
-            facts = of_cutover.gather(control, of, visible, pair, period)
-            verdict = judge(facts, events)
-            if json:
-                return JSONResponse(as_json(facts, verdict))
-            body = report.body(facts, verdict)
-        except ConfigError as error:
-            problem = error
-    asked = {"old": old, "new": new, "days": days, "events": events}
-    return render(request, "cutover.html.j2", database=database, names=names, body=body, problem=problem,
-                  asked=asked)  # fmt: skip

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Final, TypeVar
 
-from changeledger.control.overview import Proven
-from changeledger.control.results import Results
+from changeledger.control.results import Proven, Results
 from changeledger.control.tables.results import ACCEPTED, AGREE, DIFFER, WARN, ProofRow
 
 Of = TypeVar("Of", ProofRow, Proven)
@@ -18,9 +17,13 @@ PROVEN, WAITING, DRIFTED = "proven", "waiting", "drift"
 SOURCE, TOPIC = "source", "topic"
 
 
+# Outcomes of a comparison, the mildest first.
+GRAVITY: Final = (AGREE, WARN, ACCEPTED, DIFFER)
+
+
 def worst_comparison(outcomes: Iterable[str]) -> str:
     """The gravest of the outcomes; AGREE if there are none."""
-    return max(outcomes, key=(AGREE, WARN, ACCEPTED, DIFFER).index, default=AGREE)
+    return max(outcomes, key=GRAVITY.index, default=AGREE)
 
 
 def worst_proof(outcomes: Iterable[str]) -> str:
@@ -28,11 +31,14 @@ def worst_proof(outcomes: Iterable[str]) -> str:
     return max(outcomes, key=(PROVEN, WAITING, DRIFTED).index, default=PROVEN)
 
 
-def last_proofs(control: Results, database: str) -> dict[str, list[ProofRow]]:
-    """The last ones of each feed. A redelivering topic counts until the source has proved the table."""
+def last_proofs(
+    control: Results, database: str, feeds: Collection[str] | None = None
+) -> dict[str, list[ProofRow]]:
+    """The last ones of each feed, or of these. A redelivering topic counts until the source has proved the
+    table."""
     standing = {
         feed: standing_proofs(rows, lambda row: row.counts["rows"])
-        for feed, rows in control.last_proofs(database).items()
+        for feed, rows in control.last_proofs(database, feeds).items()
     }
     return {feed: rows for feed, rows in standing.items() if rows}
 

@@ -16,7 +16,6 @@ from changeledger.control.tables.contracts import ContractRow
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.feed_tables import FeedTableRow
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.results import DIFFER, ComparisonRow, ProofRow
 from changeledger.control.tables.sources import ReadRow, SourceStateRow
 from changeledger.control.tables.windows import StageRow, WindowRow
 from changeledger.model.contract import Contract
@@ -70,27 +69,6 @@ class FeedRows:
     # How many rules the audits of windows have judged.
     judged: dict[str, int]
     failed: Sequence[FailedRule]
-
-
-class PairOutcome(NamedTuple):
-    """The last comparisons of two feeds, and open disagreements."""
-
-    reference: str
-    feed: str
-    outcomes: frozenset[str]
-    at: datetime
-
-
-class Proven(NamedTuple):
-    """The last proof of a table against its source or its topic. `rows`: those of a topic."""
-
-    feed: str
-    table: str
-    against: str
-    outcome: str
-    at: datetime
-    until: datetime
-    rows: int
 
 
 class Overview(Store):
@@ -150,44 +128,6 @@ class Overview(Store):
         with self._transaction() as session:
             bodies = {row.table: row.body for row in session.execute(query.order_by(of.version))}
         return {table: Contract.model_validate(body) for table, body in bodies.items()}
-
-    def pair_outcomes(self, databases: Iterable[str]) -> list[PairOutcome]:
-        """Of all pairs of feeds that were compared."""
-        of = ComparisonRow
-        newest = func.row_number().over(
-            partition_by=(of.database, of.reference, of.feed, of.table), order_by=(of.at.desc(), of.id.desc())
-        )
-        rows = select(of.reference, of.feed, of.outcome, of.at, newest.label("age"))
-        every = rows.where(of.database.in_(list(databases))).subquery()
-        last = every.c.age == 1
-        query = select(every.c.reference, every.c.feed, every.c.outcome, func.max(every.c.at))
-        query = query.where(last | (every.c.outcome == DIFFER))
-        pairs: dict[tuple[str, str], list[tuple[str, datetime]]] = {}
-        with self._transaction() as session:
-            for reference, feed, outcome, at in session.execute(
-                query.group_by(every.c.reference, every.c.feed, every.c.outcome)
-            ):
-                pairs.setdefault((reference, feed), []).append((outcome, at))
-        return [
-            PairOutcome(*pair, frozenset(outcome for outcome, _ in of), max(at for _, at in of))
-            for pair, of in sorted(pairs.items())
-        ]
-
-    def last_proven(self, databases: Iterable[str]) -> list[Proven]:
-        """The last proofs of all tables."""
-        of = ProofRow
-        newest = func.row_number().over(
-            partition_by=(of.database, of.feed, of.table, of.against), order_by=(of.at.desc(), of.id.desc())
-        )
-        columns = of.feed, of.table, of.against, of.outcome, of.at, of.until, of.counts["rows"].label("rows")
-        every = select(*columns, newest.label("age")).where(of.database.in_(list(databases))).subquery()
-        query = select(*list(every.c)[:-1]).where(every.c.age == 1)
-        with self._transaction() as session:
-            proofs = session.execute(query)
-            return [
-                Proven(feed, table, against, outcome, at, until, int(rows or 0))
-                for feed, table, against, outcome, at, until, rows in proofs
-            ]
 
 
 def _windows(session: Session, feed: str, last: int) -> list[WindowRow]:

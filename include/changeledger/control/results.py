@@ -1,15 +1,18 @@
-"""The results of comparing feeds, and of comparing published rows with the source."""
+"""The results of comparing published rows with the source, and which results may go."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import Select, delete, select
+from sqlalchemy.orm import Session
 
-from changeledger.control.base import Store, parts
-from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow, ProofRow, SnapshotRow
+from changeledger.control.base import parts
+from changeledger.control.comparisons import Comparisons
+from changeledger.control.newest import Ids, newest_proofs, standing_comparisons
+from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 
 
 class Old(NamedTuple):
@@ -20,59 +23,20 @@ class Old(NamedTuple):
     snapshots: list[str]
 
 
-class Results(Store):
-    """Comparisons, snapshots and proofs of a control store."""
+class Proven(NamedTuple):
+    """The last proof of a table against its source or its topic. `rows`: those of a topic."""
 
-    def save_comparison(self, row: ComparisonRow) -> None:
-        """Stores it in place of those that it covers."""
-        covered = self.covered(row)
-        with self._transaction() as session:
-            session.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(covered)))
-            session.merge(row)
+    feed: str
+    table: str
+    against: str
+    outcome: str
+    at: datetime
+    until: datetime
+    rows: int
 
-    def covered(self, row: ComparisonRow) -> list[str]:
-        """Ids of the other comparisons whose part of the log `row` has compared again."""
-        return [
-            other.id
-            for other in self.comparisons(row.database)
-            if _of_table(other) == _of_table(row) and other.id != row.id and _is_within(other, row)
-        ]
 
-    def disagreements(self, database: str) -> list[ComparisonRow]:
-        """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
-        return [row for row in self.comparisons(database) if row.outcome == DIFFER]
-
-    def accept(self, database: str, reason: str, by: str, feed: str = "", table: str = "") -> int:
-        """Accepts the open disagreements of a database, or of one feed or table of it; returns how many."""
-        accepted = 0
-        with self._transaction() as session:
-            query = select(ComparisonRow).where(ComparisonRow.database == database)
-            for row in session.scalars(query.where(ComparisonRow.outcome == DIFFER)):
-                if feed in ("", row.feed) and table.lower() in ("", row.table.lower()):
-                    row.outcome, row.accepted_reason, row.accepted_by = ACCEPTED, reason, by
-                    accepted += 1
-        return accepted
-
-    def comparisons(self, database: str) -> list[ComparisonRow]:
-        """Of a database, the oldest first."""
-        query = select(ComparisonRow).where(ComparisonRow.database == database)
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
-
-    def last_comparisons(self, database: str) -> dict[tuple[str, str], list[ComparisonRow]]:
-        """The last one of each table and its open disagreements, by reference and feed."""
-        return last_of(self.comparisons(database))
-
-    def comparisons_of(self, database: str, feeds: Iterable[str]) -> list[ComparisonRow]:
-        """Of two feeds with each other, whichever was the reference; the oldest first."""
-        pair = list(feeds)
-        query = select(ComparisonRow).where(
-            ComparisonRow.database == database,
-            ComparisonRow.reference.in_(pair),
-            ComparisonRow.feed.in_(pair),
-        )
-        with self._transaction() as session:
-            return list(session.scalars(query.order_by(ComparisonRow.at, ComparisonRow.id)))
+class Results(Comparisons):
+    """Snapshots and proofs of a control store, beside its comparisons."""
 
     def save_snapshot(self, row: SnapshotRow) -> None:
         with self._transaction() as session:
@@ -95,32 +59,41 @@ class Results(Store):
         with self._transaction() as session:
             return list(session.scalars(query.order_by(ProofRow.at, ProofRow.id)))
 
-    def last_proofs(self, database: str) -> dict[str, list[ProofRow]]:
-        """The last one of each table and of what it was compared with, by feed."""
-        last = {(row.feed, row.table, row.against): row for row in self.proofs(database)}
-        feeds: dict[str, list[ProofRow]] = {}
-        for (feed, *_), row in sorted(last.items()):
-            feeds.setdefault(feed, []).append(row)
-        return feeds
+    def last_proofs(self, database: str, feeds: Collection[str] | None = None) -> dict[str, list[ProofRow]]:
+        """The last one of each table and of what it was compared with, by feed; of all feeds, or of these."""
+        of = ProofRow
+        where = () if feeds is None else (of.feed.in_(feeds),)
+        query = select(of).where(of.id.in_(newest_proofs([database], *where)))
+        last: dict[str, list[ProofRow]] = {}
+        with self._transaction() as session:
+            for row in session.scalars(query.order_by(of.feed, of.table, of.against)):
+                last.setdefault(row.feed, []).append(row)
+        return last
+
+    def last_proven(self, databases: Iterable[str], feed: str = "") -> list[Proven]:
+        """The last proofs of all tables, or those of a feed, without what a page of feeds does not show."""
+        of = ProofRow
+        where = (of.feed == feed,) if feed else ()
+        rows = of.counts["rows"].as_integer()
+        query = select(of.feed, of.table, of.against, of.outcome, of.at, of.until, rows)
+        with self._transaction() as session:
+            proofs = session.execute(query.where(of.id.in_(newest_proofs(databases, *where))))
+            return [
+                Proven(feed, table, against, outcome, at, until, int(count or 0))
+                for feed, table, against, outcome, at, until, count in proofs
+            ]
 
     def superseded(self, database: str, feed: str, before: datetime) -> Old:
         """The feed's older results, but for the last ones of each table and open disagreements."""
-        compared = (row for rows in self.last_comparisons(database).values() for row in rows)
-        proved = (row for rows in self.last_proofs(database).values() for row in rows)
-        last = {row.id for row in compared} | {row.id for row in proved}
-        newest = self.last_snapshot(database)
-        last |= set() if newest is None else {newest.id}
-
-        def old(rows: Iterable[ComparisonRow | ProofRow | SnapshotRow]) -> list[str]:
-            return [row.id for row in rows if row.at < before and row.id not in last]
-
+        comparisons, proofs = standing_comparisons([database]), newest_proofs([database])
+        snapshots = select(SnapshotRow.id).where(SnapshotRow.database == database)
+        snapshot = snapshots.order_by(SnapshotRow.at.desc()).limit(1)
         with self._transaction() as session:
-            snapshots = list(session.scalars(select(SnapshotRow).where(SnapshotRow.database == database)))
-        return Old(
-            old(row for row in self.comparisons(database) if row.feed == feed),
-            old(row for row in self.proofs(database) if row.feed == feed),
-            old(snapshots),
-        )
+            return Old(
+                _old(session, ComparisonRow, before, comparisons, database=database, feed=feed),
+                _old(session, ProofRow, before, proofs, database=database, feed=feed),
+                _old(session, SnapshotRow, before, snapshot, database=database),
+            )
 
     def forget_results(self, results: Old) -> None:
         """What these have found in the lake goes first: without their rows nobody would look for it."""
@@ -131,23 +104,5 @@ class Results(Store):
                     session.execute(delete(column.class_).where(column.in_(some)))
 
 
-def last_of(rows: Iterable[ComparisonRow]) -> dict[tuple[str, str], list[ComparisonRow]]:
-    """As `Results.last_comparisons`, of comparisons with the oldest first."""
-    rows = list(rows)
-    last = {_of_table(row): row.id for row in rows}.values()
-    pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
-    for row in rows:
-        if row.id in last or row.outcome == DIFFER:
-            pairs.setdefault((row.reference, row.feed), []).append(row)
-    return pairs
-
-
-def _of_table(row: ComparisonRow) -> tuple[str, str, str]:
-    return row.reference, row.feed, row.table
-
-
-def _is_within(row: ComparisonRow, other: ComparisonRow) -> bool:
-    """Is its part of the log a part of the other's? Without LSNs both have compared all that there was."""
-    if row.to_lsn is None or other.to_lsn is None:
-        return other.to_lsn is None
-    return (other.from_lsn or "") <= (row.from_lsn or "") and row.to_lsn <= other.to_lsn
+def _old(session: Session, of: Any, before: datetime, kept: Ids | Select[str], **named: str) -> list[str]:
+    return list(session.scalars(select(of.id).filter_by(**named).where(of.at < before, of.id.not_in(kept))))

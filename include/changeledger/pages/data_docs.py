@@ -8,14 +8,16 @@ from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
+from changeledger.pages.style import stylesheet
+
 # The page of a comparison or a proof, and the one of an audit in its window's folder.
 INDEX, AUDIT = "index.html", "audit.html"
 _MOST = 50
 _FEW = 3
 # A window's id: `model.window.Window.id`.
 _WINDOW = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z_(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)\d*Z(_.*)?")
+_META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
 _NONE = "Nothing has written a page yet."
-_STYLE = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
 
 
 def of_all(folders: Iterable[Path]) -> str:
@@ -61,6 +63,6 @@ def _listed(links: list[tuple[str, str]]) -> str:
 
 
 def _page(title: str, body: str) -> str:
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-    body = f"<h1>{escape(title)}</h1>\n{body}"
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{body}\n</body></html>\n'
+    head = f"<title>{escape(title)}</title>\n<style>{stylesheet()}</style>"
+    body = f"<main>\n<h1>{escape(title)}</h1>\n{body}\n</main>"
+    return f'<!doctype html>\n<html lang="en"><head>{_META}{head}</head>\n<body>{body}\n</body></html>\n'

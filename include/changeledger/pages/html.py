@@ -16,6 +16,7 @@ from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.pages.escaping import escaped
 from changeledger.pages.redaction import redacted
+from changeledger.pages.style import stylesheet
 
 # The line of a page on which it says that the last run has failed.
 _FAILURE = "<!-- failure -->"
@@ -49,6 +50,8 @@ def environment(folder: Path, filters: Mapping[str, Callable[..., Any]]) -> Envi
         finalize=lambda said: escaped(said) if type(said) is str else said,
     )
     jinja.filters.update(filters)
+    # A page that is a file has it within it, and fetches nothing.
+    jinja.globals["style"] = stylesheet()
     return jinja
 
 
@@ -67,11 +70,12 @@ def note_failure(page: Path, error: str) -> None:
     """Say on the page and its Markdown that the last run failed: until they are written again."""
     if not page.exists():
         title = escape(page.parent.name)
-        put(page, f"<!doctype html>\n<title>{title}</title>\n<h1>{title}</h1>\n{_FAILURE}\n")
+        head = f"<!doctype html>\n<title>{title}</title>\n<style>{stylesheet()}</style>\n"
+        put(page, f"{head}<main>\n<h1>{title}</h1>\n{_FAILURE}\n</main>\n")
     said = f"The last run failed at {datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
     reason = escaped(" ".join(error.split()))[:_MOST]
     lines = {
-        ".html": f'{_FAILURE}<div class="verdict failed"><b>{said}.</b> {escape(reason)}</div>',
+        ".html": f'{_FAILURE}<div class="notice bad"><b>{said}.</b> {escape(reason)}</div>',
         ".md": f"{_FAILURE} **{said}.** {escape(reason)}",
     }
     for file in (page, *page.parent.glob("*.md")):

@@ -30,6 +30,8 @@ from changeledger.stages import compare
 
 # Samples of each verdict of a table.
 _SAMPLES = 5
+# What the report shows, beside open disagreements: comparisons are kept for years.
+_PERIOD = timedelta(days=92)
 # Parts of the picture's time axis.
 _TICKS = 4
 
@@ -76,7 +78,7 @@ class Wrong(NamedTuple):
 class Pair:
     """The reference and one feed.
 
-    `rows`: the last comparison of each table, and open disagreements; `all_rows`: all comparisons so far.
+    `rows`: the last comparison of each table, and open disagreements; `all_rows`: with all of the period.
     """
 
     feed: str
@@ -102,7 +104,7 @@ class Pair:
 
     @property
     def accepted(self) -> Sequence[ComparisonRow]:
-        """Of all comparisons, the disagreements that somebody has accepted."""
+        """Of the period, the disagreements that somebody has accepted."""
         return [row for row in self.all_rows if row.outcome == ACCEPTED]
 
     @property
@@ -164,24 +166,26 @@ def gather(
 ) -> Report:
     """From the control store, and the findings in the lake. Raises ConfigError."""
     reference, others = database.compared(feeds)
-    rows, last = control.comparisons(database.database), control.last_comparisons(database.database)
+    now = datetime.now(UTC).replace(microsecond=0)
+    since = now - _PERIOD
+    rows, last = control.comparisons(database.database, since), control.last_comparisons(database.database)
     pairs, missing = [], []
     for feed in (other.feed for other in others):
         pair = (reference.feed, feed)
         if pair in last:
+            older = [row for row in last[pair] if row.at < since]
             of_pair = [row for row in rows if (row.reference, row.feed) == pair]
-            pairs.append(_pair(spark, feed, last[pair], of_pair))
+            pairs.append(_pair(spark, feed, last[pair], older + of_pair))
         else:
             missing.append(feed)
-    now = datetime.now(UTC).replace(microsecond=0)
     return Report(database.database, reference.feed, now, pairs, missing)
 
 
 def _pair(
     spark: SparkSession, feed: str, last: Sequence[ComparisonRow], all_rows: Sequence[ComparisonRow]
 ) -> Pair:
-    """`all_rows`: all comparisons of the two; `last`: of each table the last one, and open disagreements."""
-    wrong = _wrong(spark, [row.id for row in all_rows])
+    """`last`: of each table the last one, and open disagreements; `all_rows`: these and all of the period."""
+    wrong = _wrong(spark, [row.id for row in all_rows if any(row.counts[v] for v in verdicts.FAULTS)])
     times = [t for row in all_rows for t in (row.from_time, row.to_time) if t is not None]
     return Pair(
         feed,
@@ -224,7 +228,7 @@ def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
 
 
 def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
-    if not catalog.exists(FINDINGS):
+    if not comparisons or not catalog.exists(FINDINGS):
         return []
     found = iceberg.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
     by = ["table", "verdict"]

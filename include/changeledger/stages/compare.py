@@ -19,7 +19,6 @@ from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow
-from changeledger.control.tables.results import DIFFER
 from changeledger.model.errors import FeedsDisagree
 from changeledger.model.table_names import FINDINGS
 from changeledger.spark.rows import Workers
@@ -100,28 +99,16 @@ def _method(pair: Pair) -> Method:
 def _tables(pair: Pair, method: Method, writer: FindingsWriter) -> list[ComparisonRow]:
     """Each table that both feeds have, as far as they have not been compared with a result that stands."""
     both = pair.one.ledgers.keys() & pair.other.ledgers.keys()
-    settled = {} if pair.full else _settled(pair)
+    names = pair.database.database, pair.one.feed.feed, pair.other.feed.feed
+    settled = {} if pair.full else pair.control.settled(*names)
     todo = []
     for table in (t.table for t in pair.one.feed.tables if t.table.lower() in both):
         reach = method.reach
         if reach.since is not None:
-            reach = reach._replace(since=max(reach.since, settled.get(table, b"")))
+            reach = reach._replace(since=max(reach.since, bytes.fromhex(settled.get(table, ""))))
         if reach.is_empty:
             log.info("%s: %s: nothing new that both have seen", pair.other.feed.feed, table)
             continue
         timed = None if method.translation is None else method.translation.timed(reach)
         todo.append(TablePair(pair, table, replace(method, reach=reach, translation=timed)))
     return writer.workers.each(lambda one: one.compared(writer), todo)
-
-
-def _settled(pair: Pair) -> dict[str, bytes]:
-    """Up to where each table is compared, without an open disagreement before it."""
-    ended: dict[str, str] = {}
-    begins: dict[str, str] = {}
-    for row in pair.control.comparisons(pair.database.database):
-        if (row.reference, row.feed) != (pair.one.feed.feed, pair.other.feed.feed) or not row.to_lsn:
-            continue
-        ended[row.table] = max(ended.get(row.table, ""), row.to_lsn)
-        if row.outcome == DIFFER:
-            begins[row.table] = min(begins.get(row.table, row.to_lsn), row.from_lsn or "")
-    return {table: bytes.fromhex(begins.get(table, end)) for table, end in ended.items()}

@@ -3,37 +3,32 @@ number, and the proofs; and that the last run failed, where it did."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pyiceberg.expressions import And, BooleanExpression, EqualTo
 
 from changeledger.compare.positions import said
+from changeledger.compare.verdicts import VERDICTS
 from changeledger.config.database import Database
 from changeledger.control import ComparisonRow, ControlStore, ProofRow
-from changeledger.control.outcomes import last_proofs, worst_comparison
-from changeledger.control.results import last_of
+from changeledger.control.comparisons import Day, PairOutcome
+from changeledger.control.outcomes import GRAVITY, last_proofs, worst_comparison
 from changeledger.control.tables.failures import FailureRow
 from changeledger.lake import catalog
 from changeledger.model.table_names import FINDINGS
 
 MOST_FINDINGS: Final = 200
-
-
-@dataclass(frozen=True)
-class Day:
-    """The comparisons that ended on one day."""
-
-    day: date
-    counts: Mapping[str, int]
+# To look back, unless somebody asks for others.
+DAYS: Final = 31
 
 
 @dataclass(frozen=True)
 class PairAgreement:
-    """The reference and one feed. `tables`: the last comparison of each, and open disagreements."""
+    """The reference and one feed. `tables`: the last comparison of each, and open disagreements; those that
+    need somebody first."""
 
     reference: str
     feed: str
@@ -46,8 +41,11 @@ class PairAgreement:
 
 @dataclass(frozen=True)
 class Agreement:
+    """`pairs`: the gravest first; `shown`: one of them; `proofs`: of its feeds, without one of all."""
+
     database: str
-    pairs: Sequence[PairAgreement]
+    pairs: Sequence[PairOutcome]
+    shown: PairAgreement | None
     # Feeds that no comparison has.
     never: Sequence[str]
     proofs: Mapping[str, Sequence[ProofRow]]
@@ -55,39 +53,47 @@ class Agreement:
     failures: Sequence[FailureRow]
 
 
-def agreement(control: ControlStore, database: Database, feeds: Collection[str]) -> Agreement:
-    """Of these feeds alone, of whose pairs both are among them."""
-    rows = control.comparisons(database.database)
-    by_pair: dict[tuple[str, str], list[ComparisonRow]] = {}
-    for row in rows:
-        if row.reference in feeds and row.feed in feeds:
-            by_pair.setdefault((row.reference, row.feed), []).append(row)
-    last = last_of(rows)
-    pairs = [_pair(pair, of_pair, last.get(pair, [])) for pair, of_pair in sorted(by_pair.items())]
-    compared = {name for pair in by_pair for name in pair}
+def agreement(
+    control: ControlStore,
+    database: Database,
+    feeds: Collection[str],
+    wanted: tuple[str, str] | None = None,
+    days: int = DAYS,
+) -> Agreement:
+    """Of these feeds alone, of whose pairs both are among them. `wanted`: the pair to show, else the gravest;
+    `days`: to look back."""
+    pairs = [p for p in control.pair_outcomes([database.database]) if {p.reference, p.feed} <= set(feeds)]
+    pairs.sort(key=lambda pair: -GRAVITY.index(worst_comparison(pair.outcomes)))
+    known = [(pair.reference, pair.feed) for pair in pairs]
+    chosen = wanted if wanted in known else next(iter(known), None)
+    shown = None if chosen is None else _pair(control, database.database, chosen, days)
     failures = (control.failure(database.comparison), control.failure(database.verification))
     return Agreement(
         database.database,
         pairs,
-        sorted(set(feeds) - compared),
-        {feed: rows for feed, rows in last_proofs(control, database.database).items() if feed in feeds},
+        shown,
+        sorted(set(feeds) - {name for pair in known for name in pair}),
+        last_proofs(control, database.database, chosen or feeds),
         [row for row in failures if row is not None],
     )
 
 
-def _pair(
-    pair: tuple[str, str], rows: Sequence[ComparisonRow], last: Sequence[ComparisonRow]
-) -> PairAgreement:
-    days: dict[date, Counter[str]] = {}
-    for row in rows:
-        days.setdefault(row.at.date(), Counter()).update(row.counts)
+def _pair(control: ControlStore, database: str, pair: tuple[str, str], days: int) -> PairAgreement:
+    rows = control.last_comparisons(database, pair).get(pair, [])
+    since = datetime.now(UTC) - timedelta(days=days)
     return PairAgreement(
         *pair,
-        worst_comparison(row.outcome for row in last),
-        last,
-        [Day(day, counts) for day, counts in sorted(days.items())],
-        sorted({said(row.positions) for row in last if row.positions is not None}),
+        worst_comparison(row.outcome for row in rows),
+        sorted(rows, key=lambda row: (-GRAVITY.index(row.outcome), row.table, row.at)),
+        control.comparison_days(database, pair, since, VERDICTS),
+        sorted({said(row.positions) for row in rows if row.positions is not None}),
     )
+
+
+def comparison_of(control: ControlStore, id: str, feeds: Collection[str]) -> ComparisonRow | None:
+    """None unless both of its feeds are among these."""
+    row = control.comparison(id)
+    return row if row is not None and {row.reference, row.feed} <= set(feeds) else None
 
 
 def findings(comparison_id: str, verdict: str = "", most: int = MOST_FINDINGS) -> list[dict[str, Any]]:

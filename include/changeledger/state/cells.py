@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +12,7 @@ import pyarrow as pa
 from changeledger.kernels import display
 from changeledger.kernels.arrow import arrow_type
 from changeledger.kernels.equality import form_of
-from changeledger.model.contract import Column
+from changeledger.model.contract import Column, Contract
 from changeledger.model.errors import ConfigError
 
 # Kinds of a cell beside those of `model.change` for one that is not known.
@@ -52,6 +54,20 @@ def key_texts(key: Mapping[str, Any] | None) -> dict[str, str]:
     return {name: "" if value is None else display.text_of(value) for name, value in (key or {}).items()}
 
 
+def key_texts_of_json(text: str | None, contract: Contract) -> dict[str, str] | None:
+    """The key as `kernels.display.keys_as_json` writes it, as `typed` reads it. None: it does not say all."""
+    key = json.loads(text or "{}", parse_float=str, parse_int=str)
+    texts = {}
+    for column in contract.key:
+        value, kind = key.get(column.name), arrow_type(column.spark_type)
+        # Times are written to the millisecond.
+        if value is None or pa.types.is_timestamp(kind):
+            return None
+        is_binary = pa.types.is_binary(kind)
+        texts[column.name] = display.text_of(base64.b64decode(value) if is_binary else value)
+    return texts
+
+
 def typed(text: str, column: Column) -> Any:
     """The value that a person has typed. Raises ConfigError if the column cannot hold it."""
     kind = arrow_type(column.spark_type)
@@ -61,7 +77,8 @@ def typed(text: str, column: Column) -> Any:
         return pa.scalar(text).cast(kind).as_py()
     except (ValueError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         raise ConfigError(
-            f"{column.name} is {column.type}, and {text!r} is no value of that type",
+            # Not the text: it may be a value that nobody else may see.
+            f"{column.name} is {column.type}, and what was asked for is no value of that type",
             "write it as the page shows values of this column",
         ) from None
 

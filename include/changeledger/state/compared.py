@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from changeledger.compare import verdicts
 from changeledger.control import ComparisonRow, ControlStore
+from changeledger.control.comparisons import Counted, TableReach, TableSums
 from changeledger.control.tables.results import ACCEPTED
 
 
@@ -80,32 +81,56 @@ def pair_compared(
     control: ControlStore, database: str, pair: tuple[str, str], since: datetime
 ) -> PairCompared:
     """Of (the feed in use, its successor); tables in lower case."""
-    by_table: dict[str, list[ComparisonRow]] = {}
-    rows = control.comparisons_of(database, pair)
-    for row in rows:
-        by_table.setdefault(row.table.lower(), []).append(row)
-    # Of the places of the log that are known to lie before the period, the last one: LSNs grow with time.
-    starts = (row.from_lsn for row in rows if row.from_lsn and row.from_time and row.from_time <= since)
-    start, end = max(starts, default=None), max((row.to_lsn for row in rows if row.to_lsn), default=None)
-    begun = min((row.from_time for row in rows if row.from_time and _events(row)), default=None)
+    reaches = control.table_reaches(database, pair, since, verdicts.VERDICTS)
+    start = max((reach.start for reach in reaches if reach.start), default=None)
+    end = max((reach.end for reach in reaches if reach.end), default=None)
+    begun = min((reach.begun for reach in reaches if reach.begun), default=None)
+    parts = {} if start is None else control.compared_parts(database, pair, start)
+    sums = control.table_sums(database, pair, since, _COUNTED)
+    notable = control.notable_comparisons(database, pair, since, verdicts.DIFFERS)
+    tables: dict[str, _Compared] = {}
+
+    def of(table: str) -> _Compared:
+        return tables.setdefault(table.lower(), _Compared())
+
+    for reach in reaches:
+        of(reach.table).reaches.append(reach)
+    for table, of_table in parts.items():
+        of(table).parts.extend(of_table)
+    for row in sums:
+        of(row.table).sums.append(row)
+    for comparison in notable:
+        of(comparison.table).notable.append(comparison)
+    bounds = Bounds(pair[0], since, start, end, begun)
     return PairCompared(
-        {
-            name: _table(of_table, Bounds(pair[0], since, start, end, begun))
-            for name, of_table in by_table.items()
-        },
+        {name: _table(compared, bounds) for name, compared in tables.items()},
         begun,
-        max((row.at for row in rows), default=None),
-        max((row.to_time for row in rows if row.to_time and _events(row)), default=None),
+        max((reach.at for reach in reaches), default=None),
+        max((reach.until for reach in reaches if reach.until), default=None),
     )
 
 
-def _events(row: ComparisonRow) -> int:
-    return sum(row.counts[verdict] for verdict in verdicts.VERDICTS)
+_COUNTED: Final = Counted(verdicts.VERDICTS, verdicts.CLASSES)
+
+
+@dataclass
+class _Compared:
+    """What the control store says of one table: all its comparisons (`reaches`), the parts of the log after
+    the period's begin, and sums and notable ones of the comparisons that reach into it."""
+
+    reaches: list[TableReach] = field(default_factory=list)
+    parts: list[tuple[str, str]] = field(default_factory=list)
+    sums: list[TableSums] = field(default_factory=list)
+    notable: list[ComparisonRow] = field(default_factory=list)
+
+
+def _events(counts: Mapping[str, int]) -> int:
+    return sum(counts[verdict] for verdict in verdicts.VERDICTS)
 
 
 class Bounds(NamedTuple):
-    """Of a pair: the feed in use, the period's begin, a place of the log before that, the last place that was
-    compared, and the first commit time that was."""
+    """Of a pair: the feed in use, the period's begin, the last place of the log that is known to lie before
+    it (LSNs grow with time), the last place that was compared, and the first commit time that was."""
 
     old: str
     since: datetime
@@ -114,24 +139,25 @@ class Bounds(NamedTuple):
     begun: datetime | None
 
 
-def _table(rows: Sequence[ComparisonRow], bounds: Bounds) -> TableCompared:
-    since = bounds.since
-    inside = [row for row in rows if row.to_time is None or row.to_time >= since]
+def _table(compared: _Compared, bounds: Bounds) -> TableCompared:
+    end = max((reach.end for reach in compared.reaches if reach.end), default=None)
     counts: Counter[str] = Counter()
     columns: Counter[str] = Counter()
     accepted = []
-    for row in inside:
+    for row in compared.sums:
         counts.update(_of_successor(row, bounds.old))
-        faults = sum(row.counts[fault] for fault in verdicts.FAULTS)
-        if row.outcome == ACCEPTED:
-            accepted.append(Accepted(faults, row.accepted_reason or "", row.accepted_by or ""))
+    for comparison in compared.notable:
+        if comparison.outcome == ACCEPTED:
+            faults = sum(comparison.counts[fault] for fault in verdicts.FAULTS)
+            said = comparison.accepted_reason or "", comparison.accepted_by or ""
+            accepted.append(Accepted(faults, *said))
         else:
-            columns.update({name: n.get(verdicts.DIFFERS, 0) for name, n in row.columns.items()})
-    timed = [row for row in inside if _events(row)]
+            columns.update({name: n.get(verdicts.DIFFERS, 0) for name, n in comparison.columns.items()})
+    events = sum(_events(row.counts) for row in compared.sums)
     return TableCompared(
-        rows[-1].table,
-        sum(map(_events, inside)),
-        sum(_in_period(row, since) for row in inside),
+        compared.reaches[-1].table,
+        events,
+        events - sum(_before(comparison, bounds.since) for comparison in compared.notable),
         counts[verdicts.EQUAL],
         {name: counts[name] for name in (*verdicts.CLASSES, verdicts.REPRESENTATION)},
         counts[verdicts.MISSING],
@@ -140,40 +166,42 @@ def _table(rows: Sequence[ComparisonRow], bounds: Bounds) -> TableCompared:
         counts[verdicts.ORDER],
         accepted,
         {name: number for name, number in columns.items() if number},
-        min((row.from_time for row in timed if row.from_time), default=None),
-        max((row.to_time for row in timed if row.to_time), default=None),
-        _is_covered(rows, bounds),
-        max((row.to_lsn for row in rows if row.to_lsn), default=None) == bounds.end,
-        len(inside),
+        min((row.since for row in compared.sums if row.since), default=None),
+        max((row.until for row in compared.sums if row.until), default=None),
+        _is_covered(compared.parts, end, bounds),
+        end == bounds.end,
+        sum(row.comparisons for row in compared.sums),
     )
 
 
-def _of_successor(row: ComparisonRow, old: str) -> Mapping[str, int]:
+def _of_successor(row: TableSums, old: str) -> Mapping[str, int]:
     """The counts with the feed in use as the reference; differences that were accepted are left out."""
     counts = dict(row.counts)
-    if row.outcome == ACCEPTED:
+    if row.is_accepted:
         counts |= dict.fromkeys(verdicts.FAULTS, 0)
     if row.reference != old:
         counts[verdicts.MISSING], counts[verdicts.EXTRA] = counts[verdicts.EXTRA], counts[verdicts.MISSING]
     return counts
 
 
-def _in_period(row: ComparisonRow, since: datetime) -> int:
-    """Effects of the spans that begin in the period: part of one that began before is left out."""
+def _before(row: ComparisonRow, since: datetime) -> int:
+    """Effects that may lie before the period: a span that begins before it counts whole."""
     if row.from_time is None or row.to_time is None or row.from_time >= since:
-        return _events(row)
+        return 0
     width = (row.to_time - row.from_time) / max(len(row.spans), 1)
-    return sum(n for at, (_, n) in enumerate(row.spans) if row.from_time + at * width >= since)
+    inside: int = sum(n for at, (_, n) in enumerate(row.spans) if row.from_time + at * width >= since)
+    return _events(row.counts) - inside
 
 
-def _is_covered(rows: Sequence[ComparisonRow], bounds: Bounds) -> bool:
-    """Goes an unbroken row of comparisons back to the period's begin, or further?"""
-    placed = sorted((row for row in rows if row.from_lsn and row.to_lsn), key=lambda row: row.from_lsn or "")
-    if not placed:
+def _is_covered(parts: Sequence[tuple[str, str]], end: str | None, bounds: Bounds) -> bool:
+    """Goes an unbroken row of comparisons back to the period's begin, or further? `end`: of the last one."""
+    if end is None:
         # Without LSNs each comparison begins where both feeds begin.
         return bounds.begun is not None and bounds.begun <= bounds.since
-    chain = placed[-1].from_lsn or ""
-    for row in reversed(placed[:-1]):
-        if (row.to_lsn or "") >= chain:
-            chain = min(chain, row.from_lsn or "")
+    placed = sorted(parts)
+    # Parts that are not among them lie before the start.
+    chain = placed[-1][0] if placed else end
+    for begin, until in reversed(placed[:-1]):
+        if until >= chain:
+            chain = min(chain, begin)
     return bounds.start is not None and chain <= bounds.start

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore, ReleaseRow
@@ -18,10 +15,11 @@ from changeledger.control.outcomes import SOURCE
 from changeledger.control.tables.failures import FailureRow
 from changeledger.control.tables.results import ProofRow
 from changeledger.kernels.lateness import Committed, Lateness, lateness
-from changeledger.lake import catalog
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
+from changeledger.state import quarantine
 from changeledger.state.compared import PairCompared, pair_compared
+from changeledger.state.quarantine import Group
 
 
 class Period(NamedTuple):
@@ -31,14 +29,6 @@ class Period(NamedTuple):
     @property
     def length(self) -> timedelta:
         return self.until - self.since
-
-
-class Quarantined(NamedTuple):
-    """Records in quarantine; of a table that is not known None."""
-
-    table: str | None
-    reason: str
-    records: int
 
 
 class Masks(NamedTuple):
@@ -59,7 +49,7 @@ class FeedFacts:
     # None: no release of the period has changes of the log.
     lateness: Lateness | None
     records: int
-    quarantined: Sequence[Quarantined]
+    quarantined: Sequence[Group]
     # Of records that were read before the period, and are still there.
     quarantined_before: int
     quarantine_limit: float
@@ -143,7 +133,7 @@ def gather(
     old, new = pair
     compared = pair_compared(control, database.database, (old.feed, new.feed), period.since)
     source = database.source(feeds)
-    proofs = control.last_proofs(database.database).get(new.feed, [])
+    proofs = control.last_proofs(database.database, [new.feed]).get(new.feed, [])
     return CutoverFacts(
         database.database,
         _of_feed(control, old, period, compared.last_run),
@@ -160,7 +150,7 @@ def gather(
 def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: datetime | None) -> FeedFacts:
     releases = [row for row in control.releases_since(feed.feed, period.since) if not row.is_rollback]
     reads = control.reads_since(feed.feed, period.since)
-    inside, before = _quarantine(feed, reads.windows)
+    inside, before = quarantine.summary_of(feed, reads.windows)
     evidence = control.mask_evidence(feed.feed)
     masks = Masks(
         [table for table, row in evidence.items() if row.mask_order],
@@ -177,7 +167,7 @@ def _of_feed(control: ControlStore, feed: Feed, period: Period, compared: dateti
         len(releases),
         lateness(_committed(releases)),
         reads.received,
-        inside,
+        inside.groups,
         before,
         feed.quarantine_limit,
         masks,
@@ -200,19 +190,6 @@ def _committed(releases: Sequence[ReleaseRow]) -> list[tuple[datetime, Committed
 def _changes(release: ReleaseRow) -> int:
     tables: Mapping[str, Any] = release.counts.get("tables", {})
     return sum(sum(of_table.get("changes", {}).values()) for of_table in tables.values())
-
-
-def _quarantine(feed: Feed, windows: frozenset[str]) -> tuple[list[Quarantined], int]:
-    """Records of these windows by table and reason, and how many there are of others."""
-    table = catalog.found(feed.lake.quarantine)
-    if table is None or table.current_snapshot() is None:
-        return [], 0
-    rows = table.scan(selected_fields=("window_id", "table", "reason")).to_arrow()
-    is_inside = pc.is_in(rows.column("window_id"), value_set=pa.array(sorted(windows), pa.string()))
-    inside = rows.filter(is_inside)
-    counted = inside.group_by(["table", "reason"]).aggregate([([], "count_all")]).to_pylist()
-    found = [Quarantined(row["table"], row["reason"], row["count_all"]) for row in counted]
-    return sorted(found, key=lambda one: -one.records), len(rows) - len(inside)
 
 
 def last_days(days: float, now: datetime | None = None) -> Period:

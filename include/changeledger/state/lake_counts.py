@@ -27,12 +27,6 @@ def pending(feed: Feed) -> tuple[tuple[str, int, datetime], ...]:
     return tuple(sorted(waiting, key=lambda reason: reason[2]))
 
 
-def quarantine(feed: Feed) -> tuple[tuple[str | None, str, int], ...]:
-    """(table, reason, records), the most first."""
-    rows = _columns(feed.lake.quarantine, "table", "reason")
-    return tuple(sorted(_counted(rows), key=lambda group: -group[2]))
-
-
 def breaks(feed: Feed) -> tuple[tuple[str, str, int], ...]:
     """(table, kind, changes) of published breaks of the image chain."""
     return tuple(sorted(_counted(_columns(feed.lake.image_chain_breaks, "table", "kind"))))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from changeledger.config.feed import Feed
 from changeledger.control import ControlStore
+from changeledger.control.comparisons import PairOutcome
 from changeledger.control.outcomes import worst_comparison, worst_proof
-from changeledger.control.overview import FeedRows, PairOutcome
+from changeledger.control.overview import FeedRows
 from changeledger.control.tables.results import DIFFER, WARN
 from changeledger.model.source_state import SourceState
 from changeledger.model.wording import counted
@@ -89,13 +90,7 @@ def lines(control: ControlStore, feeds: Mapping[str, Feed]) -> list[FeedLine]:
     databases = {feed.database for feed in feeds.values()}
     pairs, proofs = control.pair_outcomes(databases), proofs_by_feed(control.last_proven(databases))
     every = [
-        _line(
-            feed,
-            control.rows_of(feed.feed, LAST),
-            [p for p in pairs if name in p[:2]],
-            proofs.get(name, []),
-            now,
-        )
+        _line(feed, control.rows_of(feed.feed, LAST), _of(name, pairs), proofs.get(name, []), now)
         for name, feed in feeds.items()
     ]
     return sorted(every, key=lambda line: (LEVELS.index(line.level), line.feed))
@@ -106,10 +101,17 @@ def unread(feeds: Mapping[str, Feed]) -> list[FeedLine]:
     return [FeedLine(feed.feed, feed.dialect, feed.database, IDLE) for feed in feeds.values()]
 
 
-def line(control: ControlStore, feed: Feed) -> FeedLine:
-    """Of one feed."""
-    (only,) = lines(control, {feed.feed: feed})
-    return only
+def line(control: ControlStore, feed: Feed, rows: FeedRows) -> FeedLine:
+    """Of one feed. `rows`: with `LAST` windows, or more."""
+    pairs, proofs = control.pair_outcomes([feed.database]), control.last_proven([feed.database], feed.feed)
+    outcomes = proofs_by_feed(proofs).get(feed.feed, [])
+    # As on the page of all feeds.
+    shown = [row for at, row in enumerate(rows.windows) if at < LAST or row.status == "open"]
+    return _line(feed, replace(rows, windows=shown), _of(feed.feed, pairs), outcomes, datetime.now(UTC))
+
+
+def _of(feed: str, pairs: Iterable[PairOutcome]) -> list[PairOutcome]:
+    return [pair for pair in pairs if feed in {pair.reference, pair.feed}]
 
 
 def _line(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -14,23 +14,21 @@ from pyiceberg.table import Table
 from changeledger.config.feed import Feed
 from changeledger.lake import catalog
 
-# Records that are counted. More are not read for a page: `is_whole` says so.
+# Records that a page counts.
 MOST: Final = 200_000
 
 
 class Group(NamedTuple):
-    """Quarantined records of one table and reason. `table`: None if they name none; runs by their windows."""
+    """Quarantined records of one table and reason. `table`: None if they name none."""
 
     table: str | None
     reason: str
     records: int
-    first_run: str
-    last_run: str
 
 
 @dataclass(frozen=True)
 class Quarantine:
-    """`is_whole`: are all records counted?"""
+    """Groups with the most records first. `is_whole`: are all records counted?"""
 
     groups: tuple[Group, ...] = ()
     is_whole: bool = True
@@ -48,19 +46,31 @@ class Chosen(NamedTuple):
     window_id: str | None = None
 
 
-def summary(feed: Feed) -> Quarantine:
-    """By table and reason, the most first."""
+def summary(feed: Feed, most: int | None = None) -> Quarantine:
+    """By table and reason; of all records, or of at most so many."""
+    rows = _rows(feed, most)
+    return Quarantine(_groups(rows), most is None or rows.num_rows < most)
+
+
+def summary_of(feed: Feed, windows: Collection[str]) -> tuple[Quarantine, int]:
+    """The records of these windows, and how many there are of others."""
+    rows = _rows(feed, None)
+    inside = rows.filter(pc.is_in(rows.column("window_id"), value_set=pa.array(sorted(windows), pa.string())))
+    return Quarantine(_groups(inside)), len(rows) - len(inside)
+
+
+def _rows(feed: Feed, most: int | None) -> pa.Table:
+    names = "table", "reason", "window_id"
     table = catalog.found(feed.lake.quarantine)
     if table is None:
-        return Quarantine()
-    rows = table.scan(selected_fields=("table", "reason", "window_id"), limit=MOST).to_arrow()
-    runs = [("window_id", "count"), ("window_id", "min"), ("window_id", "max")]
-    counts = rows.group_by(["table", "reason"]).aggregate(runs).to_pylist()
-    groups = (
-        Group(row["table"], row["reason"], row["window_id_count"], row["window_id_min"], row["window_id_max"])
-        for row in counts
-    )
-    return Quarantine(tuple(sorted(groups, key=lambda group: -group.records)), rows.num_rows < MOST)
+        return pa.schema([(name, pa.string()) for name in names]).empty_table()
+    return table.scan(selected_fields=names, limit=most).to_arrow()
+
+
+def _groups(rows: pa.Table) -> tuple[Group, ...]:
+    counts = rows.group_by(["table", "reason"]).aggregate([([], "count_all")]).to_pylist()
+    groups = (Group(row["table"], row["reason"], row["count_all"]) for row in counts)
+    return tuple(sorted(groups, key=lambda group: (-group.records, group.table or "", group.reason)))
 
 
 def records(feed: Feed, chosen: Chosen, count: int) -> list[dict[str, Any]]:

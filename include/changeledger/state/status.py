@@ -12,6 +12,8 @@ from changeledger.control import AuditRow, ControlStore, ReleaseRow, WindowRow
 from changeledger.control.outcomes import PROVEN, last_proofs, worst_comparison, worst_proof
 from changeledger.model.source_state import SourceState
 from changeledger.state import lake_counts
+from changeledger.state.quarantine import Group
+from changeledger.state.quarantine import summary as quarantined
 from changeledger.verify.judging import summary
 
 
@@ -56,8 +58,7 @@ class FeedStatus:
     masks: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     # (reason, messages, waiting since) of pending messages, the oldest first.
     pending: tuple[tuple[str, int, datetime], ...] = ()
-    # (table, reason, records) of the quarantine.
-    quarantine: tuple[tuple[str | None, str, int], ...] = ()
+    quarantine: tuple[Group, ...] = ()
     # (table, kind, changes) of published breaks of the image chain.
     breaks: tuple[tuple[str, str, int], ...] = ()
     # By flag: published changes that carry it.
@@ -102,7 +103,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         failed_audits=_failed_audits(control, earlier, release, reached),
         masks={table: (row.mask_order, row.why) for table, row in evidence.items()},
         pending=lake_counts.pending(feed),
-        quarantine=lake_counts.quarantine(feed),
+        quarantine=quarantined(feed).groups,
         breaks=lake_counts.breaks(feed),
         warnings=lake_counts.warnings(feed),
         compared=_compared(control, feed),
@@ -162,7 +163,7 @@ def _violated(rows: Iterable[AuditRow]) -> tuple[str, ...]:
 
 def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
     """The worst outcome among the last proofs of its tables."""
-    rows = last_proofs(control, feed.database).get(feed.feed, [])
+    rows = last_proofs(control, feed.database, [feed.feed]).get(feed.feed, [])
     if not rows:
         return None
     wrong = ", ".join(f"{row.table}: {summary(row.counts)}" for row in rows if row.outcome != PROVEN)
@@ -172,7 +173,7 @@ def _verified(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | 
 def _compared(control: ControlStore, feed: Feed) -> tuple[tuple[str, str, str, datetime], ...]:
     """Of a pair the worst outcome among the last comparisons of its tables."""
     return tuple(
-        (*pair, worst_comparison(row.outcome for row in rows), max(row.at for row in rows))
-        for pair, rows in sorted(control.last_comparisons(feed.database).items())
-        if feed.feed in pair
+        (pair.reference, pair.feed, worst_comparison(pair.outcomes), pair.at)
+        for pair in control.pair_outcomes([feed.database])
+        if feed.feed in {pair.reference, pair.feed}
     )

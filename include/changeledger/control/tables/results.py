@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import JSON, Integer
+from sqlalchemy import JSON, Index, Integer
 from sqlalchemy.orm import Mapped, mapped_column
 
 from changeledger.control.tables.base import ControlTable
@@ -22,6 +22,11 @@ class ComparisonRow(ControlTable):
     """
 
     __tablename__ = "comparisons"
+    __table_args__ = (
+        # The last one of each table of two feeds (`control.newest`), and open disagreements.
+        Index("ix_comparisons_newest", "database", "reference", "feed", "table", "at", "id"),
+        Index("ix_comparisons_outcome", "database", "outcome"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     database: Mapped[str]
@@ -75,6 +80,7 @@ class ProofRow(ControlTable):
     """
 
     __tablename__ = "proofs"
+    __table_args__ = (Index("ix_proofs_newest", "database", "feed", "table", "against", "at", "id"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
     against: Mapped[str]

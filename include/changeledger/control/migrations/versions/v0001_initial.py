@@ -55,6 +55,12 @@ _TABLES = {
     "position, status text, opened_at time, asked? json, built_on? int, replay_snapshot? big",
     "writer_schemas": "feed* text, schema_id* text, body json, window_id text, created_at time",
 }
+# By name: the table, and its columns in order.
+_INDEXES: Mapping[str, tuple[str, str]] = {
+    "ix_comparisons_newest": ("comparisons", "database reference feed table at id"),
+    "ix_comparisons_outcome": ("comparisons", "database outcome"),
+    "ix_proofs_newest": ("proofs", "database feed table against at id"),
+}
 
 
 def upgrade() -> None:
@@ -72,6 +78,8 @@ def upgrade() -> None:
             ),
             sa.PrimaryKeyConstraint(*key, name=f"pk_{table}"),
         )
+    for index, (table, columns) in _INDEXES.items():
+        op.create_index(index, table, columns.split())
 
 
 def downgrade() -> None:

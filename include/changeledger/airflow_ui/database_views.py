@@ -1,0 +1,159 @@
+"""Do the feeds of a database agree, and may we switch?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, timedelta
+from typing import Annotated, Any
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from changeledger.airflow_ui import charts, row_links
+from changeledger.airflow_ui.access import Control, VisibleFeeds
+from changeledger.airflow_ui.rendering import render
+from changeledger.compare import verdicts
+from changeledger.config.database import Database, named_database
+from changeledger.config.settings import Settings
+from changeledger.control import ComparisonRow, ControlStore
+from changeledger.control.comparisons import Day
+from changeledger.model.errors import ConfigError
+from changeledger.reports import cutover as report
+from changeledger.state import agreement as of_agreement
+from changeledger.state import cutover as of_cutover
+from changeledger.state.cutover_json import as_json
+from changeledger.state.feeds import feeds_of
+from changeledger.state.verdict import LEAST_EVENTS, judge
+
+router = APIRouter()
+
+# Tables and days of a list; the rest is looked for by name, and in the chart.
+_TABLES = 100
+_UNEXPLAINED, _EXPECTED, _EQUAL = "unexplained", "expected", "equal"
+_SHADES = {_UNEXPLAINED: "c6", _EXPECTED: "c4", _EQUAL: "c1"}
+# In hundredths of the picture: one difference among a million is to be seen.
+_LEAST = {_UNEXPLAINED: 3.0}
+
+# Of an address, to look back.
+Days = Annotated[int, Query(ge=1, le=3650)]
+
+
+def _database(name: str, visible: VisibleFeeds) -> Database:
+    """404 unless the user may see one of its feeds."""
+    if not any(feed.database == name for feed in visible.values()):
+        raise HTTPException(404, f"there is no feed of a database {name} that you may see")
+    # Its file may name feeds that this user may not see.
+    return named_database(Settings(), feeds_of(Settings().feeds).feeds, name)
+
+
+@router.get("/agreement")
+@router.get("/cutover")
+def databases(request: Request, visible: VisibleFeeds) -> HTMLResponse:
+    """The databases that several feeds capture."""
+    section = request.url.path.rpartition("/")[2]
+    names = sorted({feed.database for feed in visible.values()})
+    return render(request, "databases.html.j2", section=section, databases=names)
+
+
+@router.get("/agreement/{database}")
+def agreement(  # noqa: PLR0913, PLR0917 - what an address says
+    request: Request,
+    database: str,
+    control: Control,
+    visible: VisibleFeeds,
+    reference: str = "",
+    feed: str = "",
+    comparison: str = "",
+    verdict: str = "",
+    days: Days = of_agreement.DAYS,
+    tables: str = "",
+) -> HTMLResponse:
+    """`reference` and `feed`: the pair to show; `comparison`: the one whose findings are."""
+    of = _database(database, visible)
+    feeds = {name for name, known in visible.items() if known.database == database}
+    # An id that belongs to feeds which the user may not see is none.
+    compared = of_agreement.comparison_of(control, comparison, feeds) if comparison else None
+    wanted = (reference, feed) if compared is None else (compared.reference, compared.feed)
+    known = of_agreement.agreement(control, of, feeds, wanted, days)
+    rows = [] if known.shown is None else known.shown.tables
+    named = [row for row in rows if tables.lower() in row.table.lower()]
+    return render(
+        request,
+        "agreement.html.j2",
+        known=known,
+        chart=None if known.shown is None else _over_time(known.shown.days),
+        rows=named[:_TABLES],
+        of_all=len(rows),
+        wanted=tables,
+        days=days,
+        compared=compared,
+        verdict=verdict,
+        findings=[] if compared is None else _findings(request, control, compared, verdict),
+        most=of_agreement.MOST_FINDINGS,
+        faults=verdicts.FAULTS,
+        verdicts=verdicts.VERDICTS,
+        most_tables=_TABLES,
+    )
+
+
+def _findings(
+    request: Request, control: ControlStore, compared: ComparisonRow, verdict: str
+) -> list[tuple[dict[str, Any], str | None]]:
+    """Each with the address of its row."""
+    root, redact = request.scope.get("root_path", ""), Settings().redact_values
+    contract = control.table_contracts(compared.reference, [compared.table]).get(compared.table)
+    return [
+        (finding, row_links.of_finding(root, finding, contract, redact=redact))
+        for finding in of_agreement.findings(compared.id, verdict)
+    ]
+
+
+def _over_time(days: Sequence[Day]) -> charts.Chart | None:
+    """Effects by the day on which they were compared; a day without a comparison has an empty place."""
+    columns, known = [], dict(days)
+    first, last = min(known, default=date.min), max(known, default=date.min)
+    for day in (first + timedelta(days=at) for at in range((last - first).days + 1)):
+        counts = known.get(day, dict.fromkeys(verdicts.VERDICTS, 0))
+        values = {
+            _UNEXPLAINED: _sum(counts, verdicts.FAULTS),
+            _EXPECTED: _sum(counts, (verdicts.EXPECTED, verdicts.REPRESENTATION)),
+            _EQUAL: _sum(counts, (verdicts.EQUAL,)),
+        }
+        parts = ", ".join(f"{number:,} {name}" for name, number in reversed(values.items()))
+        title = f"{day}: {sum(values.values()):,} events compared, {parts}"
+        columns.append(charts.Column("", f"{day}", title, values))
+    return charts.stacked(columns, _SHADES, _LEAST)
+
+
+def _sum(counts: Mapping[str, int], names: Collection[str]) -> int:
+    return sum(counts[name] for name in names)
+
+
+@router.get("/cutover/{database}", response_model=None)
+def cutover(  # noqa: PLR0913, PLR0917 - what an address says
+    request: Request,
+    database: str,
+    control: Control,
+    visible: VisibleFeeds,
+    old: str = "",
+    new: str = "",
+    days: float = 7,
+    events: int = LEAST_EVENTS,
+    json: bool = False,
+) -> HTMLResponse | JSONResponse:
+    of = _database(database, visible)
+    names = sorted(name for name, feed in visible.items() if feed.database == database)
+    body, problem = None, None
+    if old and new:
+        try:
+            pair, period = of_cutover.pair_of(of, visible, old, new), of_cutover.last_days(days)
+            facts = of_cutover.gather(control, of, visible, pair, period)
+            verdict = judge(facts, events)
+            if json:
+                return JSONResponse(as_json(facts, verdict))
+            body = report.body(facts, verdict)
+        except ConfigError as error:
+            problem = error
+    asked = {"old": old, "new": new, "days": days, "events": events}
+    return render(request, "cutover.html.j2", database=database, names=names, body=body, problem=problem,
+                  asked=asked)  # fmt: skip

@@ -1,0 +1,71 @@
+"""Addresses of rows on the view Rows.
+
+A row is named by its key. Where values of sources are hidden it is named by one of its changes instead, for
+an address stays in logs and histories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from changeledger.model.contract import Contract
+from changeledger.state.cells import key_texts_of_json
+from changeledger.state.life import RowChange
+
+# A column of the key in an address, or in the form.
+KEY = "key."
+BEFORE, AFTER = "before", "after"
+
+
+class RowPage(NamedTuple):
+    """The view Rows of a table of a feed. `root`: the address of the app."""
+
+    root: str
+    feed: str
+    table: str
+
+    def address(self, asked: Mapping[str, str]) -> str:
+        given = {"table": self.table, **{name: text for name, text in asked.items() if text}}
+        query = urlencode(given, quote_via=quote)
+        return f"{self.root}/feeds/{quote(self.feed, safe='')}/rows?{query}"
+
+
+def by_key(page: RowPage, key: Mapping[str, str], as_of: str = "") -> str:
+    return page.address({**{f"{KEY}{column}": text for column, text in key.items()}, "as_of": as_of})
+
+
+def by_change(page: RowPage, change: str, lsn: str | None, side: str = AFTER, as_of: str = "") -> str:
+    """`side`: of a change that moved the row, the key before it or after it."""
+    side = "" if side == AFTER else side
+    return page.address({"change": change, "lsn": lsn or "", "side": side, "as_of": as_of})
+
+
+def moved(page: RowPage, change: RowChange, side: str, *, redact: bool) -> str:
+    """The row under the key that it had before the change, or has since."""
+    key = change.moved_from if side == BEFORE else change.moved_to
+    if redact:
+        return by_change(page, change.change_id, change.position.commit_lsn, side)
+    return by_key(page, key or {})
+
+
+def of_finding(
+    root: str, finding: Mapping[str, Any], contract: Contract | None, *, redact: bool
+) -> str | None:
+    """The row that a finding of a comparison is about: of the reference, or of the feed if it alone has it.
+
+    `contract`: of the reference's table. None: no change of the row is known.
+    """
+    is_of_reference = finding["change_id"] is not None
+    page = RowPage(root, finding["reference" if is_of_reference else "feed"], finding["table"])
+    # As it was then: the next change of the row may be right again.
+    as_of = "" if finding["committed_at"] is None else finding["committed_at"].isoformat()
+    key = None if redact or contract is None else key_texts_of_json(finding["key"], contract)
+    if key is not None:
+        return by_key(page, key, as_of)
+    change = finding["change_id"] or finding["other_change_id"]
+    lsn = finding["commit_lsn"] if is_of_reference else finding["other_lsn"] or finding["commit_lsn"]
+    return (
+        None if change is None else by_change(page, change, lsn.hex().upper() if lsn else None, as_of=as_of)
+    )

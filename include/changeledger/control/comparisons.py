@@ -1,0 +1,264 @@
+"""Comparisons of feeds: stored, accepted, and asked for by pages, which read what they show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
+
+from sqlalchemy import BigInteger, ColumnElement, and_, case, cast, delete, extract, func, or_, select
+
+from changeledger.control.base import Store
+from changeledger.control.newest import standing_comparisons
+from changeledger.control.tables.results import ACCEPTED, DIFFER, ComparisonRow
+
+_DAY_SECONDS = 86_400
+
+
+class PairOutcome(NamedTuple):
+    """The last comparisons of two feeds, and open disagreements."""
+
+    reference: str
+    feed: str
+    outcomes: frozenset[str]
+    at: datetime
+
+
+class Day(NamedTuple):
+    """The comparisons that ended on one day in UTC. `counts`: their effects by verdict."""
+
+    day: date
+    counts: Mapping[str, int]
+
+
+class TableReach(NamedTuple):
+    """All comparisons of one table with one of two feeds as the reference.
+
+    `start`: the last place of the log that is known to lie before a moment; `end`: the last one that was
+    compared; `begun` and `until`: the first and the last commit time of an effect.
+    """
+
+    table: str
+    start: str | None
+    end: str | None
+    at: datetime
+    begun: datetime | None
+    until: datetime | None
+
+
+class Counted(NamedTuple):
+    """What comparisons count: each effect has one of the verdicts, and an expected one a class."""
+
+    verdicts: Sequence[str]
+    classes: Sequence[str]
+
+
+class TableSums(NamedTuple):
+    """Comparisons of one table with one of two feeds as the reference, those that were accepted apart.
+
+    `since` and `until`: of their effects.
+    """
+
+    table: str
+    reference: str
+    is_accepted: bool
+    comparisons: int
+    since: datetime | None
+    until: datetime | None
+    counts: Mapping[str, int]
+
+
+class Comparisons(Store):
+    """Comparisons of a control store."""
+
+    def save_comparison(self, row: ComparisonRow) -> None:
+        """Stores it in place of those that it covers."""
+        covered = self.covered(row)
+        with self._transaction() as session:
+            session.execute(delete(ComparisonRow).where(ComparisonRow.id.in_(covered)))
+            session.merge(row)
+
+    def covered(self, row: ComparisonRow) -> list[str]:
+        """Ids of the other comparisons whose part of the log `row` has compared again."""
+        of = ComparisonRow
+        query = select(of.id, of.from_lsn, of.to_lsn).where(
+            *_of_pair(row.database, row.reference, row.feed), of.table == row.table, of.id != row.id
+        )
+        with self._transaction() as session:
+            return [
+                id for id, *part in session.execute(query) if _is_within(part, (row.from_lsn, row.to_lsn))
+            ]
+
+    def disagreements(self, database: str) -> list[ComparisonRow]:
+        """Comparisons that found too much and that nobody has resolved or accepted, the oldest first."""
+        return self._comparisons(ComparisonRow.database == database, ComparisonRow.outcome == DIFFER)
+
+    def accept(self, database: str, reason: str, by: str, feed: str = "", table: str = "") -> int:
+        """Accepts the open disagreements of a database, or of one feed or table of it; returns how many."""
+        accepted = 0
+        with self._transaction() as session:
+            query = select(ComparisonRow).where(ComparisonRow.database == database)
+            for row in session.scalars(query.where(ComparisonRow.outcome == DIFFER)):
+                if feed in ("", row.feed) and table.lower() in ("", row.table.lower()):
+                    row.outcome, row.accepted_reason, row.accepted_by = ACCEPTED, reason, by
+                    accepted += 1
+        return accepted
+
+    def comparisons(self, database: str, since: datetime | None = None) -> list[ComparisonRow]:
+        """Of a database, the oldest first: all, maybe of years, or those that ended since then."""
+        of = ComparisonRow
+        return self._comparisons(of.database == database, *(() if since is None else (of.at >= since,)))
+
+    def comparison(self, id: str) -> ComparisonRow | None:
+        with self._transaction() as session:
+            return session.get(ComparisonRow, id)
+
+    def last_comparisons(
+        self, database: str, pair: tuple[str, str] | None = None
+    ) -> dict[tuple[str, str], list[ComparisonRow]]:
+        """The last one of each table and open disagreements, by reference and feed; of all, or of `pair`."""
+        where = () if pair is None else _of_pair(database, *pair)
+        rows = self._comparisons(ComparisonRow.id.in_(standing_comparisons([database], *where)))
+        pairs: dict[tuple[str, str], list[ComparisonRow]] = {}
+        for row in rows:
+            pairs.setdefault((row.reference, row.feed), []).append(row)
+        return pairs
+
+    def pair_outcomes(self, databases: Iterable[str]) -> list[PairOutcome]:
+        """Of all pairs of feeds that were compared."""
+        of = ComparisonRow
+        query = select(of.reference, of.feed, of.outcome, func.max(of.at))
+        query = query.where(of.id.in_(standing_comparisons(databases)))
+        pairs: dict[tuple[str, str], list[tuple[str, datetime]]] = {}
+        with self._transaction() as session:
+            for reference, feed, outcome, at in session.execute(
+                query.group_by(of.reference, of.feed, of.outcome)
+            ):
+                pairs.setdefault((reference, feed), []).append((outcome, at))
+        return [
+            PairOutcome(*pair, frozenset(outcome for outcome, _ in ends), max(at for _, at in ends))
+            for pair, ends in sorted(pairs.items())
+        ]
+
+    def settled(self, database: str, reference: str, feed: str) -> dict[str, str]:
+        """By table, the LSN up to which the two are compared, without an open disagreement before it."""
+        of = ComparisonRow
+        begins = func.min(case((of.outcome == DIFFER, func.coalesce(of.from_lsn, ""))))
+        query = select(of.table, func.max(of.to_lsn), begins).where(
+            *_of_pair(database, reference, feed), of.to_lsn.is_not(None)
+        )
+        with self._transaction() as session:
+            rows = session.execute(query.group_by(of.table))
+            return {table: end if begin is None else begin for table, end, begin in rows}
+
+    def comparison_days(
+        self, database: str, pair: tuple[str, str], since: datetime, verdicts: Sequence[str]
+    ) -> list[Day]:
+        """Of the comparisons that ended at that moment or later: the sums of each day, the oldest first."""
+        of = ComparisonRow
+        day = cast(extract("epoch", of.at), BigInteger) // _DAY_SECONDS
+        sums = [func.sum(of.counts[verdict].as_integer()) for verdict in verdicts]
+        query = select(day.label("day"), *sums).where(*_of_pair(database, *pair), of.at >= since)
+        with self._transaction() as session:
+            rows = session.execute(query.group_by("day").order_by("day")).all()
+        epoch = date(1970, 1, 1)
+        return [
+            Day(epoch + timedelta(days=int(day)), dict(zip(verdicts, map(int, counts), strict=True)))
+            for day, *counts in rows
+        ]
+
+    def table_reaches(
+        self, database: str, pair: tuple[str, str], moment: datetime, verdicts: Sequence[str]
+    ) -> list[TableReach]:
+        """Of two feeds with each other, whichever was the reference; `verdicts` count effects."""
+        of = ComparisonRow
+        has_effects = _has_effects(verdicts)
+        begun, until = (case((has_effects, time)) for time in (of.from_time, of.to_time))
+        start = case((of.from_time <= moment, of.from_lsn))
+        columns = map(func.max, (start, of.to_lsn, of.at))
+        query = select(of.table, *columns, func.min(begun), func.max(until))
+        query = query.where(_between(database, pair)).group_by(of.table, of.reference)
+        with self._transaction() as session:
+            return [TableReach(*row) for row in session.execute(query.order_by(func.max(of.at)))]
+
+    def table_sums(
+        self, database: str, pair: tuple[str, str], moment: datetime, counted: Counted
+    ) -> list[TableSums]:
+        """Of two feeds with each other, of comparisons that reach beyond the moment."""
+        of, names = ComparisonRow, (*counted.verdicts, *counted.classes)
+        has_effects = _has_effects(counted.verdicts)
+        times = [func.min(case((has_effects, of.from_time))), func.max(case((has_effects, of.to_time)))]
+        sums = [func.sum(of.counts[name].as_integer()) for name in names]
+        # Grouped by its name: each place of the same expression has a parameter of its own in PostgreSQL.
+        is_accepted = (of.outcome == ACCEPTED).label("is_accepted")
+        query = select(of.table, of.reference, is_accepted, func.count(), *times, *sums)
+        query = query.where(_between(database, pair), _reaches(moment))
+        with self._transaction() as session:
+            rows = session.execute(query.group_by(of.table, of.reference, "is_accepted"))
+            return [
+                TableSums(
+                    row[0],
+                    row[1],
+                    bool(row[2]),
+                    row[3],
+                    row[4],
+                    row[5],
+                    dict(zip(names, map(int, row[6:]), strict=True)),
+                )
+                for row in rows
+            ]
+
+    def notable_comparisons(
+        self, database: str, pair: tuple[str, str], moment: datetime, differs: str
+    ) -> list[ComparisonRow]:
+        """Of those that `table_sums` sums, the oldest first: those that were accepted, that have effects
+        which differ, or that begin before the moment."""
+        of = ComparisonRow
+        is_notable = or_(of.outcome == ACCEPTED, of.counts[differs].as_integer() > 0, of.from_time < moment)
+        return self._comparisons(_between(database, pair), _reaches(moment), is_notable)
+
+    def compared_parts(
+        self, database: str, pair: tuple[str, str], start: str
+    ) -> dict[str, list[tuple[str, str]]]:
+        """By table, the parts of the log `[from, to)` that were compared and reach to the LSN or beyond."""
+        of = ComparisonRow
+        query = select(of.table, of.from_lsn, of.to_lsn).where(
+            _between(database, pair), of.from_lsn.is_not(None), of.to_lsn >= start
+        )
+        parts: dict[str, list[tuple[str, str]]] = {}
+        with self._transaction() as session:
+            for table, begin, end in session.execute(query):
+                parts.setdefault(table, []).append((begin or "", end or ""))
+        return parts
+
+    def _comparisons(self, *where: ColumnElement[bool]) -> list[ComparisonRow]:
+        query = select(ComparisonRow).where(*where).order_by(ComparisonRow.at, ComparisonRow.id)
+        with self._transaction() as session:
+            return list(session.scalars(query))
+
+
+def _of_pair(database: str, reference: str, feed: str) -> tuple[ColumnElement[bool], ...]:
+    of = ComparisonRow
+    return of.database == database, of.reference == reference, of.feed == feed
+
+
+def _between(database: str, pair: tuple[str, str]) -> ColumnElement[bool]:
+    one, other = pair
+    return or_(and_(*_of_pair(database, one, other)), and_(*_of_pair(database, other, one)))
+
+
+def _reaches(moment: datetime) -> ColumnElement[bool]:
+    return or_(ComparisonRow.to_time.is_(None), ComparisonRow.to_time >= moment)
+
+
+def _has_effects(verdicts: Sequence[str]) -> ColumnElement[bool]:
+    """Where nothing was compared, the times are those of the comparison itself."""
+    return or_(*(ComparisonRow.counts[verdict].as_integer() > 0 for verdict in verdicts))
+
+
+def _is_within(part: Sequence[str | None], whole: Sequence[str | None]) -> bool:
+    """Of `(from_lsn, to_lsn)` each. Without LSNs all that there was is compared."""
+    (begin, end), (whole_begin, whole_end) = part, whole
+    if end is None or whole_end is None:
+        return whole_end is None
+    return (whole_begin or "") <= (begin or "") and end <= whole_end

@@ -1,0 +1,39 @@
+"""The newest row of each of several keys, asked of the database: results are kept for years."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, CompoundSelect, Select, func, select, union
+
+from changeledger.control.tables.results import DIFFER, ComparisonRow, ProofRow
+
+Ids = Select[tuple[str]] | CompoundSelect[tuple[str]]
+
+
+def standing_comparisons(databases: Iterable[str], *where: ColumnElement[bool]) -> Ids:
+    """Ids of the last comparison of each table of two feeds, and of their open disagreements."""
+    of = ComparisonRow
+    within = of.database.in_(list(databases)), *where
+    newest = _newest(of, (of.database, of.reference, of.feed, of.table), *within)
+    return union(newest, select(of.id).where(*within, of.outcome == DIFFER))
+
+
+def newest_proofs(databases: Iterable[str], *where: ColumnElement[bool]) -> Ids:
+    """Ids of the last proof of each table of a feed, against its source and against its topic."""
+    of = ProofRow
+    key = of.database, of.feed, of.table, of.against
+    return _newest(of, key, of.database.in_(list(databases)), *where)
+
+
+def _newest(
+    of: type[ComparisonRow | ProofRow], key: Sequence[Any], *where: ColumnElement[bool]
+) -> Select[tuple[str]]:
+    """Of those of the same `key` the one with the latest `at`, of these the one with the last id.
+
+    The tables' index has the key, the time and the id: no row is read.
+    """
+    age = func.row_number().over(partition_by=key, order_by=(of.at.desc(), of.id.desc()))
+    aged = select(of.id, age.label("age")).where(*where).subquery()
+    return select(aged.c.id).where(aged.c.age == 1)

@@ -1,0 +1,37 @@
+"""Feeds of one database with published ledgers, without the stages that would lead to them."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.lake import catalog
+from changeledger.model.table_names import TableNames
+from sourcelab.log import Log
+from sourcelab.tables import CUSTOMERS, ORDERS
+from tests.ledgers import PLAIN, Manner, contract_of, ledger
+from tests.released import release
+
+TABLES = (CUSTOMERS, ORDERS)
+
+
+def feed_of(name: str, database: str) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": name, "dialect": "ces", "database": database, "connection": "none",
+            "source": {"topics": ["t"]}, "tables": [{"table": t.full_name} for t in TABLES],
+        }
+    )  # fmt: skip
+
+
+def publish(spark: SparkSession, feed: Feed, log: Log, manner: Manner = PLAIN) -> None:
+    control = ControlStore(Settings().control_url)
+    catalog.create_namespace(feed.namespace)
+    release(control, feed.feed, [contract_of(table) for table in TABLES])
+    for table in TABLES:
+        rows = ledger(spark, log, table, manner, feed.feed)
+        rows.writeTo(TableNames.of(feed.namespace, table.full_name).changes).using(
+            "iceberg"
+        ).createOrReplace()
