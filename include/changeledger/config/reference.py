@@ -122,8 +122,7 @@ def _default(known: Mapping[str, Any]) -> str:
         return "see below"
     if value is None or value in ("", [], {}):
         return "none"
-    # The same on every machine.
-    text = json.dumps(value) if not isinstance(value, str) else value.replace(str(PROJECT), "<project>")
+    text = json.dumps(value) if not isinstance(value, str) else value
     return f"`{text}`"
 
 
