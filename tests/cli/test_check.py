@@ -139,10 +139,8 @@ def test_flattened_messages_in_a_topic_that_keeps_them_for_a_minute(
 ) -> None:
     topic = "check_flat.shop.dbo.customers"
     settings = {"retention.ms": "60000", "cleanup.policy": "compact,delete"}
-    made = AdminClient({"bootstrap.servers": kafka.bootstrap}).create_topics(
-        [NewTopic(topic, 1, 1, config=settings)]
-    )
-    made[topic].result()
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config=settings)])[topic].result()
     connect(monkeypatch, "shop_kafka", kafka_connection(kafka))
     feed = edit(project, "debezium", '"shop.shop.*"', '"check_flat.*"')
     (grants,) = checked(feed)["grants"]
