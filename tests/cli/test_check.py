@@ -16,9 +16,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from changeledger.cli.check.connections import connection
 from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check
 from changeledger.cli.check.sequence import checks
 from changeledger.cli.project.files import FEEDS, files, write
+from changeledger.model.errors import ConfigError
 from sourcelab import ces, debezium, qlik_messages, qlik_tables, sqlserver_cdc
 from sourcelab.log import simulate
 from sourcelab.messages import Message, produce
@@ -134,7 +136,7 @@ def sent(topic: str, value: Any) -> Message:
 
 
 @pytest.mark.integration
-def test_flattened_messages_in_a_topic_that_keeps_them_for_a_minute(
+def test_messages_of_another_form_in_a_topic_that_keeps_them_for_a_minute(
     project: Path, kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = "check_flat.shop.dbo.customers"
@@ -145,13 +147,19 @@ def test_flattened_messages_in_a_topic_that_keeps_them_for_a_minute(
     feed = edit(project, "debezium", '"shop.shop.*"', '"check_flat.*"')
     (grants,) = checked(feed)["grants"]
     assert (grants.result, "empty" in grants.text) == (WARNING, True)
-    produce(kafka.bootstrap, [sent(topic, {"id": 1, "name": "a", "__op": "c"})], partitions=1)
+    flat = sent(topic, {"id": 1, "name": "a", "__op": "c"})
+    # As a serializer of JSON Schema frames it.
+    framed = flat._replace(value=b"\x00\x00\x00\x00\x07" + (flat.value or b""))
+    produce(kafka.bootstrap, [flat, framed], partitions=1)
     found = checked(feed)
+    assert "connection names none" in found["format"][0].text
     assert [check.result for check in found["topics"]] == [WARNING, OK], "no heartbeat topic"
     assert [check.result for check in found["retention"]] == [WARNING, FAILED], "compacted, and a minute"
-    assert [check.result for check in found["records"]] == [WARNING, FAILED]
-    assert "flattened_event" in found["records"][1].text
-    assert "ExtractNewRecordState" in found["records"][1].text
+    assert [check.result for check in found["records"]] == [WARNING, FAILED, FAILED]
+    said = " ".join(check.text for check in found["records"])
+    assert "flattened_event" in said
+    assert "ExtractNewRecordState" in said
+    assert "json_schema_frame" in said
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -181,6 +189,23 @@ def test_a_source_that_does_not_answer(project: Path, dialect: str, monkeypatch:
     assert ended.returncode == 75
     assert "Traceback" not in ended.stderr
     assert secret not in ended.stdout + ended.stderr
+
+
+@pytest.mark.integration
+def test_a_connection_that_airflow_alone_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = {"bootstrap.servers": "broker:9092"}
+    stored = tmp_path / "connections.json"
+    stored.write_text(json.dumps({"shop_kafka": {"conn_type": "kafka", "port": 9092, "extra": extra}}))
+    backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps({"connections_file_path": str(stored)}))
+    # The connection stays in the environment.
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    known = connection("shop_kafka")
+    assert (known.conn_type, known.port, known.extra) == ("kafka", 9092, extra)
+    with pytest.raises(ConfigError, match="'shop_other' does not exist"):
+        connection("shop_other")
 
 
 def test_a_file_that_is_wrong_and_a_connection_that_nobody_has(

@@ -21,7 +21,7 @@ def judged(feed: Feed, results: Sequence[dict[str, Any]]) -> Iterator[Check]:
     dispositions = Counter(result["disposition"] for result in results)
     changes = [result for result in results if result["disposition"] == change.CHANGE]
     said = ", ".join(f"{number} {disposition}" for disposition, number in dispositions.most_common())
-    text = f"{counted(len(results), 'result')} of the records looked at: {said or 'none'}"
+    text = f"{counted(len(results), 'record')} looked at: {said or 'none'}"
     if changes:
         yield Check("records", OK, text, records=changes[-_SHOWN:])
     else:

@@ -20,7 +20,7 @@ def longest_pause(schedule: str) -> timedelta:
     """Between two runs that follow each other. Raises ConfigError for what is no cron expression."""
     try:
         times = croniter(schedule, datetime.now(UTC), ret_type=datetime)
-        runs = [times.get_next() for _ in range(_RUNS_LOOKED_AT)]
+        runs: list[datetime] = [times.get_next() for _ in range(_RUNS_LOOKED_AT)]
     except CroniterError as error:
         raise ConfigError(
             f"the schedule {schedule!r} is no cron expression: {error}",

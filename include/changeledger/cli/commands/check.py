@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
+from rich.console import Console
 from rich.text import Text
 
 from changeledger import exit_codes
@@ -42,7 +43,8 @@ def check(feed: arguments.Feed, as_json: arguments.AsJson = False) -> None:
         if done.remedy:
             out.print(terminal.plain(f"        Remedy: {done.remedy}"), soft_wrap=True)
         for record in done.records:
-            out.print(drawn(record))
+            # As wide as a terminal, also where the lines go into a file.
+            Console(highlight=False).print(drawn(record))
 
     failures = []
     for done in checks(feed):
