@@ -10,7 +10,6 @@ from changeledger.config.settings import Settings
 from changeledger.jars.fetching import SetupError, ensure
 from changeledger.jars.java import java
 from changeledger.model.errors import ConfigError
-from changeledger.spark.lake_catalog import is_on_s3
 
 _NAME = "spark"
 
@@ -21,6 +20,9 @@ def jars() -> None:
     Each is checked by its checksum; what is there already stays. Run it again after an upgrade, and when the
     lake moves to S3, whose client it fetches then.
     """
+    # With SQLAlchemy: what other commands do without.
+    from changeledger.spark.lake_catalog import is_on_s3  # noqa: PLC0415
+
     settings = Settings()
     if settings.jars.name != _NAME:
         raise ConfigError(
