@@ -146,5 +146,6 @@ class JdbcDatabase:
             reason = error.java_exception.toString().splitlines()[0][:300]
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {reason}",
-                "check that it runs, and the connection's fields",
+                "check that it runs, that what the feed reads is there (SQL Server: the cdc schema) and "
+                "may be read by the login, and the connection's fields",
             ) from error
