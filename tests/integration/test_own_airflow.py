@@ -69,19 +69,23 @@ def required(wheel: Path) -> set[str]:
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """That of an environment with the wheel."""
     folder = tmp_path_factory.mktemp("own")
-    build = next(line for line in blocks("Install the package")[0].splitlines() if " pip wheel " in line)
-    build = build.replace("python3.11", sys.executable).replace(" dist ", f" {folder} ")
-    subprocess.run(["sh", "-ec", build], cwd=PROJECT, check=True, capture_output=True)
+    # The page's pip does the same, in five times the time.
+    uv("build", "--wheel", "--out-dir", str(folder), str(PROJECT))
     (wheel,) = folder.glob("changeledger-*.whl")
     of_wheel = linked_python(folder / "airflow", sorted(required(wheel)))
-    uv = [str(Path(sys.prefix) / "bin" / "uv"), "pip"]
-    for command in (["install", "--no-deps", "--offline", str(wheel)], ["check"]):
-        ended = subprocess.run(
-            [*uv, *command, "--python", str(of_wheel)], check=False, capture_output=True, text=True
-        )
-        assert ended.returncode == 0, ended.stderr
+    uv("pip", "install", "--no-deps", "--offline", "--python", str(of_wheel), str(wheel))
+    uv("pip", "check", "--python", str(of_wheel))
     link_commands(of_wheel)
     return of_wheel
+
+
+def uv(*arguments: str) -> None:
+    ended = subprocess.run(
+        [str(Path(sys.prefix) / "bin" / "uv"), *arguments],
+        env={**os.environ, "UV_CACHE_DIR": str(PROJECT / ".cache" / "uv")},
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
 
 
 class Shell:
