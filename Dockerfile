@@ -13,19 +13,19 @@ WORKDIR /opt/changeledger
 COPY requirements.txt ./
 RUN pip install --no-cache-dir --require-hashes --requirement requirements.txt
 
-# Fetched by the Ivy that pyspark brings, each checked against jars/jars.sha256.
-COPY jars/ jars/
-COPY scripts/fetch_jars.py scripts/
-RUN PYTHONPATH=scripts python -c "import fetch_jars, pathlib, pyspark; \
+# Fetched by the Ivy that pyspark brings, each checked against jars.sha256: a layer of its own, for they rarely change.
+COPY include/changeledger/__init__.py include/changeledger/
+COPY include/changeledger/jars/ include/changeledger/jars/
+RUN PYTHONPATH=include python -c "import pathlib, pyspark; from changeledger.jars import fetching; \
     ivy = next(pathlib.Path(pyspark.__path__[0], 'jars').glob('ivy-*.jar')); \
-    fetch_jars.ensure(['spark'], ivy, 'java')" \
-    && rm -rf .cache
+    jars = pathlib.Path('.jars'); \
+    fetching.ensure(['spark'], jars, ivy, 'java', jars / 'ivy.log', print)"
 
 COPY pyproject.toml README.md ./
 COPY include/ include/
 COPY jobs/ jobs/
 COPY dags/ dags/
-# Editable: jobs/ and .jars/ are found beside the package.
+# Editable: feeds and .jars/ are found beside the package.
 RUN pip install --no-cache-dir --no-deps --editable .
 
 COPY docker/spark_connect.py docker/

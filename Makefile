@@ -53,6 +53,6 @@ setup-bench:
 setup-test:
 	@scripts/bootstrap spark spark-s3 s3 rest kafka debezium
 
-# After a deliberate change of jars/ivy.xml: write jars/jars.sha256 again, to be read in the diff.
+# After a deliberate change of include/changeledger/jars/ivy.xml: write jars.sha256 beside it again, to be read in the diff.
 lock-jars:
 	@scripts/bootstrap --lock-jars spark

@@ -1,7 +1,6 @@
 """Prove the window's branch, rule by rule."""
 
-from changeledger.job import main
-from changeledger.stages.audit import run
+from changeledger.jobs.audit import job
 
 if __name__ == "__main__":
-    main(run)
+    job()

@@ -1,7 +1,6 @@
 """Read the window's records from the source into the raw tables."""
 
-from changeledger.job import main
-from changeledger.stages.extract import run
+from changeledger.jobs.extract import job
 
 if __name__ == "__main__":
-    main(run)
+    job()

@@ -1,7 +1,6 @@
 """Compact the tables of a feed, and drop what nobody can ask for any more."""
 
-from changeledger.job import main_of_feed
-from changeledger.stages.maintain import run
+from changeledger.jobs.maintain import job
 
 if __name__ == "__main__":
-    main_of_feed(run)
+    job()

@@ -1,7 +1,6 @@
 """Turn the window's raw records into canonical changes and dispositions."""
 
-from changeledger.job import main
-from changeledger.stages.normalize import run
+from changeledger.jobs.normalize import job
 
 if __name__ == "__main__":
-    main(run)
+    job()

@@ -1,7 +1,6 @@
 """Make the window's tables visible: all of them, or none."""
 
-from changeledger.job import main
-from changeledger.stages.publish import run
+from changeledger.jobs.publish import job
 
 if __name__ == "__main__":
-    main(run)
+    job()

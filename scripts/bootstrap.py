@@ -13,50 +13,27 @@ import hashlib
 import json
 import locale
 import os
-import re
 import subprocess
 import sys
 import time
 from pathlib import Path
 
-from fetch_jars import CACHE, CONFIGURATIONS, PROJECT, SetupError, ensure, lock
+PROJECT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(PROJECT / "include"))
 
+from changeledger.jars.fetching import CONFIGURATIONS, SetupError, ensure, lock  # noqa: E402
+from changeledger.jars.java import java  # noqa: E402
+
+CACHE = PROJECT / ".cache"
+JARS = PROJECT / ".jars"
 UV = "uv==0.13.8"
 VENV = PROJECT / ".venv"
 STAMP = VENV / "changeledger-setup.json"
 LOGS = CACHE / "logs"
-JAVA_VERSIONS = range(17, 22)
-JAVA_REMEDY = (
-    "Install a Java 17 runtime (Debian and Ubuntu: apt-get install openjdk-17-jre-headless) and put it"
-    " on PATH, or point JAVA_HOME at it."
-)
 
 
 def say(text: str) -> None:
     print(f"[set-up] {text}", flush=True)
-
-
-def java_version(banner: str) -> int:
-    """Major version in the output of `java -version`; before 9 it read 1.8."""
-    found = re.search(r'version "(?:1\.)?(\d+)', banner)
-    return int(found[1]) if found else 0
-
-
-def java() -> str:
-    """The Java that Spark will take too: JAVA_HOME before PATH."""
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else "java"
-    origin = f"JAVA_HOME={home}" if home else "PATH"
-    try:
-        banner = subprocess.run([command, "-version"], capture_output=True, text=True, check=False).stderr
-    except OSError:
-        raise SetupError(f"no Java found through {origin}.\n  {JAVA_REMEDY}") from None
-    version = java_version(banner)
-    if version not in JAVA_VERSIONS:
-        raise SetupError(
-            f"Spark 4.1 needs Java 17 to 21, but {origin} gives {version or banner}.\n  {JAVA_REMEDY}"
-        )
-    return command
 
 
 def require_readable(project: Path, encoding: str) -> None:
@@ -177,9 +154,9 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         ensure_python()
         if renew_lock:
-            lock(ivy_jar(), java_command)
+            lock(JARS, ivy_jar(), java_command, LOGS / "ivy.log")
         if configurations:
-            ensure(configurations, ivy_jar(), java_command)
+            ensure(configurations, JARS, ivy_jar(), java_command, LOGS / "ivy.log", say)
         if "spark" in configurations:
             ensure_class_archive(java_command)
 
@@ -187,7 +164,7 @@ def set_up(configurations: list[str], *, renew_lock: bool) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Set up .venv, and .jars for the configurations named.")
     parser.add_argument("configurations", nargs="*", metavar="CONFIGURATION", help=", ".join(CONFIGURATIONS))
-    parser.add_argument("--lock-jars", action="store_true", help="write jars/jars.sha256 again")
+    parser.add_argument("--lock-jars", action="store_true", help="write jars.sha256 again")
     arguments = parser.parse_args()
     if unknown := set(arguments.configurations) - set(CONFIGURATIONS):
         parser.error(f"no such configuration: {', '.join(sorted(unknown))}")

@@ -36,7 +36,7 @@ class Component:
     name: str
     version: str
     sha256: tuple[str, ...]
-    # `python`; the configuration of jars/ivy.xml; `pyspark`.
+    # `python`; the configuration of include/changeledger/jars/ivy.xml; `pyspark`.
     origin: str
     # Of a jar of native code: for which machine.
     classifier: str = ""
@@ -62,7 +62,7 @@ def packages(lock: Path = PROJECT / "requirements.txt") -> list[Component]:
     ]
 
 
-def own_jars(folder: Path = PROJECT / "jars") -> list[Component]:
+def own_jars(folder: Path = PROJECT / "include" / "changeledger" / "jars") -> list[Component]:
     """Those of ivy.xml, with the checksums that they are compared with when they are fetched."""
     lines = (line.split() for line in (folder / "jars.sha256").read_text("utf-8").splitlines() if line)
     checksums = {file: digest for digest, file in lines}

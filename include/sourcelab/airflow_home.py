@@ -102,7 +102,6 @@ class AirflowHome:
             # Already when the DAGs are stored: `migrate` does that.
             "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
             "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-            "AIRFLOW__CORE__PLUGINS_FOLDER": str(PROJECT / "include" / "changeledger" / "airflow_ui"),
             "AIRFLOW__LOGGING__COLORED_CONSOLE_LOG": "False",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         }

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import urllib.request
-from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
+from sourcelab.linked_python import linked_python
 from sourcelab.process import Owner, Service, free_ports
 
 # What the workers' Python must have (docs/connections.md, "Connections"), with what these need.
@@ -26,20 +25,7 @@ PACKAGES = (
 
 def python_of_workers(folder: Path) -> Path:
     """A Python environment with the packages alone: no other package, and not the project."""
-    version = "python{}.{}".format(*sys.version_info)
-    packages = folder / "lib" / version / "site-packages"
-    packages.mkdir(parents=True)
-    for name in PACKAGES:
-        one = distribution(name)
-        for top in {file.parts[0] for file in one.files or () if file.parts[0] not in {"..", "__pycache__"}}:
-            if not (packages / top).exists():
-                (packages / top).symlink_to(one.locate_file(top))  # type: ignore[arg-type]
-    base = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
-    (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
-    (folder / "bin").mkdir()
-    for name in ("python", "python3"):
-        (folder / "bin" / name).symlink_to(base)
-    return folder / "bin" / "python3"
+    return linked_python(folder, PACKAGES)
 
 
 def authenticated(secret: str) -> str:

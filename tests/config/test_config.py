@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from changeledger.config.connection import Connection, connection_variable
 from changeledger.config.feed import Feed
 from changeledger.config.files import load_feed, load_feeds, named_feed, readable_feeds
-from changeledger.config.settings import Settings
+from changeledger.config.settings import PROJECT, Settings
 from changeledger.config.tables import TableConfig
 from changeledger.model.errors import ConfigError
 from changeledger.model.window import Window
@@ -31,6 +31,19 @@ def feed_file(folder: Path, text: str, name: str = "shop.yaml") -> Path:
     path = folder / name
     path.write_text(text)
     return path
+
+
+def test_a_project_has_its_folders_beside_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HOME", "JARS"):
+        monkeypatch.delenv(f"CHANGELEDGER_{name}", raising=False)
+    assert Settings().feeds == PROJECT / "include" / "feeds", "a checkout is its own project"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHANGELEDGER_PROJECT", "shop")
+    settings, project = Settings(), tmp_path / "shop"
+    assert (settings.feeds, settings.databases) == (project / "feeds", project / "databases")
+    assert (settings.home, settings.jars) == (project / ".changeledger", project / ".jars" / "spark")
+    monkeypatch.setenv("CHANGELEDGER_FEEDS", str(tmp_path / "others"))
+    assert Settings().feeds == tmp_path / "others"
 
 
 def test_a_feed_with_its_defaults(tmp_path: Path) -> None:

@@ -16,8 +16,11 @@ from airflow.models.serialized_dag import SerializedDagModel
 from airflow.serialization.serialized_objects import DagSerialization
 from airflow.utils.types import DagRunType
 
+from changeledger.cli.project.files import files, write
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
+from changeledger.model.errors import ConfigError
+from changeledger.orchestration import refuse_wrong_settings
 
 EXPECTED = {"shop_cdc", "shop_ces", "shop_debezium", "shop_qlik_messages", "shop_qlik_tables"}
 OTHERS = {"maintain", "compare_shop", "verify_shop"}
@@ -197,6 +200,23 @@ def test_a_broken_feed_file_takes_its_own_dag_alone(tmp_path: Path, monkeypatch:
         f"{broken} is not valid: source.unavailable.value.place-holder: unknown setting, did you mean" in said
     )
     assert "`unavailable.value.placeholder`?" in said
+
+
+def test_a_project_that_is_not_there_is_an_import_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else Airflow would show no DAG, and no reason."""
+    monkeypatch.setenv("CHANGELEDGER_PROJECT", str(tmp_path / "absent"))
+    with pytest.raises(ConfigError, match=r"absent/feeds\n.*CHANGELEDGER_PROJECT"):
+        refuse_wrong_settings()
+
+
+def test_a_project_has_the_dags_of_its_feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, files(tmp_path, ["debezium", "sqlserver_cdc"]))
+    monkeypatch.setenv("CHANGELEDGER_PROJECT", str(tmp_path))
+    bag = DagBag(str(tmp_path / "dags"))
+    assert bag.import_errors == {}
+    assert set(bag.dags) == {"shop_debezium", "shop_cdc", *OTHERS}
 
 
 def test_a_broken_database_file_takes_its_own_dags_alone(

@@ -25,6 +25,7 @@ from airflow.sdk.exceptions import (
 
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
+from changeledger.jobs import script
 from changeledger.orchestration import feed_dag
 from changeledger.orchestration.ending import Failed
 
@@ -116,7 +117,7 @@ def test_spark_submit(monkeypatch: pytest.MonkeyPatch, started: list[Started], t
         "spark-submit", "--master", "spark://master:7077",
         "--jars", f"{tmp_path}/a.jar,{tmp_path}/b.jar",
         "--name", "changeledger-shop_cdc-normalize",
-        str(PROJECT / "jobs" / "normalize.py"), *ARGUMENTS,
+        str(script("normalize")), *ARGUMENTS,
     ]  # fmt: skip
     assert "SPARK_REMOTE" not in job.env
     assert job.env["PYSPARK_DRIVER_PYTHON"] == sys.executable
@@ -136,7 +137,7 @@ def test_spark_connect(monkeypatch: pytest.MonkeyPatch, started: list[Started]) 
     spark(monkeypatch, conn_type="spark_connect", host="sc://127.0.0.1", port=15002, password="tok3n")
     operator().execute(context())
     (job,) = started
-    assert job.command == [sys.executable, str(PROJECT / "jobs" / "normalize.py"), *ARGUMENTS]
+    assert job.command == [sys.executable, str(script("normalize")), *ARGUMENTS]
     assert job.env["SPARK_REMOTE"].startswith("sc://127.0.0.1:15002/")
     assert "tok3n" in job.env["SPARK_REMOTE"]
 
@@ -147,10 +148,9 @@ def test_extract_asks_the_source_before_anything_is_submitted(
     spark(monkeypatch, conn_type="spark", host="yarn")
     operator("extract").execute(context())
     asking, submitted = started
-    script = str(PROJECT / "jobs" / "extract.py")
-    assert asking.command == [sys.executable, script, *ARGUMENTS, "--no-spark"]
+    assert asking.command == [sys.executable, str(script("extract")), *ARGUMENTS, "--no-spark"]
     assert submitted.command[0] == "spark-submit"
-    assert submitted.command[-len(ARGUMENTS) - 1 :] == [script, *ARGUMENTS]
+    assert submitted.command[-len(ARGUMENTS) - 1 :] == [str(script("extract")), *ARGUMENTS]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_extract_attached_to_a_server_asks_and_reads_in_one(
     spark(monkeypatch, conn_type="spark_connect", host="127.0.0.1", port=15002)
     operator("extract").execute(context())
     (job,) = started
-    assert job.command == [sys.executable, str(PROJECT / "jobs" / "extract.py"), *ARGUMENTS]
+    assert job.command == [sys.executable, str(script("extract")), *ARGUMENTS]
 
 
 WAYS = [

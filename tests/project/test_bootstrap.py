@@ -15,7 +15,9 @@ PROJECT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(PROJECT / "scripts"))
 
 import bootstrap  # noqa: E402
-import fetch_jars as jars  # noqa: E402
+
+from changeledger.jars import fetching as jars  # noqa: E402
+from changeledger.jars.java import java, java_version  # noqa: E402
 
 LOCK = (PROJECT / "requirements.txt").read_text()
 
@@ -38,8 +40,8 @@ def test_both_spark_packages_are_of_one_version_in_the_lock_and_installed() -> N
 
 
 def test_every_jar_is_pinned_not_transitive_and_has_a_checksum() -> None:
-    known = jars.modules(PROJECT / "jars" / "ivy.xml")
-    listed = jars.checksums(PROJECT / "jars" / "jars.sha256")
+    known = jars.modules()
+    listed = jars.checksums()
     assert known.keys() == listed.keys()
     assert {name.partition("/")[0] for name in known} == set(jars.CONFIGURATIONS)
     for name, element in known.items():
@@ -54,7 +56,7 @@ def test_spark_jars_do_not_repeat_what_pyspark_ships() -> None:
         return re.sub(r"-\d[^/]*\.jar$", "", Path(file).name)
 
     shipped = {library(jar.name) for jar in (bootstrap.ivy_jar().parent).glob("*.jar")}
-    ours = {library(n) for n in jars.modules(PROJECT / "jars" / "ivy.xml") if n.startswith("spark/")}
+    ours = {library(n) for n in jars.modules() if n.startswith("spark/")}
     assert ours & shipped == set()
 
 
@@ -112,7 +114,7 @@ def test_a_jar_of_a_former_revision_is_removed(staged: tuple[Path, Path, jars.Ch
     ],
 )
 def test_java_versions_are_read(banner: str, version: int) -> None:
-    assert bootstrap.java_version(banner) == version
+    assert java_version(banner) == version
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "25.0.1", "17.0.15"])
@@ -125,16 +127,16 @@ def test_a_java_out_of_range_is_refused_with_the_remedy(
     program.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     if version.startswith("17"):
-        assert bootstrap.java() == str(program)
+        assert java() == str(program)
     else:
-        with pytest.raises(bootstrap.SetupError, match=r"(?s)needs Java 17 to 21.*Install a Java 17"):
-            bootstrap.java()
+        with pytest.raises(jars.SetupError, match=r"(?s)needs Java 17 to 21.*Install a Java 17"):
+            java()
 
 
 def test_a_missing_java_is_named_with_its_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
-    with pytest.raises(bootstrap.SetupError, match="no Java found through JAVA_HOME"):
-        bootstrap.java()
+    with pytest.raises(jars.SetupError, match="no Java found through JAVA_HOME"):
+        java()
 
 
 def test_without_python_3_11_the_set_up_says_so(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_the_bill_of_materials() -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(json.dumps(document)) is None
     by_ref = {one["bom-ref"]: one for one in document["components"]}
     assert len(by_ref) == len(found)
-    lines = (PROJECT / "jars" / "jars.sha256").read_text("utf-8").splitlines()
+    lines = (PROJECT / "include" / "changeledger" / "jars" / "jars.sha256").read_text("utf-8").splitlines()
     pinned = {(file.partition("/")[0], digest) for digest, file in map(str.split, lines)}
     folders = {folder for folder, _ in pinned}
     ours = {

@@ -1,4 +1,4 @@
-"""Airflow's plugin: AIRFLOW__CORE__PLUGINS_FOLDER names this folder."""
+"""Airflow's plugin: pyproject.toml names it as an entry point."""
 
 from urllib.parse import urlsplit
 

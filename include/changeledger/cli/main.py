@@ -9,10 +9,13 @@ import typer
 
 from changeledger.cli import shell
 from changeledger.cli.commands import (
+    check,
     cutover,
     databases,
     decode,
     erase,
+    init,
+    jars,
     quarantine,
     query,
     release,
@@ -32,11 +35,11 @@ _CODES = """Exit codes:
 0: done; compare and verify: and nothing is wrong
 
 1: stopped, the last lines say why and what to do; compare and verify: also if something is wrong; status:
-a feed is late; cutover: no-go
+a feed is late; cutover: no-go; check: a check has failed
 
 2: the arguments are wrong
 
-75: cutover: not yet
+75: cutover: not yet; check: a source does not answer
 """
 
 app = typer.Typer(
@@ -48,6 +51,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order of `--help`.
+app.command("init", epilog=_CODES)(init.init)
+app.command("jars", epilog=_CODES)(jars.jars)
+app.command("check", epilog=_CODES)(check.check)
 app.command("query", epilog=_CODES)(query.query)
 app.command("decode", epilog=_CODES)(decode.decode)
 app.command("status", epilog=_CODES)(status.status)

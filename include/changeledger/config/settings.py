@@ -2,15 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
 from pydantic import (
+    AfterValidator,
     Field,
     model_validator,
 )
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+# The checkout, where the package is part of one.
 PROJECT = Path(__file__).resolve().parents[3]
+_IS_CHECKOUT = (PROJECT / "include" / "changeledger").is_dir()
+
+
+def _project() -> Path:
+    """An installed package knows no project: it is the folder that a command runs in."""
+    return PROJECT if _IS_CHECKOUT else Path.cwd()
+
+
+def _in_project(*parts: str) -> Callable[[Mapping[str, Any]], Path]:
+    """A folder of the project; a checkout has what people edit in `include/`."""
+
+    def place(settings: Mapping[str, Any]) -> Path:
+        project: Path = settings["project"]
+        is_edited = not parts[0].startswith(".")
+        return Path(project, "include" if is_edited and project == PROJECT else "", *parts)
+
+    return place
+
+
+def _below_project(*parts: str) -> Any:
+    return Field(
+        default_factory=_in_project(*parts), json_schema_extra={"default": "/".join(("<project>", *parts))}
+    )
 
 
 class Settings(BaseSettings):
@@ -18,15 +45,18 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CHANGELEDGER_", frozen=True, use_attribute_docstrings=True)
 
-    home: Path = PROJECT / ".changeledger"
+    project: Annotated[Path, AfterValidator(Path.absolute)] = Field(default_factory=_project)
+    """The project's folder, as `changeledger init` has written it ([deploy.md](deploy.md)). Without it: the
+    checkout that the program runs from; of an installed program the folder that it is started in."""
+    home: Path = _below_project(".changeledger")
     """The folder of this installation: Data Docs and logs, and catalog, control store and warehouse unless
     they are set."""
-    feeds: Path = PROJECT / "include" / "feeds"
-    """The folder of the feeds' YAML files."""
-    databases: Path = PROJECT / "include" / "databases"
-    """The folder of the databases' YAML files."""
-    jars: Path = PROJECT / ".jars" / "spark"
-    """The folder of Spark's additional jars; `make demo` and `make up` fetch them."""
+    feeds: Path = _below_project("feeds")
+    """The folder of the feeds' YAML files; in a checkout `include/feeds`."""
+    databases: Path = _below_project("databases")
+    """The folder of the databases' YAML files; in a checkout `include/databases`."""
+    jars: Path = _below_project(".jars", "spark")
+    """The folder of Spark's additional jars; `changeledger jars` fetches them."""
     control_url: str = ""
     """SQLAlchemy URL of the control store, such as `postgresql+psycopg://...`. Empty: an SQLite file below
     the home."""

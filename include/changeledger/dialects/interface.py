@@ -84,6 +84,10 @@ class TableReader(Protocol):
         """How far the source reaches now, beside how far its tables are read."""
         ...
 
+    def kept_since(self) -> datetime | None:
+        """The time of the oldest change that the source still has; None if it has none, or does not say."""
+        ...
+
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         """What the window reads of each table: `(from, to]`.
 

@@ -19,6 +19,7 @@ from changeledger.jdbc import times as jdbc_times
 from changeledger.jdbc import tls as jdbc_tls
 from changeledger.jdbc.client import Session
 from changeledger.model.errors import ConfigError, SourceUnavailable
+from changeledger.spark import failures
 
 _FETCH_ROWS = "10000"
 # Seconds until a port is open, and until the login is done; the driver would wait for a login for ever.
@@ -136,10 +137,15 @@ class JdbcDatabase:
             yield
         except Py4JJavaError as error:
             cause = jdbc_tls.explained(self._conn_id, self._connection, str(error))
+            if cause is None:
+                # A login or a grant: another try fails in the same way.
+                known = failures.known(error, self._conn_id)
+                cause = known if isinstance(known, ConfigError) else None
             if cause is not None:
                 raise cause from error
             reason = error.java_exception.toString().splitlines()[0][:300]
             raise SourceUnavailable(
                 f"the database of the connection {self._conn_id!r} does not answer: {reason}",
-                "check that it runs, that the login may read the cdc schema, and the connection's fields",
+                "check that it runs, that what the feed reads is there (SQL Server: the cdc schema) and "
+                "may be read by the login, and the connection's fields",
             ) from error

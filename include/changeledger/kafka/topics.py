@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import (
     IsolationLevel,
@@ -46,6 +46,26 @@ _REFUSED_SECONDS = 4.0
 _STUCK_SECONDS = 120.0
 
 
+class Retention(NamedTuple):
+    """How a topic removes messages. `seconds`, `size`: None: not by age, not by size (in bytes)."""
+
+    compacts: bool
+    seconds: float | None
+    size: int | None
+
+    @classmethod
+    def of(cls, settings: Mapping[str, str]) -> Retention:
+        """Of a topic's settings, as Kafka names them."""
+        policy = settings.get("cleanup.policy", "")
+        milliseconds, size = (int(settings.get(f"retention.{unit}", -1)) for unit in ("ms", "bytes"))
+        deletes = "delete" in policy
+        return cls(
+            "compact" in policy,
+            milliseconds / 1000 if deletes and milliseconds >= 0 else None,
+            size if deletes and size >= 0 else None,
+        )
+
+
 class Kafka:
     """One cluster. The connection's extra holds librdkafka settings, `bootstrap.servers` among them.
 
@@ -70,6 +90,16 @@ class Kafka:
         names = self._asked(lambda: list(self._described()))
         wanted = [re.compile(re.escape(p).replace(r"\*", ".*") + r"\Z") for p in patterns]
         return sorted(name for name in names if any(w.match(name) for w in wanted))
+
+    def topics_of(self, feed: str, patterns: Sequence[str]) -> list[str]:
+        """The topics of a feed. Raises ConfigError if there are none."""
+        topics = self.topics(patterns)
+        if not topics:
+            raise ConfigError(
+                f"no topic of {self._settings.conn_id!r} matches {', '.join(patterns)}",
+                f"correct `topics:` of {feed}, or grant its login DESCRIBE and READ on them",
+            )
+        return topics
 
     def earliest(self, topics: Iterable[str]) -> Offsets:
         return self._offsets(topics, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -128,19 +158,22 @@ class Kafka:
 
     def compacted(self, topics: Iterable[str]) -> set[str]:
         """Those whose cleanup.policy removes older messages of a key; none if the login may not ask."""
+        return {topic for topic, settings in self.retention(topics).items() if settings.compacts}
+
+    def retention(self, topics: Iterable[str]) -> dict[str, Retention]:
+        """How long each topic keeps messages; without those of which the login may not ask."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
         if not resources:
-            return set()
-        found = set()
+            return {}
+        known = {}
         for resource, future in self._admin.describe_configs(resources).items():
             try:
-                policy = future.result(_TIMEOUT_SECONDS).get("cleanup.policy")
+                settings = {name: str(entry.value) for name, entry in future.result(_TIMEOUT_SECONDS).items()}
             except KafkaException:
                 # DESCRIBE_CONFIGS is a right of its own, and some services lack the call.
                 continue
-            if policy is not None and "compact" in str(policy.value):
-                found.add(resource.name)
-        return found
+            known[resource.name] = Retention.of(settings)
+        return known
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Each topic's id, which a topic that is created again does not have; empty if there is none."""

@@ -25,7 +25,8 @@ from airflow.sdk.exceptions import (
 
 from changeledger import exit_codes
 from changeledger.config.connection import connection_variable
-from changeledger.config.settings import PROJECT, Settings
+from changeledger.config.settings import Settings
+from changeledger.jobs import script
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
@@ -46,7 +47,7 @@ _LINEAGE = "openlineage"
 
 
 class JobOperator(SparkSubmitOperator):
-    """Runs `jobs/<job>.py` with `arguments`.
+    """Runs the script of a job (`changeledger.jobs`) with `arguments`.
 
     The Spark connection is read when the task runs: `spark` submits to its master, in client
     mode; `spark_connect` runs the script as plain Python attached to its warm server.
@@ -67,7 +68,7 @@ class JobOperator(SparkSubmitOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            application=str(PROJECT / "jobs" / f"{job}.py"),
+            application=str(script(job)),
             application_args=[*arguments],
             conn_id=spark_connection,
             name=name,

@@ -142,7 +142,8 @@ def jars(settings: Settings) -> list[str]:
     for folder, files in found.items():
         if not files:
             raise ConfigError(
-                f"no jars in {folder}", "run `make demo`, which fetches them, or set CHANGELEDGER_JARS"
+                f"no jars in {folder}",
+                "run `changeledger jars`, which fetches them, or set CHANGELEDGER_JARS",
             )
     return [jar for files in found.values() for jar in files]
 

@@ -143,18 +143,23 @@ def _messages(
     if len(set(places)) < len(places) or any(m.offset is None for _, m in messages):
         messages = [(n, m._replace(offset=n)) for n, m in messages]
     numbers = {(m.topic, m.partition, m.offset): n for n, m in messages}
-    ids = frames.schema_ids(
-        (m.key, m.value, [{"key": name, "value": one} for name, one in m.headers]) for _, m in messages
-    )
+    inputs = of_messages(dialect, feed, _batch([m for _, m in messages]), schemas, warn)
+    return inputs, lambda at: numbers[at["source"], at["partition"], at["offset"]]
+
+
+def of_messages(
+    dialect: MessageDialect, feed: Feed, messages: pa.RecordBatch, schemas: Schemas, warn: Warn
+) -> list[reading.Input]:
+    """What became of messages (`arrow.MESSAGE`), by table; the last input has those of no table."""
+    named = messages.select(["key", "value", "headers"]).to_pylist()
+    ids = frames.schema_ids((row["key"], row["value"], row["headers"] or ()) for row in named)
     known = kernels.EarlierWindows({}, {}, schemas(ids))
-    raw = InMemory.of(_batch([m for _, m in messages]))
-    found = reading.discovered(dialect.kernel, raw, feed, known, WINDOW)
+    found = reading.discovered(dialect.kernel, InMemory.of(messages), feed, known, WINDOW)
     for warning in found.warnings:
         warn(warning)
     records = [_with_named_columns(dialect, one) for one in found.records]
     inputs = reading.inputs(records, reading.TableKnowledge({}, resolved_alone))
-    others = reading.Input(None, None, together(found.others))
-    return [*inputs, others], lambda at: numbers[at["source"], at["partition"], at["offset"]]
+    return [*inputs, reading.Input(None, None, together(found.others))]
 
 
 def _batch(messages: Sequence[Message]) -> pa.RecordBatch:

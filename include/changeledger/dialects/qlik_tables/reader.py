@@ -102,6 +102,11 @@ class ChangeTables:
             found.append(SourceState(of_table.instance, position, end, at, newest=_time_of(end)))
         return found
 
+    def kept_since(self) -> datetime | None:
+        """Of the table that reaches back least, among those that have rows."""
+        lowest = [self._lowest(of_table) for of_table in self.tables]
+        return max((time for seq in lowest if (time := _time_of(seq or ""))), default=None)
+
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         first, last = {}, {}
         for of_table in self.tables:
@@ -172,6 +177,12 @@ class ChangeTables:
         query = select(*results).where(_placed(seq))
         (row,) = self._database.rows(query)
         return [row[result.name] for result in results]
+
+    def _lowest(self, of_table: ChangeTable) -> str | None:
+        seq = self._found[of_table.instance].seq
+        (row,) = self._database.rows(select(func.min(seq).label("lowest")).where(_placed(seq)))
+        lowest: str | None = row["lowest"]
+        return lowest
 
     def _cuts(self, found: _Found, after: str, to: str) -> list[str]:
         """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""

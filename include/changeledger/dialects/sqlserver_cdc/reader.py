@@ -129,6 +129,11 @@ class CaptureTables:
             end, newest = _text(lsn), moment(local, self._feed.time_zone, known.of(lsn) if known else None)
         return [capture_state(self._mapping.name, max(read.values(), default=""), end, newest, at)]
 
+    def kept_since(self) -> datetime | None:
+        """By the clean-up of all capture instances, which share the log."""
+        (span,) = self._database.rows(self._mapping.span())
+        return None if span["first"] is None else moment(_local(span["first"]), self._feed.time_zone, None)
+
     def bounds(self, window: Window, released: TablePositions) -> tuple[TablePositions, TablePositions]:
         known = self._falls_back()
         before, last = (self._highest_lsn(at, known) for at in (window.start, window.end))

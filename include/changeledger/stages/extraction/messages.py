@@ -19,7 +19,6 @@ from changeledger.kafka.topics import Kafka, Offsets
 from changeledger.kernels.avro import FRAME_BYTES, schema_ids
 from changeledger.lake import catalog, iceberg, writes
 from changeledger.model import change
-from changeledger.model.errors import ConfigError
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
 from changeledger.stages.common import input_records
@@ -103,12 +102,7 @@ def _has_id(names: Iterable[str]) -> str:
 def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offsets, Offsets]:
     """The window's first and last offsets (exclusive) per topic and partition."""
     feed = ctx.feed
-    topics = kafka.topics(source.topics)
-    if not topics:
-        raise ConfigError(
-            f"no topic of {feed.connection!r} matches {', '.join(source.topics)}",
-            f"correct `topics:` of {feed.feed}, or grant its login DESCRIBE and READ on them",
-        )
+    topics = kafka.topics_of(feed.feed, source.topics)
     released = ctx.control.position(feed.feed) or {}
     earliest, end = kafka.earliest(topics), kafka.until(topics, ctx.window.end)
     latest, request = kafka.latest(topics), ctx.window.request

@@ -1,28 +1,27 @@
-"""Fetch the project's jars into `.jars/<configuration>/`, each checked against `jars/jars.sha256`.
+"""Fetch jars into `<target>/<configuration>/`, each checked against `jars.sha256` beside this file.
 
-`jars/ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that
-are missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
+`ivy.xml` names every jar with one exact revision. Ivy, which ships inside pyspark, fetches those that are
+missing into a staging folder; a jar gets its place by a rename after its checksum was found right, so an
 interrupted or damaged download is repaired by running again. Jars that are no longer listed are removed: two
 revisions of one library on a class path would be a matter of chance.
-
-Standard library only: this runs before anything is known about the environment.
 """
-# ruff: noqa: S603, T201 - runs Java, pip and uv with arguments of its own, and talks to the terminal
 
 from __future__ import annotations
 
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 from xml.etree import ElementTree
 
-PROJECT = Path(__file__).resolve().parent.parent
-CACHE = PROJECT / ".cache"
-CONFIGURATIONS = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "bench")
-_CLASSIFIER = "{http://ant.apache.org/ivy/maven}classifier"
+_HERE: Final = Path(__file__).parent
+IVY_XML: Final = _HERE / "ivy.xml"
+LOCK: Final = _HERE / "jars.sha256"
+CONFIGURATIONS: Final = ("spark", "spark-s3", "s3", "rest", "kafka", "debezium", "bench")
+_CLASSIFIER: Final = "{http://ant.apache.org/ivy/maven}classifier"
 Checksums = dict[str, str]
 """`<configuration>/<file>` → SHA-256 in hex; the format of `sha256sum`, so that it can be checked by hand."""
 
@@ -31,18 +30,18 @@ class SetupError(Exception):
     """Set-up cannot go on; the message says what to do."""
 
 
-def modules(ivy_xml: Path) -> dict[str, ElementTree.Element]:
+def modules(ivy_xml: Path = IVY_XML) -> dict[str, ElementTree.Element]:
     """Dependency elements by `<configuration>/<file>`. Ivy's `conf` reads `ours->theirs`."""
-    found = {}
+    elements = {}
     for element in ElementTree.parse(ivy_xml).iter("dependency"):  # noqa: S314
         configuration = element.attrib["conf"].partition("->")[0]
         parts = [element.attrib["name"], element.attrib["rev"]]
         parts += [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
-        found[f"{configuration}/{'-'.join(parts)}.jar"] = element
-    return found
+        elements[f"{configuration}/{'-'.join(parts)}.jar"] = element
+    return elements
 
 
-def checksums(lock: Path) -> Checksums:
+def checksums(lock: Path = LOCK) -> Checksums:
     lines = (line.split() for line in lock.read_text().splitlines() if line)
     return {file: digest for digest, file in lines}
 
@@ -66,11 +65,11 @@ def accept(staging: Path, target: Path, expected: Checksums) -> None:
     wrong = unsound(staging, expected)
     if wrong:
         raise SetupError(
-            "these jars are missing or do not have the checksum in jars/jars.sha256, so none was taken:\n"
+            "these jars are missing or do not have the checksum in jars.sha256, so none was taken:\n"
             + "".join(f"    {name}\n" for name in wrong)
             + "  Run the command again. If it stays so, something between here and the jar repository\n"
-            "  changes files: ask whoever runs the proxy. After a deliberate change of jars/ivy.xml:\n"
-            "  `make lock-jars`."
+            "  changes files: ask whoever runs the proxy. After a deliberate change of ivy.xml:"
+            " `make lock-jars`."
         )
     for name in expected:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,9 +83,9 @@ def remove_unlisted(target: Path, configuration: str, listed: Checksums) -> None
 
 
 @contextmanager
-def staging_folder() -> Iterator[Path]:
-    """An empty folder beside the target, so that a rename suffices; what a killed run left in it is gone."""
-    staging = CACHE / "jars-staging"
+def staging_folder(target: Path) -> Iterator[Path]:
+    """An empty folder in the target, so that a rename suffices; what a killed run left in it is gone."""
+    staging = target / ".staging"
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
     try:
@@ -95,7 +94,9 @@ def staging_folder() -> Iterator[Path]:
         shutil.rmtree(staging)
 
 
-def download(wanted: list[ElementTree.Element], staging: Path, ivy_jar: Path, java: str) -> None:
+def download(
+    wanted: Sequence[ElementTree.Element], staging: Path, ivy_jar: Path, java: str, log: Path
+) -> None:
     """Let Ivy fetch exactly the wanted modules into `staging/<configuration>/`."""
     root = ElementTree.Element("ivy-module", version="2.0")
     ElementTree.SubElement(root, "info", organisation="changeledger", module="jars")
@@ -106,14 +107,13 @@ def download(wanted: list[ElementTree.Element], staging: Path, ivy_jar: Path, ja
     ElementTree.ElementTree(root).write(staging / "ivy.xml")
     command = [
         *(java, f"-Divy.default.ivy.user.dir={staging / 'ivy'}", "-jar", str(ivy_jar)),
-        *("-settings", str(PROJECT / "jars" / "ivysettings.xml"), "-cache", str(staging / "cache")),
+        *("-settings", str(_HERE / "ivysettings.xml"), "-cache", str(staging / "cache")),
         *("-ivy", str(staging / "ivy.xml"), "-confs", *CONFIGURATIONS),
         *("-retrieve", f"{staging}/[conf]/[artifact]-[revision](-[classifier]).[ext]"),
     ]
-    log = CACHE / "logs" / "ivy.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as output:
-        code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False).returncode
+        code = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, check=False).returncode  # noqa: S603
     if code:
         problems = [line for line in log.read_text().splitlines() if "not found" in line or "WARN" in line]
         raise SetupError(
@@ -124,27 +124,36 @@ def download(wanted: list[ElementTree.Element], staging: Path, ivy_jar: Path, ja
         )
 
 
-def ensure(configurations: list[str], ivy_jar: Path, java: str) -> None:
-    """Afterwards `.jars/<configuration>/` holds the listed jars, unchanged, and no others."""
-    target = PROJECT / ".jars"
-    listed = checksums(PROJECT / "jars" / "jars.sha256")
+def ensure(  # noqa: PLR0913, PLR0917 - what to fetch, where to, with what
+    configurations: Sequence[str],
+    target: Path,
+    ivy_jar: Path,
+    java: str,
+    log: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Afterwards `<target>/<configuration>/` holds the listed jars, unchanged, and no others.
+
+    `log`: where what Ivy says goes. Raises SetupError.
+    """
+    listed = checksums()
     expected = {name: digest for name, digest in listed.items() if name.partition("/")[0] in configurations}
     for configuration in configurations:
         remove_unlisted(target, configuration, listed)
     missing = unsound(target, expected)
     if not missing:
         return
-    print(f"[set-up] fetching {len(missing)} jars for {', '.join(configurations)} (once) ...", flush=True)
-    known = modules(PROJECT / "jars" / "ivy.xml")
-    with staging_folder() as staging:
-        download([known[name] for name in missing], staging, ivy_jar, java)
+    say(f"fetching {len(missing)} jars for {', '.join(configurations)} (once) ...")
+    known = modules()
+    with staging_folder(target) as staging:
+        download([known[name] for name in missing], staging, ivy_jar, java, log)
         accept(staging, target, {name: expected[name] for name in missing})
 
 
-def lock(ivy_jar: Path, java: str) -> None:
-    """Write `jars/jars.sha256` again, after a deliberate change of `jars/ivy.xml`."""
-    known = modules(PROJECT / "jars" / "ivy.xml")
-    with staging_folder() as staging:
-        download(list(known.values()), staging, ivy_jar, java)
+def lock(target: Path, ivy_jar: Path, java: str, log: Path) -> None:
+    """Write `jars.sha256` again, after a deliberate change of `ivy.xml`."""
+    known = modules()
+    with staging_folder(target) as staging:
+        download(list(known.values()), staging, ivy_jar, java, log)
         lines = [f"{sha256(staging / name)}  {name}\n" for name in known]
-    (PROJECT / "jars" / "jars.sha256").write_text("".join(lines))
+    LOCK.write_text("".join(lines))

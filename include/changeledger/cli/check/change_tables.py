@@ -1,0 +1,113 @@
+"""The change tables of a feed: are they there, may they be read, how far back do they reach?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import literal, select
+
+from changeledger.cli.check import contracts, retention
+from changeledger.cli.check.outcome import OK, WARNING, Check, Checks, caught
+from changeledger.cli.check.records import judged
+from changeledger.cli.decode import reader as decoding
+from changeledger.cli.decode.records import Row
+from changeledger.config.connection import Connection
+from changeledger.config.feed import Feed
+from changeledger.config.tables import TableConfig
+from changeledger.dialects.interface import ChangeTable, TableDialect, TableReader
+from changeledger.dialects.registry import DIALECTS
+from changeledger.jdbc.database import JdbcDatabase
+from changeledger.model.contract import Contract
+from changeledger.model.window import Window
+
+_ROWS = 3
+
+
+def checks(feed: Feed, connection: Connection) -> Checks[None]:
+    dialect = DIALECTS[feed.dialect]
+    assert isinstance(dialect, TableDialect), "config binds a dialect to its source"
+    with closing(JdbcDatabase(feed.connection, connection)) as database:
+        if not (yield from caught("connection", _connected(connection, database))):
+            return
+        rows: list[Row] = []
+        known: dict[str, Contract] = {}
+        readers: list[TableReader] = []
+        for config in feed.tables:
+            # A table that cannot be read hides no other.
+            alone = feed.only([config.table])
+            reader = yield from caught(f"table {config.table}", _table(alone, dialect, database))
+            if reader is None:
+                continue
+            readers.append(reader)
+            known |= {one.table: one.writer_schema for one in reader.tables}
+            rows += (yield from caught("grants", _rows(alone, config, reader, database))) or []
+        if readers:
+            yield from caught("retention", _retention(feed, readers[0]))
+        if rows:
+            yield from judged(feed, list(decoding.results(feed, rows, known)))
+
+
+def _connected(connection: Connection, database: JdbcDatabase) -> Checks[bool]:
+    database.rows(select(literal(1).label("answer")))
+    yield Check("connection", OK, f"the database {connection.schema_ or ''} at {connection.host} answers")
+    return True
+
+
+def _table(feed: Feed, dialect: TableDialect, database: JdbcDatabase) -> Checks[TableReader]:
+    reader = dialect.reader(feed, database)
+    for of_table in reader.tables:
+        yield contracts.described(of_table.writer_schema, f"{of_table.instance}: ")
+    return reader
+
+
+def _rows(feed: Feed, config: TableConfig, reader: TableReader, database: JdbcDatabase) -> Checks[list[Row]]:
+    """Some rows of the table's newest change table."""
+    now = datetime.now(UTC)
+    _, ends = reader.bounds(Window(start=now - timedelta(hours=1), end=now), {})
+    newest = reader.tables[-1]
+    query = reader.queries(newest, None, ends.get(config.table))[-1]
+    cells = database.rows(query.limit(_ROWS))
+    if cells:
+        yield Check("grants", OK, f"the login may read {newest.instance}")
+    else:
+        yield Check(
+            "grants", WARNING, f"the login may read {newest.instance}, which has no rows",
+            "does the capture run? Change a row of the table, and check again",
+        )  # fmt: skip
+    for state in reader.source_states({}, now):
+        if state.is_odd or state.is_late(now, feed.deadline):
+            yield Check("capture", WARNING, state.text(), "look at the capture job, or at the Qlik task")
+    return [_row(newest, row) for row in cells]
+
+
+def _retention(feed: Feed, reader: TableReader) -> Checks[None]:
+    since = reader.kept_since()
+    if since is None:
+        yield Check("retention", WARNING, "the source has no change yet", "check again once it has")
+        return
+    reach = datetime.now(UTC) - since
+    pause = retention.longest_pause(feed.schedule)
+    text = f"the oldest change is of {since:%Y-%m-%d %H:%M} UTC; the schedule pauses for up to {pause}"
+    if reach > pause + feed.deadline:
+        yield Check("retention", OK, text)
+    else:
+        yield Check(
+            "retention", WARNING, text,
+            "if the capture is not new, raise the retention of its clean-up: what is removed unread is lost",
+        )  # fmt: skip
+
+
+def _row(of_table: ChangeTable, cells: Mapping[str, Any]) -> Row:
+    """Cells as the records of `decode` have them."""
+    return Row(of_table.table, {name: _text(value) for name, value in cells.items()})
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return f"0x{value.hex().upper()}"
+    return str(int(value)) if isinstance(value, bool) else str(value)

@@ -1,0 +1,41 @@
+"""Does the source keep records until a run has read them?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from croniter import CroniterError, croniter
+
+from changeledger.cli.check.outcome import FAILED, OK, WARNING, Check
+from changeledger.config.feed import Feed
+from changeledger.model.errors import ConfigError
+from changeledger.model.wording import duration
+
+# Enough for a schedule's longest pause: a week of runs every half hour.
+_RUNS_LOOKED_AT = 400
+
+
+def longest_pause(schedule: str) -> timedelta:
+    """Between two runs that follow each other. Raises ConfigError for what is no cron expression."""
+    try:
+        times = croniter(schedule, datetime.now(UTC), ret_type=datetime)
+        runs: list[datetime] = [times.get_next() for _ in range(_RUNS_LOOKED_AT)]
+    except CroniterError as error:
+        raise ConfigError(
+            f"the schedule {schedule!r} is no cron expression: {error}",
+            'correct `schedule:` of the feed, for example to "0 * * * *"',
+        ) from None
+    return max(later - earlier for earlier, later in pairwise(runs))
+
+
+def kept(what: str, kept_for: timedelta, feed: Feed) -> Check:
+    """Of something that keeps records for that long."""
+    pause = longest_pause(feed.schedule)
+    text = f"{what} keeps records for {duration(kept_for)}; the schedule pauses for up to {duration(pause)}"
+    if kept_for <= pause:
+        return Check("retention", FAILED, text, "raise the retention, or run the feed more often")
+    if kept_for < pause + feed.deadline:
+        late = f"{text}, and a run may be late by `deadline`, {duration(feed.deadline)}"
+        return Check("retention", WARNING, late, "raise the retention: what is removed unread is lost")
+    return Check("retention", OK, text)

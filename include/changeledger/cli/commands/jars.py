@@ -1,0 +1,48 @@
+"""`changeledger jars`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from changeledger.cli.lake import say
+from changeledger.config.settings import Settings
+from changeledger.jars.fetching import SetupError, ensure
+from changeledger.jars.java import java
+from changeledger.model.errors import ConfigError
+
+_NAME = "spark"
+
+
+def jars() -> None:
+    """Fetch the jars that Spark needs beside its own into CHANGELEDGER_JARS, as locked.
+
+    Each is checked by its checksum; what is there already stays. Run it again after an upgrade, and when the
+    lake moves to S3, whose client it fetches then.
+    """
+    # With SQLAlchemy: what other commands do without.
+    from changeledger.spark.lake_catalog import is_on_s3  # noqa: PLC0415
+
+    settings = Settings()
+    if settings.jars.name != _NAME:
+        raise ConfigError(
+            f"CHANGELEDGER_JARS is {settings.jars}",
+            f"name a folder called {_NAME!r}: jars are fetched into it",
+        )
+    configurations = [_NAME, *([f"{_NAME}-s3"] if is_on_s3(settings.catalog) else [])]
+    target = settings.jars.parent
+    try:
+        ensure(configurations, target, _ivy(), java(), target / "ivy.log", say)
+    except SetupError as error:
+        message, _, remedy = str(error).partition("\n")
+        raise ConfigError(message, remedy.strip() or "run it again") from None
+    say(f"the jars are in {', '.join(str(target / name) for name in configurations)}")
+
+
+def _ivy() -> Path:
+    """pyspark ships it; to import pyspark takes longer than to find it."""
+    pyspark = find_spec("pyspark")
+    assert pyspark is not None, "pyspark is installed with this package"
+    assert pyspark.origin is not None, "pyspark is a package of files"
+    (ivy,) = Path(pyspark.origin).parent.glob("jars/ivy-*.jar")
+    return ivy

@@ -1,0 +1,12 @@
+"""Prove the window's branch, rule by rule."""
+
+from changeledger.job import main
+from changeledger.stages.audit import run
+
+
+def job() -> None:
+    main(run)
+
+
+if __name__ == "__main__":
+    job()

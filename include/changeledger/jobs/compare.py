@@ -1,0 +1,14 @@
+"""Compare the feeds of one database, change by change, and write the report."""
+
+from changeledger.config.database import Database
+from changeledger.job import Choice, main_of_database
+from changeledger.reports.comparison import compare_and_report
+
+
+def job() -> None:
+    # Full: all there is.
+    main_of_database(compare_and_report, Choice("full", {"false": False, "true": True}), Database.report)
+
+
+if __name__ == "__main__":
+    job()

@@ -1,0 +1,12 @@
+"""Make the window's tables visible: all of them, or none."""
+
+from changeledger.job import main
+from changeledger.stages.publish import run
+
+
+def job() -> None:
+    main(run)
+
+
+if __name__ == "__main__":
+    job()

@@ -1,0 +1,78 @@
+"""The Airflow DAGs of a project, from its YAML: what the files of a `dags/` folder call.
+
+A file that cannot be read is left out of all of them, and takes no other with it. `refuse_wrong_settings`, in
+a DAG file of its own, shows it among Airflow's import errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from changeledger.config.database import Database, readable_databases
+from changeledger.config.feed import Feed
+from changeledger.config.files import readable_feeds
+from changeledger.config.settings import Settings
+from changeledger.model.errors import ConfigError
+from changeledger.orchestration.compare_dag import compare_dag
+from changeledger.orchestration.feed_dag import feed_dag
+from changeledger.orchestration.maintain_dag import maintain_dag
+from changeledger.orchestration.notifiers import with_notifiers
+from changeledger.orchestration.verify_dag import verify_dag
+
+
+def all_dags() -> None:
+    feed_dags()
+    compare_dags()
+    verify_dags()
+    maintenance_dag()
+
+
+def feed_dags() -> None:
+    """One DAG for each feed, named after it."""
+    for feed in _feeds().values():
+        feed_dag(feed)
+
+
+def compare_dags() -> None:
+    """One for each database that several feeds capture."""
+    feeds, _ = readable_feeds(Settings().feeds)
+    for database in _databases(feeds).values():
+        if database.is_compared(feeds):
+            compare_dag(database, feeds)
+
+
+def verify_dags() -> None:
+    """One for each database whose tables can be read."""
+    feeds, _ = readable_feeds(Settings().feeds)
+    for database in _databases(feeds).values():
+        if database.is_verified(feeds):
+            verify_dag(database, feeds)
+
+
+def maintenance_dag() -> None:
+    maintain_dag(_feeds().values())
+
+
+def refuse_wrong_settings() -> None:
+    """Raises ConfigError for what is wrong in the YAML of feeds and databases, and for a missing folder."""
+    settings = Settings()
+    if not settings.feeds.is_dir():
+        raise ConfigError(
+            f"there is no folder of feeds {settings.feeds}",
+            "set CHANGELEDGER_PROJECT, for each of Airflow's services, to the folder of `changeledger init`",
+        )
+    feeds, of_feeds = readable_feeds(settings.feeds)
+    databases, of_databases = readable_databases(settings.databases, feeds)
+    of_notifiers = [*with_notifiers(feeds)[1], *with_notifiers(databases)[1]]
+    if errors := [*of_feeds, *of_databases.values(), *of_notifiers]:
+        raise ConfigError("; ".join(e.message for e in errors), "; ".join(e.remedy for e in errors))
+
+
+def _feeds() -> dict[str, Feed]:
+    feeds, _ = readable_feeds(Settings().feeds)
+    return with_notifiers(feeds)[0]
+
+
+def _databases(feeds: Mapping[str, Feed]) -> dict[str, Database]:
+    databases, _ = readable_databases(Settings().databases, feeds)
+    return with_notifiers(databases)[0]
