@@ -103,8 +103,12 @@ def _drop_branches(
 def _drop_tags(
     spark: SparkSession, feed: Feed, control: ControlStore, oldest: datetime, tables: Sequence[str]
 ) -> int:
-    """Those of releases that are older than `retention`; the table of releases names them no longer."""
-    old = [release.id for release in control.releases_before(feed.feed, oldest)]
+    """Those of releases that are older than `retention`; the table of releases names them no longer.
+
+    The last release before a reset stays: its ledger may have what the source has no more.
+    """
+    kept = control.replaced_releases(feed.feed)
+    old = [row.id for row in control.releases_before(feed.feed, oldest) if row.id not in kept]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
         table: [name for name in there if name in names]
@@ -112,7 +116,8 @@ def _drop_tags(
     }
     pointer = feed.lake.releases
     if old and pointer in tables:
-        upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
+        stay = f" AND release NOT IN ({', '.join(map(str, sorted(kept)))})" if kept else ""
+        upkeep.delete_where(spark, pointer, f"release <= {max(old)}{stay}")
     iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
     return len({name for there in drop.values() for name in there})
 

@@ -101,6 +101,5 @@ def _records(ctx: StageContext) -> int:
 
 def _position(ctx: StageContext) -> Position:
     """How far the feed is released: a window of the past that was run again does not take it back."""
-    known = ctx.control.position(ctx.feed.feed) or {}
-    reached: Position = furthest(known, ctx.opened("publish").to_position)
+    reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
     return reached

@@ -17,6 +17,8 @@ from changeledger.control import (
     LEASE_SECONDS,
     BuiltSnapshots,
     ControlStore,
+    Position,
+    ResetRow,
     WindowRow,
     built_on_another,
     furthest,
@@ -83,6 +85,8 @@ class StageContext:
     settings: Settings
     # The feed with all its tables: `feed` has those of the run alone.
     whole: Feed
+    # The reset that the run answers: it builds its tables anew, from the source's beginning.
+    reset: ResetRow | None
     # Where this process builds. Another try of the same window, before or beside it, has another branch.
     branch: str
     # Of a stage that judges or publishes: the snapshots that the run has built, and no later ones.
@@ -111,7 +115,15 @@ class StageContext:
         catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
         return cls(
-            session, workers, asked, window, control, Settings(), feed, f"{window.branch}_{lease.token}"
+            session,
+            workers,
+            asked,
+            window,
+            control,
+            Settings(),
+            feed,
+            control.pending_reset(feed.feed),
+            f"{window.branch}_{lease.token}",
         )
 
     @property
@@ -133,6 +145,21 @@ class StageContext:
     @property
     def lake(self) -> FeedTables:
         return self.feed.lake
+
+    @property
+    def starts_over(self) -> bool:
+        """Does the run build its tables from nothing, in place of those that are published?"""
+        return self.reset is not None
+
+    @property
+    def released(self) -> Position:
+        """How far the tables reach that the run goes on from; of each source nothing if it starts over."""
+        known = None if self.starts_over else self.control.position(self.feed.feed)
+        return known or {}
+
+    def published(self, tables: Iterable[str]) -> dict[str, int]:
+        """The snapshots of main that the run goes on from, of the tables that have one."""
+        return {} if self.starts_over else refs.heads(tables, refs.MAIN)
 
     @property
     def raws(self) -> list[str]:
