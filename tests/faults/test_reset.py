@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -14,106 +11,47 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
-from changeledger.config.settings import Settings
 from changeledger.control import Asked, AskedReset, ControlStore
 from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, LeaseHeld, SourceDataLostError
-from changeledger.model.window import Request, Window
+from changeledger.model.window import Request
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.stages.maintenance import resetting
 from changeledger.stages.maintenance.rolling_back import roll_back
 from sourcelab import sqlserver_cdc
 from sourcelab.debezium import messages
-from sourcelab.log import Log, simulate
+from sourcelab.log import Log
 from sourcelab.messages import produce
 from sourcelab.postgres import plain_url
 from sourcelab.services import KafkaBroker, Postgres
 from tests.faults.matrix.lab import State
 from tests.faults.test_judged import Killed
+from tests.faults.two_releases import TABLES, TwoReleases, content, control, feed_of, following
 from tests.integration.line import cdc_feed, debezium_feed, lake_name, rows, run, window
 from tests.lake_states import lake_of
-from tests.ledger_windows import OF_THE_RUN
 
 pytestmark = pytest.mark.integration
 
 BUILD = (extract, normalize, reconcile, audit)
-TABLES = ("dbo.customers", "dbo.parts")
-KINDS = ("", "_history", "_changes")
-CHANGES = 'cdc."dbo_customers_CT"'
-UNREADABLE = (
-    f'CREATE TEMP TABLE t AS SELECT * FROM {CHANGES} LIMIT 1; UPDATE t SET "__$operation" = 9; '
-    f"INSERT INTO {CHANGES} SELECT * FROM t"
-)
 ASKED = AskedReset("the decoder was wrong", "ann")
 
 
-@pytest.fixture(scope="module")
-def log() -> Log:
-    return simulate(5, 24)
-
-
-class Built(NamedTuple):
-    """Two windows are published; a row of the first one could not be read."""
-
-    source: Postgres
-    files: Path
-    state: State
-
-
-@pytest.fixture(scope="module")
-def built(
-    spark: SparkSession,
-    log: Log,
-    new_database: Callable[[], Postgres],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Built:
-    source, folder = new_database(), tmp_path_factory.mktemp("reset")
-    state = State(folder / "now")
-    sqlserver_cdc.load(source.url, log, to_tx=12)
-    with psycopg.connect(plain_url(source.url)) as session:
-        session.execute(UNREADABLE)
-    with pytest.MonkeyPatch.context() as patch:
-        session = lake_of(spark, state, folder / "files", patch)
-        run(session, feed_of(source, patch), following())
-        sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
-        run(session, feed_of(source, patch), following())
-    return Built(source, folder / "files", state)
-
-
-def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
-    return cdc_feed("reset", source, patch, tables=[{"table": table} for table in TABLES])
+@pytest.fixture
+def feed(two_releases: TwoReleases, monkeypatch: pytest.MonkeyPatch) -> Feed:
+    return feed_of(two_releases.source, monkeypatch)
 
 
 @pytest.fixture
-def feed(built: Built, monkeypatch: pytest.MonkeyPatch) -> Feed:
-    return feed_of(built.source, monkeypatch)
-
-
-@pytest.fixture
-def lake(spark: SparkSession, built: Built, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+def lake(
+    spark: SparkSession, two_releases: TwoReleases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
     """On a lake where two windows are published."""
-    return lake_of(spark, built.state.copy(tmp_path), built.files, monkeypatch)
+    return lake_of(spark, two_releases.second.copy(tmp_path), two_releases.files, monkeypatch)
 
 
-def following(request: Request | None = None) -> Window:
-    end = datetime.now(UTC)
-    over = window(end, end - timedelta(seconds=1))
-    return over if request is None else over.model_copy(update={"request": request})
-
-
-def control() -> ControlStore:
-    return ControlStore(Settings().control_url)
-
-
-def content(spark: SparkSession, feed: Feed, tag: str | None = None) -> dict[str, list[str]]:
-    """The rows of all published tables, without what says in which run a row was written."""
-
-    def of(name: str) -> list[str]:
-        version = "" if tag is None else f" VERSION AS OF '{tag}'"
-        cells = (row.asDict(recursive=True) for row in spark.sql(f"SELECT * FROM {name}{version}").collect())
-        return sorted(repr(sorted((k, v) for k, v in row.items() if k not in OF_THE_RUN)) for row in cells)
-
-    return {table + kind: of(lake_name(feed, table, kind)) for table in TABLES for kind in KINDS}
+@pytest.fixture
+def log(two_releases: TwoReleases) -> Log:
+    return two_releases.log
 
 
 def ask(spark: SparkSession, feed: Feed, asked: AskedReset = ASKED) -> None:
@@ -213,9 +151,11 @@ def test_a_source_without_a_record(
     assert control().pending_reset(feed.feed) is not None
 
 
-def test_a_feed_without_a_release(lake: SparkSession, built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_without_a_release(
+    lake: SparkSession, two_releases: TwoReleases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match="has published nothing"):
-        ask(lake, cdc_feed("new", built.source, monkeypatch, tables=[{"table": TABLES[0]}]))
+        ask(lake, cdc_feed("new", two_releases.source, monkeypatch, tables=[{"table": TABLES[0]}]))
 
 
 def test_topics_that_retention_has_cut(

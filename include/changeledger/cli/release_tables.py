@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from changeledger.control import ReleaseRow, ResetRow, taken_back
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model.wording import counted
 
 COLUMNS = (

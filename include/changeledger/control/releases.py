@@ -114,6 +114,12 @@ class Releases(Store):
         with self._transaction() as session:
             return latest_release(session, feed)
 
+    def latest_completed(self, feed: str) -> ReleaseRow | None:
+        """The last one whose tables are all moved and tagged."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "completed")
+        with self._transaction() as session:
+            return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
+
     def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
         """Completed ones of runs that were committed later than that one and stand; the oldest first."""
         rows = self.releases(feed)
@@ -215,10 +221,13 @@ def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:
     return takers
 
 
-def next_id(session: Session, feed: str) -> int:
-    """The lease's row is locked: no other run of the feed commits meanwhile."""
+def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
+    """The lease's row is locked: no other run of the feed commits meanwhile.
+
+    `in_lake`: the newest number that the lake has; it may be of a control store that is lost.
+    """
     last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
-    return (last or 0) + 1
+    return max(last or 0, in_lake) + 1
 
 
 def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None:

@@ -17,8 +17,9 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
 from changeledger.lake import catalog, iceberg, refs, upkeep
-from changeledger.lake.publishing import complete_releases, release_tag
+from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
+from changeledger.lake.refs import release_tag
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results

@@ -22,7 +22,7 @@ from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import catalog, iceberg, scans, writes
+from changeledger.lake import catalog, iceberg, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -50,6 +50,7 @@ _COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
+    same_releases.require_release(ctx.control, ctx.feed.feed, ctx.published_names)
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     if isinstance(dialect, MessageDialect):

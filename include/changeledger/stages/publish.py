@@ -14,7 +14,8 @@ import pyarrow as pa
 from changeledger.control import Position, furthest
 from changeledger.kernels import lateness
 from changeledger.lake import catalog, refs, scans
-from changeledger.lake.publishing import complete, release_tag, require_mains
+from changeledger.lake.publishing import complete, require_mains
+from changeledger.lake.refs import release_tag
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records

@@ -25,7 +25,7 @@ from changeledger.control import (
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, iceberg, refs, same_releases
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
@@ -103,10 +103,12 @@ class StageContext:
     ) -> StageContext | None:
         """The run under the feed's lease; None when there is nothing left to do for its window.
 
-        What a crash after a release's commit point has left, of this window or of another, is completed
-        first: nothing is built on main while it is moved.
+        Raises StoresDisagree if the control store and the lake are not of one time. What a crash after a
+        release's commit point has left, of this window or of another, is completed first: nothing is built on
+        main while it is moved.
         """
         control = lease.control
+        same_releases.require_newest(control, feed.feed)
         complete_releases(session, control, feed.feed)
         # Again: another process may have finished the window before this one had the lease.
         if _is_done(control, feed, window):
@@ -160,6 +162,11 @@ class StageContext:
     def published(self, tables: Iterable[str]) -> dict[str, int]:
         """The snapshots of main that the run goes on from, of the tables that have one."""
         return {} if self.starts_over else refs.heads(tables, refs.MAIN)
+
+    @property
+    def published_names(self) -> list[str]:
+        """The tables that a release of the feed may have."""
+        return [*self.lake, *(name for names in self.names.values() for name in names)]
 
     @property
     def raws(self) -> list[str]:
