@@ -48,16 +48,26 @@ class TwoReleases(NamedTuple):
     @classmethod
     def published(cls, spark: SparkSession, source: Postgres, folder: Path) -> TwoReleases:
         log, files, now = simulate(5, 24), folder / "files", State(folder / "now")
-        sqlserver_cdc.load(source.url, log, to_tx=12)
-        with psycopg.connect(plain_url(source.url)) as session:
-            session.execute(_UNREADABLE)
+        load(source, log, 12)
         with pytest.MonkeyPatch.context() as patch:
             lake = lake_of(spark, now, files, patch)
             run(lake, feed_of(source, patch), following())
             first = now.copy(folder / "first")
-            sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
+            sqlserver_cdc.append(source.url, log, 12, published_to(log))
             run(lake, feed_of(source, patch), following())
         return cls(log, source, files, frozenset(files.rglob("*.metadata.json")), first, now)
+
+
+def published_to(log: Log) -> int:
+    """How many transactions the releases have; the last ones are for a run after them."""
+    return len(log.transactions) - 4
+
+
+def load(source: Postgres, log: Log, to_tx: int) -> None:
+    """The source, up to a transaction, with a row that cannot be read."""
+    sqlserver_cdc.load(source.url, log, to_tx=to_tx)
+    with psycopg.connect(plain_url(source.url)) as session:
+        session.execute(_UNREADABLE)
 
 
 def feed_of(source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
