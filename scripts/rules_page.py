@@ -32,6 +32,7 @@ class Entry(NamedTuple):
 
 
 _REPLAY = "[replay](when-a-run-stops.md#quarantine)"
+_RESET = "[load a feed again](running.md#load-a-feed-again)"
 _OWN_TABLES = (
     "the tables are not as this program writes them: run the window again; if it fails again, report it"
 )
@@ -122,6 +123,14 @@ BOOK: Final[Mapping[str, Entry]] = {
         "a table that joins a feed of messages lacks the changes that came before",
         "[add a table](tables.md)",
     ),
+    "reset_reads_everything_again": Entry(
+        "the ledger is the proof of all that is published; a source that was cleaned up cannot give it again",
+        f"{_RESET}; repairs are planned again by `verify`",
+    ),
+    "reset_keeps_rows": Entry(
+        "a row that the source no longer tells of would be gone without a word",
+        f"let the source send a snapshot, or withdraw the reset; tolerate rows that are gone: {_RESET}",
+    ),
 }
 
 
@@ -148,6 +157,14 @@ _OF_RECORDS: Final[Mapping[str, Weight]] = {
     "source_is_read_on": Weight("Nothing waits at the source for longer than `deadline`.", "warning"),
     "tables_are_whole": Weight(
         "No table lacks changes that the feed has passed over before it listed the table.", "warning"
+    ),
+    "reset_reads_everything_again": Weight(
+        "A reset reads every published change again.", "`error`, or `warning` with `--accept-gap`"
+    ),
+    "reset_keeps_rows": Weight(
+        "After a reset every published row is known still, as a row or as a deleted one, and every column "
+        "that was known.",
+        "error",
     ),
 }
 _HEAD = """\

@@ -6,6 +6,7 @@ import re
 import sys
 
 from changeledger.audit.conservation import WindowReads, feed_rules, source_rules, whole_tables
+from changeledger.audit.resetting import reset_rules
 from changeledger.audit.rules import TABLE_RULES, Rule
 from changeledger.config.feed import Feed
 from changeledger.config.settings import PROJECT
@@ -26,6 +27,7 @@ def of_records() -> list[Rule]:
     return [
         *source_rules(WindowReads({}, [], {}, {}), []),
         whole_tables({}),
+        *reset_rules([], accepts_gap=False),
         *feed_rules(feed, [], {}, {}),
     ]
 
@@ -46,6 +48,8 @@ def test_every_rule_is_there_with_its_severity() -> None:
     severities |= {rule.name: rule.severity for rule in of_records()}
     there = {name: severity for name, (_, _, severity, *_) in rows().items()}
     assert there.pop("image_chain") == "`warning`, or `error` with `image_chain: stop`"
+    assert there.pop("reset_reads_everything_again") == "`error`, or `warning` with `--accept-gap`"
+    del severities["reset_reads_everything_again"]
     assert there == severities
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from changeledger.cli.commands import erase
+from changeledger.cli import lake
 from changeledger.config.settings import PROJECT
 from changeledger.control import ControlStore
 from changeledger.model.errors import ConfigError
@@ -36,6 +36,7 @@ def ran(home: Path, *arguments: str, feeds: Path | None = None) -> subprocess.Co
         ["erase", "shop_ces", "dbo.customers", "id=1"],
         ["releases", "shop_ces"],
         ["rollback", "shop_ces", "1", "--reason", "wrong rows"],
+        ["reset", "shop_ces", "--yes", "--reason", "wrong rows"],
     ],
 )
 def test_without_a_lake_nothing_is_made_up(tmp_path: Path, command: list[str]) -> None:
@@ -73,7 +74,7 @@ def test_a_key_to_erase_has_each_column_once(tmp_path: Path, key: list[str]) -> 
 def test_erasing_is_confirmed(monkeypatch: pytest.MonkeyPatch, typed: str, is_done: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
     if is_done:
-        erase._confirm("sure? ", "dbo.customers")
+        lake.confirm("sure? ", "dbo.customers", "erased")
     else:
         with pytest.raises(ConfigError, match="nothing was erased"):
-            erase._confirm("sure? ", "dbo.customers")
+            lake.confirm("sure? ", "dbo.customers", "erased")

@@ -16,7 +16,7 @@ from changeledger.config.settings import PROJECT
 
 COMMANDS = (
     [], ["query"], ["decode"], ["status"], ["compare"], ["verify"], ["quarantine"], ["release"],
-    ["releases"], ["rollback"],
+    ["releases"], ["rollback"], ["reset"],
 )  # fmt: skip
 STAGES = ("extract", "normalize", "reconcile", "audit", "publish", "maintain", "compare", "verify")
 

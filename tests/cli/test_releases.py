@@ -51,7 +51,7 @@ def test_who_took_a_release_back_and_why(store: ControlStore) -> None:
     for number in (2, 3):
         taken = rows[number]["taken_back"]
         assert (taken["rollback"], taken["by"], taken["why"]) == (4, "ann", "wrong rows")
-    assert "4: wrong rows (ann" in str(in_words(rows[3])[-1])
+    assert "4: wrong rows (ann" in str(in_words(rows[3])[-2])
 
 
 def test_forward_again(store: ControlStore) -> None:

@@ -1,5 +1,6 @@
 """The control store on SQLite: idempotent, in order, and safe when several ask at once."""
 
+import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from sqlalchemy.exc import (
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, upgrade
+from changeledger.control import AuditResult, BuiltSnapshots, ControlStore, database, upgrade
 from changeledger.control.database import engine_for, reachable
 from changeledger.control.tables.base import ControlTable
 from changeledger.control.windows import furthest
@@ -30,6 +31,17 @@ from changeledger.model.window import Window
 from tests.released import release
 
 FEED = "shop_cdc"
+# The migration of a version to come.
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision, down_revision = "0002", "0001"
+
+
+def upgrade():
+    op.add_column("releases", sa.Column("note", sa.String(), server_default="as before"))
+"""
 
 
 def hour(number: int) -> Window:
@@ -107,7 +119,35 @@ class TestSchema:
     def test_a_newer_store_is_refused(self, url: str) -> None:
         with engine_for(url).begin() as connection:
             connection.execute(text("UPDATE changeledger_version SET version_num = '9999'"))
-        with pytest.raises(ConfigError, match="another version"):
+        with pytest.raises(ConfigError, match="another version") as refused:
+            upgrade(url)
+        assert "install the newer version" in refused.value.remedy
+        assert "restore its backup" in refused.value.remedy
+        with engine_for(url).begin() as connection:
+            (row,) = connection.execute(text("SELECT version_num FROM changeledger_version"))
+        assert row.version_num == "9999", "it is left as it is"
+
+    def test_an_older_store_is_brought_up_to_date(
+        self, store: ControlStore, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By a version that has one step more: what is in the store stays."""
+        released(store, hour(0), lsn(1))
+        newer = tmp_path / "migrations"
+        shutil.copytree(database.MIGRATIONS, newer)
+        (newer / "versions" / "v0002_next.py").write_text(NEXT, "utf-8")
+        monkeypatch.setattr(database, "MIGRATIONS", newer)
+        upgrade(url)
+        upgrade(url)
+        with engine_for(url).begin() as connection:
+            (row,) = connection.execute(text("SELECT status, note FROM releases"))
+        assert tuple(row) == ("committed", "as before")
+
+    @pytest.mark.usefixtures("store")
+    def test_a_store_of_an_unreleased_version_is_refused(self, url: str) -> None:
+        with engine_for(url).begin() as connection:
+            connection.execute(text("DROP TABLE resets"))
+            connection.execute(text("ALTER TABLE releases DROP COLUMN reason"))
+        with pytest.raises(ConfigError, match=r"lacks releases\.reason, resets\.feed, .* unreleased"):
             upgrade(url)
 
 

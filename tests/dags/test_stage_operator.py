@@ -17,12 +17,14 @@ from typing import Any, ClassVar
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.configuration import clear_secrets_backends_cache
 from airflow.sdk.exceptions import (
     AirflowRescheduleException,
     AirflowSkipException,
     DownstreamTasksSkipped,
 )
 
+from changeledger.config.connection import Connection
 from changeledger.config.files import load_feeds
 from changeledger.config.settings import PROJECT, Settings
 from changeledger.jobs import script
@@ -199,6 +201,29 @@ def test_secrets_only_in_the_environment(
         assert SECRET not in place
         assert "catalog-s3cr3t" not in place
     assert os.environ.get("SPARK_REMOTE") is None
+
+
+def test_a_connection_of_a_secrets_backend(
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[Started],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Airflow's own backend of files, in place of Vault or AWS: it is asked before the environment."""
+    # A process keeps its backends.
+    request.addfinalizer(clear_secrets_backends_cache)
+    spark(monkeypatch, conn_type="spark", host="yarn")
+    kept = {"shop_sqlserver": {**SOURCE, "host": "of-the-backend", "password": "backend-s3cr3t"}}
+    (tmp_path / "connections.json").write_text(json.dumps(kept), "utf-8")
+    backend = "airflow.secrets.local_filesystem.LocalFilesystemBackend"
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND", backend)
+    files = {"connections_file_path": str(tmp_path / "connections.json")}
+    monkeypatch.setenv("AIRFLOW__SECRETS__BACKEND_KWARGS", json.dumps(files))
+    operator().execute(context())
+    (job,) = started
+    read = Connection.model_validate_json(job.env["AIRFLOW_CONN_SHOP_SQLSERVER"])
+    assert (read.host, read.login, read.password) == ("of-the-backend", "reader", "backend-s3cr3t")
+    assert not [name for name in job.env if name.startswith("AIRFLOW__")], "a job does not ask the backend"
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))

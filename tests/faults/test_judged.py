@@ -14,7 +14,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, base
 from changeledger.lake import iceberg, publishing, refs
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model.errors import LeaseLost, ReleaseStuck, StageOrderError
 from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile

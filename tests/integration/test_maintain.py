@@ -17,7 +17,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.lake import catalog, iceberg, refs, rewrites
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.errors import LeaseHeld, StageOrderError
 from changeledger.model.window import Request, Window

@@ -13,7 +13,7 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.lake import refs
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model.errors import AuditFailed, ConfigError, StageOrderError
 from changeledger.model.window import Request, Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile

@@ -45,8 +45,10 @@ def test_what_would_add_a_property_is_refused(fields: dict[str, object]) -> None
 @pytest.mark.parametrize(
     ("conn_type", "name", "like"),
     [
-        ("mssql", "authentication", ""),
-        ("mssql", "integratedSecurity", ""),
+        ("mssql", "Authentication", "authentication"),
+        ("mssql", "accessToken", ""),
+        ("mssql", "AADSecurePrincipalSecret", ""),
+        ("mssql", "jaasConfigurationName", ""),
         ("mssql", "Encrypt", "encrypt"),
         ("mssql", "trust_server_certificate", ""),
         ("mssql", "sslmode", ""),

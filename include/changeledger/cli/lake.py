@@ -76,6 +76,16 @@ def say(text: str) -> None:
     print(escaped(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
+def confirm(question: str, answer: str, done: str) -> None:
+    """Raises ConfigError if nobody has typed the answer: nothing was `done`."""
+    try:
+        typed = input(question)
+    except EOFError:
+        typed = ""
+    if typed.strip() != answer:
+        raise ConfigError(f"nothing was {done}: it was not confirmed", f"type {answer}, or say --yes")
+
+
 def fail(message: str) -> None:
     print(escaped(message), file=sys.stderr)  # noqa: T201 - the command's own answer
     sys.exit(1)

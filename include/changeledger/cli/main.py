@@ -20,6 +20,7 @@ from changeledger.cli.commands import (
     query,
     release,
     releases,
+    resets,
     status,
     tables,
 )
@@ -65,6 +66,7 @@ app.add_typer(quarantine.app, epilog=_CODES)
 app.add_typer(release.app, epilog=_CODES)
 app.command("releases", epilog=_CODES)(releases.releases)
 app.command("rollback", epilog=_CODES)(releases.rollback)
+app.command("reset", epilog=_CODES)(resets.reset)
 app.command("erase", epilog=_CODES)(erase.erase)
 
 

@@ -5,28 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from changeledger.control import ReleaseRow, taken_back
-from changeledger.lake.publishing import release_tag
+from changeledger.control import ReleaseRow, ResetRow, taken_back
+from changeledger.lake.refs import release_tag
 from changeledger.model.wording import counted
 
-COLUMNS = ("release", "tag", "window", "released", "tables", "tolerated", "rolled_back_to", "taken_back")
+COLUMNS = (
+    "release",
+    "tag",
+    "window",
+    "released",
+    "tables",
+    "tolerated",
+    "rolled_back_to",
+    "taken_back",
+    "reset",
+)
 # More tables than these are for `--json`.
 _MOST_TABLES = 10
 _ROWS = ("current", "history")
 
 
-def listed(releases: Sequence[ReleaseRow]) -> list[dict[str, Any]]:
-    """By `COLUMNS`, of releases that are given oldest first.
+def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> list[dict[str, Any]]:
+    """By `COLUMNS`, of releases that are given oldest first. `resets`: of the same feed.
 
     `tables`: by table the changes by operation, the rows of `current` and `history`, and with `_more` by how
     much these are more than in the release before.
     """
     takers, rows = taken_back(releases), []
+    by_release = {reset.release: reset for reset in resets}
     before: Mapping[str, Any] = {}
     for release in releases:
         counts = release.counts.get("tables", {})
         tolerated = release.counts.get("tolerated", ())
-        taker = takers.get(release.id)
+        taker, reset = takers.get(release.id), by_release.get(release.id)
         cells = (
             release.id,
             release_tag(release.id),
@@ -36,6 +47,7 @@ def listed(releases: Sequence[ReleaseRow]) -> list[dict[str, Any]]:
             [dict(zip(("table", "rule", "rows", "why"), one, strict=True)) for one in tolerated],
             _rollback(release, release=release.rolled_back_to) if release.is_rollback else None,
             None if taker is None else _rollback(taker, rollback=taker.id),
+            None if reset is None else _of_reset(reset),
         )
         rows.append(dict(zip(COLUMNS, cells, strict=True)))
         before = {**before, **counts}
@@ -55,6 +67,7 @@ def in_words(row: Mapping[str, Any]) -> list[object]:
         ),
         "rolled_back_to": _in_words("release", row["rolled_back_to"]),
         "taken_back": _in_words("rollback", row["taken_back"]),
+        "reset": _in_words("reset", row["reset"]),
     }
     return [cells[name] for name in COLUMNS]
 
@@ -75,3 +88,13 @@ def _compared(count: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, 
 
 def _rollback(row: ReleaseRow, **number: int | None) -> dict[str, Any]:
     return {**number, "at": row.created_at.isoformat(), "by": row.by, "why": row.reason}
+
+
+def _of_reset(row: ResetRow) -> dict[str, Any]:
+    return {
+        "reset": row.id,
+        "at": row.asked_at.isoformat(),
+        "by": row.by,
+        "why": row.reason,
+        "accept_gap": row.accept_gap,
+    }

@@ -15,7 +15,9 @@ from changeledger.state.status import FeedStatus
 
 _STYLES = {
     **dict.fromkeys(("FAILED", "INCOMPLETE", "LATE", "failed", "audit failed"), "red"),
-    **dict.fromkeys(("quarantine", "pending", "image chain", "warning", "tolerated", "taken back"), "yellow"),
+    **dict.fromkeys(
+        ("quarantine", "pending", "image chain", "warning", "tolerated", "taken back", "reset"), "yellow"
+    ),
 }
 
 
@@ -35,11 +37,7 @@ def drawn(feeds: Sequence[FeedStatus]) -> RenderableType:
 
 
 def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
-    lines = [("released", _released(feed)), *_sources(feed)]
-    if feed.rolled_back is not None:
-        number, reason, by = feed.rolled_back
-        lines.append(("taken back", f"main is release {number} again: {reason} ({by})"))
-    lines += _trouble(feed)
+    lines = [("released", _released(feed)), *_sources(feed), *_asked(feed), *_trouble(feed)]
     if feed.holder is not None:
         lines.append(("running", feed.holder))
     if feed.open_window is not None:
@@ -73,6 +71,19 @@ def _lines(feed: FeedStatus) -> list[tuple[str, str]]:
     lines += [
         ("masks", f"{table}: {order or 'not proved'}, {why}") for table, (order, why) in feed.masks.items()
     ]
+    return lines
+
+
+def _asked(feed: FeedStatus) -> list[tuple[str, str]]:
+    """What people have done to its releases."""
+    lines = []
+    if feed.rolled_back is not None:
+        number, reason, by = feed.rolled_back
+        lines.append(("taken back", f"main is release {number} again: {reason} ({by})"))
+    if feed.reset is not None:
+        reason, by, at = feed.reset
+        said = f"the next run loads the feed again from its source's beginning: {reason} ({by}, {_utc(at)})"
+        lines.append(("reset", said))
     return lines
 
 

@@ -1,8 +1,8 @@
 """The control store: what was read, agreed, proved and published, in SQLite or PostgreSQL.
 
 `tables` has the tables, `database` the engine, migrations and errors, `base` the transactions; `windows`,
-`reads`, `contracts`, `releases`, `rollbacks`, `results` and `lease` the operations, which `store` puts
-together.
+`reads`, `contracts`, `releases`, `rollbacks`, `resets`, `results` and `lease` the operations, which `store`
+puts together.
 """
 
 from changeledger.control.database import upgrade
@@ -16,11 +16,13 @@ from changeledger.control.releases import (
     standing,
     taken_back,
 )
+from changeledger.control.resets import AskedReset
 from changeledger.control.rollbacks import Asked
 from changeledger.control.store import ControlStore
 from changeledger.control.tables.base import LeaseRow, Position
 from changeledger.control.tables.contracts import MaskEvidenceRow
 from changeledger.control.tables.releases import AuditRow, ErasureRow, ReleaseRow
+from changeledger.control.tables.resets import ResetRow
 from changeledger.control.tables.results import ComparisonRow, ProofRow, SnapshotRow
 from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
 from changeledger.control.windows import furthest
@@ -29,6 +31,7 @@ __all__ = [
     "IN_ORDER",
     "LEASE_SECONDS",
     "Asked",
+    "AskedReset",
     "AuditResult",
     "AuditRow",
     "BuiltSnapshots",
@@ -41,6 +44,7 @@ __all__ = [
     "ProofRow",
     "ReleaseHead",
     "ReleaseRow",
+    "ResetRow",
     "SnapshotRow",
     "SourceMark",
     "StageRow",

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import (
     ArgumentError,
     DataError,
@@ -22,6 +22,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from changeledger.config.folders import private
+from changeledger.control.tables.base import ControlTable
 from changeledger.model.errors import ConfigError, SourceUnavailable
 
 MIGRATIONS = Path(__file__).resolve().parent / "migrations"
@@ -179,5 +180,23 @@ def _migrate(connection: Connection) -> None:
     except CommandError as error:
         raise ConfigError(
             f"the control store was written by another version of changeledger: {error}",
-            "install the newer version, or point CHANGELEDGER_CONTROL_URL to a store of this one",
+            "install the newer version, or point CHANGELEDGER_CONTROL_URL to a store of this one. To go back "
+            "to an older version, restore its backup (docs/maintenance.md, 'Upgrade')",
         ) from error
+    _require_whole(connection)
+
+
+def _require_whole(connection: Connection) -> None:
+    """Raises ConfigError if a store says that it is of this version, and lacks a table or column of it."""
+    there = {
+        (str(table), column["name"])
+        for (_, table), columns in inspect(connection).get_multi_columns().items()
+        for column in columns
+    }
+    wanted = ControlTable.metadata.tables.values()
+    lacking = [f"{t.name}.{c.name}" for t in wanted for c in t.columns if (t.name, c.name) not in there]
+    if lacking:
+        raise ConfigError(
+            f"the control store lacks {', '.join(lacking)}: an unreleased version has made it",
+            "use stores that a release has made, or begin with new ones (CHANGELEDGER_HOME)",
+        )

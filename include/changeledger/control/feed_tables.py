@@ -46,14 +46,16 @@ class FeedTables(Store):
             return True
 
 
-def note_read_again(session: Session, feed: str, window: Window) -> dict[str, int]:
+def note_read_again(
+    session: Session, feed: str, window: Window, *, everything: bool = False
+) -> dict[str, int]:
     """Of a released window: the tables that it has read again lack nothing any more.
 
-    Returns how many changes they lacked.
+    `everything`: it has read its source from the beginning. Returns how many changes they lacked.
     """
     lacked = {}
     for row in session.scalars(select(FeedTableRow).where(FeedTableRow.feed == feed)):
-        if row.lacking and reads_again(row, window):
+        if row.lacking and (everything or reads_again(row, window)):
             lacked[row.table] = row.lacking
             row.lacking = 0
     return lacked

@@ -12,10 +12,12 @@ from sqlalchemy.orm import Session
 from changeledger.control.base import Store, now
 from changeledger.control.contracts import add_contract
 from changeledger.control.feed_tables import note_read_again
+from changeledger.control.resets import end_reset, pending_reset
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
+from changeledger.control.tables.resets import ResetRow
 from changeledger.control.tables.windows import BuiltSnapshots, StageRow, WindowRow
-from changeledger.control.windows import add_stage, advance, latest_release
+from changeledger.control.windows import add_stage, advance, latest_release, set_position
 from changeledger.model.errors import StageOrderError
 from changeledger.model.window import STAGES, Window
 
@@ -60,6 +62,7 @@ class Releases(Store):
     ) -> int:
         """The commit point of a run: release row, contracts, position and the window's status together.
 
+        Where a reset waits, the release is its end: `position` may lie before the one that is known.
         Done once per window: a second call changes nothing and returns the first one's id. Raises
         StageOrderError unless the audit has judged just these snapshots, built on the newest release, and
         they have passed.
@@ -68,6 +71,7 @@ class Releases(Store):
             stored = session.get(WindowRow, (feed, window.id), with_for_update=True)
             if stored is None or not stored.released:
                 _require_passed(session, feed, window.id, tables)
+                reset = pending_reset(session, feed)
                 release = ReleaseRow(
                     feed=feed,
                     id=next_id(session, feed),
@@ -76,14 +80,11 @@ class Releases(Store):
                     tables=tables,
                     counts=counts,
                     positions=position,
-                    read_again=note_read_again(session, feed, window),
+                    read_again=note_read_again(session, feed, window, everything=reset is not None),
                     created_at=now(),
                 )
                 session.add(release)
-                advance(session, feed, window.id, position)
-                normalized = session.get(StageRow, (feed, window.id, "normalize"))
-                for table, body in ((normalized and normalized.contracts) or {}).items():
-                    add_contract(session, release, table, body)
+                _take(session, release, reset)
                 _mark_released(session, feed, window.id)
                 return release.id
             known = _release(session, feed, window.id)
@@ -112,6 +113,12 @@ class Releases(Store):
         """The one committed last, whatever its window."""
         with self._transaction() as session:
             return latest_release(session, feed)
+
+    def latest_completed(self, feed: str) -> ReleaseRow | None:
+        """The last one whose tables are all moved and tagged."""
+        query = select(ReleaseRow).where(ReleaseRow.feed == feed, ReleaseRow.status == "completed")
+        with self._transaction() as session:
+            return session.scalar(query.order_by(ReleaseRow.id.desc()).limit(1))
 
     def releases_after(self, feed: str, release_id: int) -> list[ReleaseRow]:
         """Completed ones of runs that were committed later than that one and stand; the oldest first."""
@@ -214,10 +221,26 @@ def taken_back(releases: Iterable[_Numbered]) -> dict[int, _Numbered]:
     return takers
 
 
-def next_id(session: Session, feed: str) -> int:
-    """The lease's row is locked: no other run of the feed commits meanwhile."""
+def next_id(session: Session, feed: str, in_lake: int = 0) -> int:
+    """The lease's row is locked: no other run of the feed commits meanwhile.
+
+    `in_lake`: the newest number that the lake has; it may be of a control store that is lost.
+    """
     last = session.scalar(select(func.max(ReleaseRow.id)).where(ReleaseRow.feed == feed))
-    return (last or 0) + 1
+    return max(last or 0, in_lake) + 1
+
+
+def _take(session: Session, release: ReleaseRow, reset: ResetRow | None) -> None:
+    """The feed has the position and the contracts of the release, and the `reset` that waited is done."""
+    feed, window_id = release.feed, release.window_id
+    if reset is None:
+        advance(session, feed, window_id, release.positions)
+    else:
+        set_position(session, feed, window_id, release.positions)
+        end_reset(reset, release.id)
+    normalized = session.get(StageRow, (feed, window_id, "normalize"))
+    for table, body in ((normalized and normalized.contracts) or {}).items():
+        add_contract(session, release, table, body)
 
 
 def _release(session: Session, feed: str, window_id: str) -> ReleaseRow | None:

@@ -29,9 +29,11 @@ class Asked(NamedTuple):
 class Rollbacks(Store):
     """Rollbacks of a control store."""
 
-    def commit_rollback(self, feed: str, target: int, tables: Mapping[str, int], asked: Asked) -> ReleaseRow:
+    def commit_rollback(
+        self, feed: str, target: int, tables: Mapping[str, int], asked: Asked, in_lake: int = 0
+    ) -> ReleaseRow:
         """The commit point of a rollback to the release `target`: release row, contracts, position and the
-        windows' status together. The caller holds the feed's lease."""
+        windows' status together. `in_lake`: the newest release of the lake. The caller holds the lease."""
         with self._writing(feed) as session:
             releases = releases_of(session, feed)
             to = next(row for row in releases if row.id == target)
@@ -40,7 +42,7 @@ class Rollbacks(Store):
                 position.position, position.window_id, position.updated_at = to.positions, to.window_id, now()
             release = ReleaseRow(
                 feed=feed,
-                id=next_id(session, feed),
+                id=next_id(session, feed, in_lake),
                 window_id=to.window_id,
                 status="committed",
                 tables=dict(tables),

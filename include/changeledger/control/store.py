@@ -10,6 +10,7 @@ from changeledger.control.notices import Notices
 from changeledger.control.overview import Overview
 from changeledger.control.reads import Reads
 from changeledger.control.releases import Releases
+from changeledger.control.resets import Resets
 from changeledger.control.results import Results
 from changeledger.control.rollbacks import Rollbacks
 from changeledger.control.tables.base import ControlTable
@@ -23,6 +24,7 @@ class ControlStore(
     Contracts,
     Releases,
     Rollbacks,
+    Resets,
     Results,
     Leases,
     Failures,

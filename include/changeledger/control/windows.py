@@ -12,7 +12,14 @@ from sqlalchemy.orm import Session
 from changeledger.control.base import Store, insert_if_absent, now
 from changeledger.control.tables.base import Position
 from changeledger.control.tables.releases import AuditRow, ReleaseRow
-from changeledger.control.tables.windows import DONE, BuiltSnapshots, PositionRow, StageRow, WindowRow
+from changeledger.control.tables.windows import (
+    DONE,
+    TAKEN_BACK,
+    BuiltSnapshots,
+    PositionRow,
+    StageRow,
+    WindowRow,
+)
 from changeledger.model.contract import Contract
 from changeledger.model.window import STAGES, Window
 
@@ -171,6 +178,21 @@ def advance(session: Session, feed: str, window_id: str, position: Position) -> 
     reached = furthest(row.position, position)
     if reached != row.position:
         row.position, row.window_id, row.updated_at = reached, window_id, now()
+
+
+def set_position(session: Session, feed: str, window_id: str, position: Position) -> None:
+    """How far the feed is released, whatever was known before."""
+    row = session.get_one(PositionRow, feed, with_for_update=True)
+    row.position, row.window_id, row.updated_at = position, window_id, now()
+
+
+def take_back_open(session: Session, feed: str) -> None:
+    """Windows that are not released are resolved anew when they run again; what they built is forgotten."""
+    for window in session.scalars(
+        select(WindowRow).where(WindowRow.feed == feed, WindowRow.status == "open")
+    ):
+        window.status = TAKEN_BACK
+        _delete_stages(session, feed, window.window_id, STAGES)
 
 
 def furthest(known: Any, new: Any) -> Any:

@@ -14,6 +14,8 @@ from sqlalchemy.dialects import mssql, postgresql, sqlite
 from sqlalchemy.engine.default import DefaultDialect
 
 from changeledger.config.connection import Connection
+from changeledger.config.settings import Settings
+from changeledger.jdbc import logins as jdbc_logins
 from changeledger.jdbc import settings as jdbc_settings
 from changeledger.jdbc import times as jdbc_times
 from changeledger.jdbc import tls as jdbc_tls
@@ -41,6 +43,9 @@ class JdbcDatabase:
                 f"make it one of {', '.join(_DIALECTS)}",
             )
         self._extra = jdbc_settings.checked(conn_id, connection)
+        if connection.conn_type == "mssql":
+            names = (file.name for file in Settings().jars.glob("*.jar"))
+            jdbc_logins.checked_login(conn_id, connection, self._extra, names)
         self._conn_id = conn_id
         self._connection = connection
         dialect, self._driver = _DIALECTS[connection.conn_type]

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from changeledger.config.connection import Connection
+from changeledger.jdbc import logins
 from changeledger.model.errors import ConfigError
 from changeledger.model.misspelt import meant
 
@@ -27,10 +28,17 @@ _EXTRAS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "trustServerCertificate": _FLAG,
         "applicationIntent": ("ReadOnly", "ReadWrite"),
         "multiSubnetFailover": _FLAG,
+        "authentication": logins.AUTHENTICATIONS,
+        "integratedSecurity": _FLAG,
+        "authenticationScheme": (logins.KERBEROS,),
+        "realm": (),
+        "serverSpn": (),
     },
     "postgres": {"sslmode": SSL_MODES, "sslrootcert": ()},
     "sqlite": {},
 }
+# Extras of any text that become part of a JDBC URL.
+_IN_URL: Final = ("realm", "serverSpn")
 
 
 def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
@@ -44,10 +52,11 @@ def checked(conn_id: str, connection: Connection) -> Mapping[str, str]:
     if unread:
         raise ConfigError(
             f"nothing reads the extra {', '.join(unread)} of the connection {conn_id!r}",
-            f"take it out; the extras of {kind} are {', '.join(known) or 'none'}. Login and password are the "
-            "database's own, in the connection's fields of these names",
+            f"take it out; the extras of {kind} are {', '.join(known) or 'none'}. Login and password are "
+            "the connection's fields of these names",
         )
-    stated = {name: _value(known[name], value) for name, value in extra.items()}
+    logins.refuse_impossible(conn_id, extra)
+    stated = {name: _value(name, known[name], value) for name, value in extra.items()}
     fields = {
         "host": (_PATH if is_file else _HOST).match(connection.host or ""),
         "schema": is_file or _NAME.match(connection.schema_ or ""),
@@ -67,6 +76,9 @@ def _hint(name: str | None) -> str:
     return f" (did you mean {name!r}?)" if name else ""
 
 
-def _value(allowed: tuple[str, ...], value: object) -> str | None:
-    """None if it is none of those."""
-    return {one.lower(): one for one in allowed}.get(str(value).lower()) if allowed else str(value)
+def _value(name: str, allowed: tuple[str, ...], value: object) -> str | None:
+    """None if it is none of those, or would end its part of a URL."""
+    if allowed:
+        return {one.lower(): one for one in allowed}.get(str(value).lower())
+    is_usable = name not in _IN_URL or logins.PLAIN.match(str(value))
+    return str(value) if is_usable else None

@@ -20,7 +20,12 @@ _NOT_TRUSTED: Final = re.compile(
     r"PKIX path|could not be verified by hostnameverifier|No subject alternative|No name matching"
     r"|does not support SSL|Failed to validate the server name"
 )
-_NOT_LET_IN: Final = re.compile(r"password authentication failed|Login failed for user|no pg_hba.conf entry")
+# Of Entra's codes: an unknown application or user, a wrong or expired secret, a wrong password.
+_NOT_LET_IN: Final = re.compile(
+    r"password authentication failed|Login failed for user|no pg_hba.conf entry"
+    r"|AADSTS(?:700016|7000215|7000222|50034|50126)\b|Pre-authentication information was invalid"
+    r"|(?:Client|Server) not found in Kerberos database|Unable to obtain Principal Name"
+)
 
 
 def postgres_properties(conn_id: str, host: str | None, extra: Mapping[str, str]) -> dict[str, str]:

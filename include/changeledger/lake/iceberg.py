@@ -154,6 +154,12 @@ def fresh_branch(spark: SparkSession, table: str, branch: str) -> None:
         refs.set_branch(table, branch, published)
 
 
+def empty(spark: SparkSession, table: str, branch: str) -> None:
+    """Take all rows off the branch, in a commit that stands on what it was."""
+    if refs.snapshot_of(table, branch) is not None:
+        spark.sql(f"DELETE FROM {on_branch(table, branch)}")  # noqa: S608 - our own names
+
+
 def append(rows: DataFrame, table: str, branch: str | None = None) -> None:
     rows.writeTo(on_branch(table, branch) if branch else table).append()
 

@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from changeledger.control import LEASE_SECONDS, ControlStore, ReleaseRow
 from changeledger.kernels.arrow import table_schema
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.refs import release_tag
 from changeledger.lake.scans import is_equal
 from changeledger.model.errors import ReleaseStuck
 from changeledger.model.table_names import FeedTables
@@ -30,11 +31,6 @@ RELEASE_COLUMNS = (
 )
 
 _POINTER = table_schema(RELEASE_COLUMNS)
-
-
-def release_tag(release_id: int) -> str:
-    """Readers who need several tables as of one release read them by this tag."""
-    return f"release_{release_id}"
 
 
 def complete(
@@ -98,6 +94,7 @@ def _move(release: ReleaseRow, mains: Mapping[str, int], built: Mapping[str, Ite
 def complete_releases(session: Callable[[], SparkSession], control: ControlStore, feed: str) -> None:
     """Finish what a crash between the commit point and the last table has left."""
     for release in control.incomplete_releases(feed):
+        same_releases.require_snapshots(release)
         complete(session, control, release)
 
 
@@ -119,14 +116,19 @@ def _moved(tables: Mapping[str, int], mains: Mapping[str, int]) -> list[str]:
 
 
 def foreign(earlier: Iterable[ReleaseRow], tables: Iterable[str], mains: Mapping[str, int]) -> list[str]:
-    """The tables whose main somebody has written since the last of these releases that has them."""
+    """The tables whose main somebody has written since the last of these releases that has them.
+
+    Not those whose main is a release or what one was built on: a store was restored, or main was moved back.
+    """
     known: dict[str, int] = {}
     for release in earlier:
         known.update(release.tables)
     return [
         table
         for table in tables
-        if table in mains and not (table in known and refs.is_rewritten(table, known[table], mains[table]))
+        if table in mains
+        and not (table in known and refs.is_rewritten(table, known[table], mains[table]))
+        and not refs.is_released(table, mains[table])
     ]
 
 

@@ -15,6 +15,7 @@ from pyiceberg.types import StructType
 from changeledger.lake import catalog
 
 MAIN = "main"
+_RELEASE = "release_"
 BRANCH, TAG = SnapshotRefType.BRANCH, SnapshotRefType.TAG
 
 # Another commit of the same table may come between: it is read again so often.
@@ -47,9 +48,33 @@ def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dic
     return {table: there for table, there in found.items() if there}
 
 
+def release_tag(release_id: int) -> str:
+    """Readers who need several tables as of one release read them by this tag."""
+    return f"{_RELEASE}{release_id}"
+
+
+def releases_of(named: Iterable[str]) -> list[int]:
+    """The numbers of the releases that some of these tags are of."""
+    numbers = (name.removeprefix(_RELEASE) for name in named if name.startswith(_RELEASE))
+    return [int(number) for number in numbers if number.isdecimal()]
+
+
+def is_released(table: str, snapshot: int) -> bool:
+    """Is the snapshot a release of the table, or what a release was built on?"""
+    known = catalog.load(table)
+    named = {name: ref.snapshot_id for name, ref in known.metadata.refs.items()}
+    tagged = [named[release_tag(number)] for number in releases_of(named)]
+    return any(snapshot in _lineage(known, release) for release in tagged)
+
+
 def lineages(snapshots: Mapping[str, int]) -> dict[str, set[int]]:
     """By table the snapshot and those that it was built on, as far as they are kept."""
     return {table: _lineage(catalog.load(table), snapshot) for table, snapshot in snapshots.items()}
+
+
+def is_built_on(table: Table, snapshot: int, earlier: int) -> bool:
+    """Was the snapshot built on the earlier one, as far as that is kept?"""
+    return snapshot != earlier and earlier in _lineage(table, snapshot)
 
 
 def _lineage(table: Table, snapshot: int) -> set[int]:

@@ -70,6 +70,10 @@ class ReleaseStuck(ChangeledgerError):
     """A committed release cannot be completed: somebody else has written a published table."""
 
 
+class StoresDisagree(ChangeledgerError):
+    """The control store and the lake are not of one time: one was lost, or restored without the other."""
+
+
 class SourceUnavailable(ChangeledgerError):
     """A broker, a database, the catalog or storage cannot be reached."""
 

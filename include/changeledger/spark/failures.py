@@ -18,6 +18,7 @@ from changeledger.model.errors import (
     SourceDataLostError,
     SourceUnavailable,
     SparkUnavailable,
+    StoresDisagree,
 )
 
 _MOST = 300
@@ -49,6 +50,12 @@ _CATALOG = _cause(
     "the lake's catalog cannot be used",
     "start that database, or free its file for writing; then clear the task (CHANGELEDGER_CATALOG "
     "says which one it is)",
+)
+_GONE = _cause(
+    r"(?:FileNotFoundError|NotFoundException).*\.(?:metadata\.json|avro|parquet|puffin)",
+    StoresDisagree,
+    "a file that the lake's catalog names is gone",
+    "restore the warehouse and its catalog as of one time, under the path that they had (docs/backup.md)",
 )
 # The first that fits. What is more special comes first: a disk that is full fails in many ways.
 _OF_STORAGE = (
@@ -142,7 +149,12 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
     ours = _of_worker(text)
     if ours is not None:
         return ours
-    causes = [*_OF_STORAGE, *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []), *_OF_OTHERS]
+    causes = [
+        *_OF_STORAGE,
+        _GONE,
+        *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []),
+        *_OF_OTHERS,
+    ]
     # Not where a stack says which line of code it was.
     lines = [line.strip() for line in text.splitlines() if not line.lstrip().startswith("at ")]
     for cause in causes:

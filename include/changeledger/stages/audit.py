@@ -25,6 +25,7 @@ from changeledger.model.window import promised
 from changeledger.model.wording import counted
 from changeledger.pages.redaction import REDACTED, redacted_row
 from changeledger.spark.rows import as_spark
+from changeledger.stages.auditing import resetting
 from changeledger.stages.auditing.asked import AskedTables
 from changeledger.stages.auditing.evidence import with_images
 from changeledger.stages.auditing.judged_rows import JudgedRows
@@ -47,6 +48,8 @@ def run(ctx: StageContext) -> None:
         # Seconds of importing, while Spark reads.
         loading = pool.submit(suites.load)
         tables = summaries.built(built.tables)
+        if ctx.starts_over:
+            tables = {name: table._replace(main=None) for name, table in tables.items()}
         subjects, rows = _subjects(ctx, tables)
         loading.result()
         subjects, asked = _with_expectations(ctx, subjects, AskedTables(ctx, tables))
@@ -150,6 +153,7 @@ def _feed_rules(ctx: StageContext, judging: Judging, accounting: Accounting) -> 
     return (
         *conservation.source_rules(_reads(ctx, accounting), late),
         conservation.whole_tables(joined),
+        *resetting.rules_of(ctx),
         *feed_rules(feed, judging, accounting),
     )
 

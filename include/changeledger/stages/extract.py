@@ -11,7 +11,7 @@ from changeledger.dialects.interface import MessageDialect
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
 from changeledger.stages.common.frame import stage
-from changeledger.stages.extraction import replaying
+from changeledger.stages.extraction import replaying, resetting
 from changeledger.stages.extraction.messages import extract_messages
 from changeledger.stages.extraction.tables import extract_tables
 from changeledger.stages.normalization import repairing
@@ -21,8 +21,10 @@ from changeledger.stages.normalization import repairing
 def run(ctx: StageContext) -> bool:
     """Whether it has found anything for the other stages.
 
-    Raises SourceDataLostError if records behind the last release are gone, SourceUnavailable, LeaseHeld.
+    Raises SourceDataLostError if records behind the last release are gone, or a reset would lose what they
+    were; SourceUnavailable, LeaseHeld.
     """
+    resetting.require_all_tables(ctx)
     ctx.control.keep_request(ctx.feed.feed, ctx.window)
     if ctx.window.request.mode == "replay":
         replaying.ask_for_all(ctx)
@@ -37,6 +39,7 @@ def run(ctx: StageContext) -> bool:
     is_incomplete = any(read.problem for read in ctx.control.reads(ctx.feed.feed, ctx.window))
     if is_incomplete or not input_records.nothing_new(ctx):
         return True
+    resetting.require_records(ctx)
     _close(ctx)
     return False
 

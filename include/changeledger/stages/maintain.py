@@ -17,8 +17,9 @@ from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, ControlStore, WindowRow, lease_heartbeat
 from changeledger.lake import catalog, iceberg, refs, upkeep
-from changeledger.lake.publishing import complete_releases, release_tag
+from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
+from changeledger.lake.refs import release_tag
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
@@ -103,8 +104,12 @@ def _drop_branches(
 def _drop_tags(
     spark: SparkSession, feed: Feed, control: ControlStore, oldest: datetime, tables: Sequence[str]
 ) -> int:
-    """Those of releases that are older than `retention`; the table of releases names them no longer."""
-    old = [release.id for release in control.releases_before(feed.feed, oldest)]
+    """Those of releases that are older than `retention`; the table of releases names them no longer.
+
+    The last release before a reset stays: its ledger may have what the source has no more.
+    """
+    kept = control.replaced_releases(feed.feed)
+    old = [row.id for row in control.releases_before(feed.feed, oldest) if row.id not in kept]
     names = {release_tag(number) for number in old} | {f"displaced_{number}" for number in old}
     drop = {
         table: [name for name in there if name in names]
@@ -112,7 +117,8 @@ def _drop_tags(
     }
     pointer = feed.lake.releases
     if old and pointer in tables:
-        upkeep.delete_where(spark, pointer, f"release <= {max(old)}")
+        stay = f" AND release NOT IN ({', '.join(map(str, sorted(kept)))})" if kept else ""
+        upkeep.delete_where(spark, pointer, f"release <= {max(old)}{stay}")
     iceberg.parallel_map(lambda one: refs.drop(*one), drop.items())
     return len({name for there in drop.values() for name in there})
 

@@ -22,7 +22,7 @@ from changeledger.dialects.tables.plan import TablePlan
 from changeledger.kernels.arrow import MESSAGE, ledger_schema
 from changeledger.kernels.publishing import PublishChanges
 from changeledger.kernels.rows import Part, Rows, bucketed, together
-from changeledger.lake import catalog, iceberg, refs, scans, writes
+from changeledger.lake import catalog, iceberg, same_releases, scans, writes
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.reconcile import ledger_kernels
@@ -50,6 +50,7 @@ _COUNTED = pa.schema([("disposition", pa.string()), ("rows", pa.int64())])
 def run(ctx: StageContext) -> None:
     """Raises ContractError if a table's columns cannot be published."""
     ctx.require_ended("extract")
+    same_releases.require_release(ctx.control, ctx.feed.feed, ctx.published_names)
     ctx.control.begin_stage(ctx.feed.feed, ctx.window, "normalize")
     dialect = ctx.dialect
     if isinstance(dialect, MessageDialect):
@@ -162,7 +163,7 @@ def _prepare(ctx: StageContext, contracts: Mapping[str, Contract]) -> None:
         tables[names.history] = contract, change.history_columns(contract)
         tables[names.current] = contract, change.current_columns(contract)
     there = set(catalog.tables(ctx.feed.namespace))
-    published = refs.heads(there & tables.keys(), refs.MAIN)
+    published = ctx.published(there & tables.keys())
     for table, columns in own.items():
         if table not in there:
             iceberg.create(ctx.spark, table, columns)
@@ -270,11 +271,14 @@ def _quarantined(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _forget_replayed(ctx: StageContext) -> None:
-    """Take what was asked for again, and is read again, out of the quarantine of the runs before.
+    """Take what was asked for again, and is read again, out of the quarantine of the runs before. A run that
+    starts over has asked for everything.
 
     The list itself belongs to no release: publish takes off it what the run has read.
     """
     asked = input_records.replayed(ctx)
+    if ctx.starts_over and scans.has_rows(ctx.lake.quarantine):
+        asked = iceberg.read(ctx.spark, ctx.lake.quarantine).select("window_id", "source_position")
     if asked is not None:
         read = iceberg.union([input_records.raw(ctx, raw).select("source_position") for raw in ctx.raws])
         again = asked.join(read, "source_position", "left_semi")

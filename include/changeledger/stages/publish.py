@@ -14,7 +14,8 @@ import pyarrow as pa
 from changeledger.control import Position, furthest
 from changeledger.kernels import lateness
 from changeledger.lake import catalog, refs, scans
-from changeledger.lake.publishing import complete, release_tag, require_mains
+from changeledger.lake.publishing import complete, require_mains
+from changeledger.lake.refs import release_tag
 from changeledger.model.errors import StageOrderError
 from changeledger.model.table_names import TableNames
 from changeledger.stages.common import input_records
@@ -101,6 +102,5 @@ def _records(ctx: StageContext) -> int:
 
 def _position(ctx: StageContext) -> Position:
     """How far the feed is released: a window of the past that was run again does not take it back."""
-    known = ctx.control.position(ctx.feed.feed) or {}
-    reached: Position = furthest(known, ctx.opened("publish").to_position)
+    reached: Position = furthest(ctx.released, ctx.opened("publish").to_position)
     return reached

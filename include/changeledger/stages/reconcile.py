@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from changeledger.lake import catalog, refs, scans
+from changeledger.lake import catalog, scans
 from changeledger.model.contract import Contract
 from changeledger.stages.common import branches
 from changeledger.stages.common.context import StageContext
@@ -21,7 +21,7 @@ def run(ctx: StageContext) -> None:
     ledgers = {c.table: ctx.names[c.table].changes for c in contracts}
     new = scans.of_run({name: normalized[name] for name in ledgers.values()}, ctx.id)
     tables = [name for c in contracts for name in (ctx.names[c.table].history, ctx.names[c.table].current)]
-    published = refs.heads(tables, refs.MAIN)
+    published = ctx.published(tables)
 
     def build(contract: Contract) -> Breaks | None:
         ledger = ledgers[contract.table]

@@ -19,7 +19,7 @@ from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow, ReleaseRow, SnapshotRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, WAITING
 from changeledger.lake import iceberg
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model.column_names import shown
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, PublishedDrifts

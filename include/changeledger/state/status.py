@@ -29,6 +29,8 @@ class FeedStatus:
     released_at: datetime | None = None
     # (release, reason, by whom) where that one is a rollback to another.
     rolled_back: tuple[int, str, str] | None = None
+    # (reason, by whom, when) of a reset that waits for the next run.
+    reset: tuple[str, str, datetime] | None = None
     # The latest end of a window that is released or had nothing new, and how long ago that is.
     released_to: datetime | None = None
     behind: timedelta | None = None
@@ -73,8 +75,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
     """Reads the control store, and of the lake the small tables and the ledgers' flags."""
     now = datetime.now(UTC)
     release, lease = control.latest_release(feed.feed), control.lease(feed.feed)
-    last = control.last_window(feed.feed)
-    reached = control.reached(feed.feed)
+    last, reached = control.last_window(feed.feed), control.reached(feed.feed)
     unreleased = last if last is not None and not last.done else None
     earlier = (w for w in control.open_windows(feed.feed) if w.window_id != getattr(last, "window_id", None))
     evidence, states = control.mask_evidence(feed.feed), tuple(control.source_states(feed.feed).values())
@@ -87,6 +88,7 @@ def gather(control: ControlStore, feed: Feed) -> FeedStatus:
         release=None if release is None else release.id,
         released_at=None if release is None else release.created_at,
         rolled_back=_rolled_back(release),
+        reset=_reset(control, feed),
         released_to=reached,
         behind=None if reached is None else now - reached,
         position=control.position(feed.feed),
@@ -132,6 +134,11 @@ def _rolled_back(release: ReleaseRow | None) -> tuple[int, str, str] | None:
     if release is None or release.rolled_back_to is None:
         return None
     return release.rolled_back_to, release.reason or "", release.by or ""
+
+
+def _reset(control: ControlStore, feed: Feed) -> tuple[str, str, datetime] | None:
+    row = control.pending_reset(feed.feed)
+    return None if row is None else (row.reason, row.by, row.asked_at)
 
 
 def _failure(control: ControlStore, feed: Feed) -> tuple[str, str, str, datetime] | None:

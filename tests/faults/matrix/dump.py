@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.lake import catalog, refs
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.spark import session
 
 TABLES = ("dbo_customers", "dbo_customers_history", "dbo_customers_changes")

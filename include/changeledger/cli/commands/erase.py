@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from changeledger.cli.commands import arguments
-from changeledger.cli.lake import opened, say
+from changeledger.cli.lake import confirm, opened, say
 from changeledger.config.files import named_feed
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ConfigError
@@ -44,16 +44,6 @@ def erase(
             say(f"the row has also had the key {key}: erase that, too, if it is the same person's")
         if not yes:
             question = f"erase these rows of {feed.feed}, and all releases but the newest? Type the table: "
-            _confirm(question, table)
+            confirm(question, table, "erased")
         erased = erasing.erase(by or getpass.getuser())
     print(f"erased: {counted(sum(erased.values()), 'row')} of {counted(len(erased), 'table')}")  # noqa: T201
-
-
-def _confirm(question: str, answer: str) -> None:
-    """Raises ConfigError if nobody has typed the answer."""
-    try:
-        typed = input(question)
-    except EOFError:
-        typed = ""
-    if typed.strip() != answer:
-        raise ConfigError("nothing was erased: it was not confirmed", f"type {answer}, or say --yes")

@@ -22,7 +22,8 @@ def releases(feed_name: arguments.Feed, as_json: arguments.AsJson = False) -> No
 
     feed = named_feed(Settings().feeds, feed_name)
     require_lake(Settings())
-    rows = listed(ControlStore(Settings().control_url).releases(feed.feed))
+    control = ControlStore(Settings().control_url)
+    rows = listed(control.releases(feed.feed), control.resets(feed.feed))
     if as_json:
         terminal.print_json(rows)
     else:

@@ -19,11 +19,14 @@ from changeledger.stages.common.context import StageContext, log
 def begin(ctx: StageContext, table: str, contract: Contract, published: int | None) -> int | None:
     """A fresh branch of the ledger, the history or the current rows of the contract's table.
 
-    `published`: the snapshot that main is at; None if nothing is published.
+    `published`: the snapshot that main is at; None if nothing is published, or all is built anew: then the
+    branch is empty, and still stands on main.
 
     Returns the snapshot of the rows that are published, as the branch has them.
     """
     iceberg.fresh_branch(ctx.spark, table, ctx.branch)
+    if ctx.starts_over:
+        iceberg.empty(ctx.spark, table, ctx.branch)
     if published is None:
         return None
     added = refs.added_since(table, published)

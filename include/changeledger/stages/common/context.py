@@ -17,13 +17,15 @@ from changeledger.control import (
     LEASE_SECONDS,
     BuiltSnapshots,
     ControlStore,
+    Position,
+    ResetRow,
     WindowRow,
     built_on_another,
     furthest,
 )
 from changeledger.dialects.interface import Dialect
 from changeledger.dialects.registry import DIALECTS
-from changeledger.lake import catalog, iceberg, refs
+from changeledger.lake import catalog, iceberg, refs, same_releases
 from changeledger.lake.publishing import complete_releases
 from changeledger.model.contract import Contract
 from changeledger.model.errors import ConfigError, StageOrderError
@@ -83,6 +85,8 @@ class StageContext:
     settings: Settings
     # The feed with all its tables: `feed` has those of the run alone.
     whole: Feed
+    # The reset that the run answers: it builds its tables anew, from the source's beginning.
+    reset: ResetRow | None
     # Where this process builds. Another try of the same window, before or beside it, has another branch.
     branch: str
     # Of a stage that judges or publishes: the snapshots that the run has built, and no later ones.
@@ -99,10 +103,12 @@ class StageContext:
     ) -> StageContext | None:
         """The run under the feed's lease; None when there is nothing left to do for its window.
 
-        What a crash after a release's commit point has left, of this window or of another, is completed
-        first: nothing is built on main while it is moved.
+        Raises StoresDisagree if the control store and the lake are not of one time. What a crash after a
+        release's commit point has left, of this window or of another, is completed first: nothing is built on
+        main while it is moved.
         """
         control = lease.control
+        same_releases.require_newest(control, feed.feed)
         complete_releases(session, control, feed.feed)
         # Again: another process may have finished the window before this one had the lease.
         if _is_done(control, feed, window):
@@ -111,7 +117,15 @@ class StageContext:
         catalog.create_namespace(feed.namespace)
         asked = feed.only(window.request.tables) if window.request.partial else feed
         return cls(
-            session, workers, asked, window, control, Settings(), feed, f"{window.branch}_{lease.token}"
+            session,
+            workers,
+            asked,
+            window,
+            control,
+            Settings(),
+            feed,
+            control.pending_reset(feed.feed),
+            f"{window.branch}_{lease.token}",
         )
 
     @property
@@ -133,6 +147,26 @@ class StageContext:
     @property
     def lake(self) -> FeedTables:
         return self.feed.lake
+
+    @property
+    def starts_over(self) -> bool:
+        """Does the run build its tables from nothing, in place of those that are published?"""
+        return self.reset is not None
+
+    @property
+    def released(self) -> Position:
+        """How far the tables reach that the run goes on from; of each source nothing if it starts over."""
+        known = None if self.starts_over else self.control.position(self.feed.feed)
+        return known or {}
+
+    def published(self, tables: Iterable[str]) -> dict[str, int]:
+        """The snapshots of main that the run goes on from, of the tables that have one."""
+        return {} if self.starts_over else refs.heads(tables, refs.MAIN)
+
+    @property
+    def published_names(self) -> list[str]:
+        """The tables that a release of the feed may have."""
+        return [*self.lake, *(name for names in self.names.values() for name in names)]
 
     @property
     def raws(self) -> list[str]:

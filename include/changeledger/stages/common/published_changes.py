@@ -29,7 +29,7 @@ COMMITS = touched_schema(pa.struct([("commit_lsn", pa.binary())]))
 def published(ctx: StageContext, contract: Contract, changes: Rows) -> Rows | None:
     """The published ledger rows that can be at the positions of the changes; None if there are none."""
     table = ctx.names[contract.table].changes
-    if refs.snapshot_of(table) is None:
+    if ctx.starts_over or refs.snapshot_of(table) is None:
         return None
     hashes = changes.through(HashesOf(ledger_kernels.key), HASHES)
     own, of_commits = hashes.collected_with([changes.through(commits, COMMITS)])

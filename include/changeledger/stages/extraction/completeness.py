@@ -35,7 +35,8 @@ def require_known(ctx: StageContext, kafka: Kafka, earliest: Offsets, latest: Of
     A topic that was deleted and created again may have grown beyond what was read. Its id is another one;
     where the broker has no ids, the last record that was read is no longer there.
     """
-    marks = ctx.control.source_marks(ctx.feed.feed)
+    # Who starts over may read other topics than those that were read before.
+    marks = {} if ctx.starts_over else ctx.control.source_marks(ctx.feed.feed)
     ids = kafka.ids(earliest)
     others: list[str] = []
     looked: Offsets = {}

@@ -23,7 +23,7 @@ def note(ctx: StageContext) -> None:
         return
     contracts = control.contracts(feed)
     joins = [table for table in new if table not in contracts]
-    passed_over = _passed_over(ctx) if joins and control.position(feed) is not None else {}
+    passed_over = _passed_over(ctx) if joins and ctx.released else {}
     for table in new:
         windows = _of_table(passed_over, table) if table in joins else Counter()
         control.save_feed_table(feed, table, windows.total(), windows)

@@ -23,7 +23,7 @@ from changeledger.model.window import promised
 from changeledger.model.wording import counted
 from changeledger.stages.common import input_records
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, joined
+from changeledger.stages.extraction import completeness, joined, resetting
 
 # Of a window's frames. A registry is asked for fewer that it does not know.
 _MOST_IDS = 10_000
@@ -41,7 +41,7 @@ def extract_messages(ctx: StageContext) -> None:
     wanted = sum(asked.values())
     if wanted:
         _read(ctx, kafka, start, end)
-    completeness.note_messages(ctx, kafka, start, end, ctx.control.position(feed.feed) or {})
+    completeness.note_messages(ctx, kafka, start, end, ctx.released)
     if wanted or input_records.replayed(ctx) is not None:
         _fetch_schemas(ctx)
     topics, offsets = counted(len(end), "topic"), counted(wanted, "offset")
@@ -103,10 +103,11 @@ def _resolve(ctx: StageContext, kafka: Kafka, source: KafkaTopics) -> tuple[Offs
     """The window's first and last offsets (exclusive) per topic and partition."""
     feed = ctx.feed
     topics = kafka.topics_of(feed.feed, source.topics)
-    released = ctx.control.position(feed.feed) or {}
+    released = ctx.released
     earliest, end = kafka.earliest(topics), kafka.until(topics, ctx.window.end)
     latest, request = kafka.latest(topics), ctx.window.request
     check_continuity(feed.feed, released, earliest, latest)
+    resetting.require_offsets(ctx, earliest)
     completeness.require_known(ctx, kafka, earliest, latest)
     if request.reads_nothing_new:
         return released, released

@@ -57,4 +57,4 @@ def _warn(ctx: StageContext, states: Sequence[SourceState]) -> None:
 
 def _reached(ctx: StageContext, end: Any) -> Any:
     """How far the feed has read: a window of the past knows less than a release."""
-    return furthest(ctx.control.position(ctx.feed.feed) or {}, end)
+    return furthest(ctx.released, end)

@@ -29,7 +29,7 @@ from changeledger.model.window import SourceRead
 from changeledger.model.wording import counted
 from changeledger.spark.session import for_rows_of
 from changeledger.stages.common.context import StageContext, log
-from changeledger.stages.extraction import completeness, source_states
+from changeledger.stages.extraction import completeness, resetting, source_states
 
 
 def extract_tables(ctx: StageContext) -> None:
@@ -41,8 +41,9 @@ def extract_tables(ctx: StageContext) -> None:
 
 def _extract(ctx: StageContext, dialect: TableDialect, database: JdbcDatabase) -> None:
     feed, reader = ctx.feed, dialect.reader(ctx.feed, database)
-    released = ctx.control.position(feed.feed) or {}
+    released = ctx.released
     _require_released(ctx, reader, released)
+    resetting.require_rows(ctx, reader)
     stored = ctx.open(lambda: _resolve(ctx, reader, released))
     reading = _WindowTables(ctx, database, reader, dialect, stored.from_position or {}, stored.to_position)
     reads = reading.extract()

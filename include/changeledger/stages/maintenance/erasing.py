@@ -25,8 +25,9 @@ from changeledger.control import LEASE_SECONDS, ControlStore, ErasureRow, lease_
 from changeledger.kernels import display, publishing
 from changeledger.kernels.arrow import arrow_type
 from changeledger.lake import catalog, iceberg, refs, upkeep
-from changeledger.lake.publishing import complete_releases, release_tag
+from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
+from changeledger.lake.refs import release_tag
 from changeledger.model.change import literal
 from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames

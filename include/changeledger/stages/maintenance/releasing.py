@@ -10,8 +10,8 @@ from changeledger.control import LEASE_SECONDS, lease_heartbeat
 from changeledger.lake.publishing import complete
 from changeledger.stages.common.context import control_store
 
-# Of `release complete` and `rollback`: one continues where the other one has died.
-BY_HAND = "changeledger release complete or rollback"
+# Of `release complete`, `rollback` and `reset`: one continues where the other one has died.
+BY_HAND = "changeledger release complete, rollback or reset"
 
 
 def complete_by_hand(spark: SparkSession, feed: Feed, *, force: bool) -> list[int]:

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 from changeledger.config.feed import Feed
 from changeledger.config.settings import Settings
 from changeledger.control import LEASE_SECONDS, Asked, ReleaseRow, lease_heartbeat
-from changeledger.lake import catalog, iceberg, refs
-from changeledger.lake.publishing import complete, complete_releases, foreign, release_tag
+from changeledger.lake import catalog, iceberg, refs, same_releases
+from changeledger.lake.publishing import complete, complete_releases, foreign
+from changeledger.lake.refs import release_tag
 from changeledger.model.errors import ConfigError, ReleaseStuck
 from changeledger.model.window import branch_of
 from changeledger.stages.common.context import control_store, log
@@ -35,9 +36,11 @@ def roll_back(session: Session, feed: Feed, target: int, asked: Asked) -> Releas
         releases = control.releases(name)
         to = _find(releases, name, target)
         newest = releases[-1]
-        if newest.rolled_back_to != target:
-            tables = _snapshots(session, releases, to)
-            newest = control.commit_rollback(name, target, tables, asked)
+        if newest.rolled_back_to != target or not _is_main(newest):
+            published = _published(feed, newest)
+            tables = _snapshots(session, releases, to, published)
+            in_lake = same_releases.newest_tagged(published)
+            newest = control.commit_rollback(name, target, tables, asked, in_lake)
             log.info("%s: release %d makes release %d main again", name, newest.id, target)
             complete(session, control, newest)
     control.release_lease(name, BY_HAND)
@@ -49,7 +52,7 @@ def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
     rows, remedy = {row.id: row for row in releases}, f"`changeledger releases {feed}` lists them"
     if target not in rows:
         raise ConfigError(f"the feed {feed!r} has no release {target}", remedy)
-    if target == max(rows):
+    if target == max(rows) and _is_main(rows[target]):
         raise ConfigError(f"{feed}: release {target} is the newest: nothing would be taken back", remedy)
     to = rows[target]
     tags = refs.heads(to.tables, release_tag(target))
@@ -64,10 +67,30 @@ def _find(releases: Iterable[ReleaseRow], feed: str, target: int) -> ReleaseRow:
     return to
 
 
-def _snapshots(session: Session, releases: list[ReleaseRow], to: ReleaseRow) -> dict[str, int]:
+def _is_main(release: ReleaseRow) -> bool:
+    """Has main of each table what the release has? Not where an older store was restored."""
+    mains = refs.heads(release.tables, refs.MAIN)
+    return all(
+        table in mains and refs.is_rewritten(table, snapshot, mains[table])
+        for table, snapshot in release.tables.items()
+    )
+
+
+def _published(feed: Feed, newest: ReleaseRow) -> list[str]:
+    """The feed's tables that the newest release has, or a later one of a control store that is lost."""
+    return [
+        table
+        for table in catalog.tables(feed.namespace)
+        if table in newest.tables or same_releases.newest_tagged([table]) > newest.id
+    ]
+
+
+def _snapshots(
+    session: Session, releases: list[ReleaseRow], to: ReleaseRow, published: Iterable[str]
+) -> dict[str, int]:
     """What main of each table becomes. Raises ReleaseStuck if somebody else has written one."""
     newest = releases[-1]
-    later = [table for table in newest.tables if table not in to.tables and catalog.exists(table)]
+    later = [table for table in published if table not in to.tables]
     tables = [*to.tables, *later]
     written = foreign(releases, tables, refs.heads(tables, refs.MAIN))
     if written:

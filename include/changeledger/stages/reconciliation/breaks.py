@@ -40,7 +40,9 @@ def write_breaks(ctx: StageContext, tables: Sequence[Breaks]) -> None:
             return
         iceberg.create(ctx.spark, ctx.lake.image_chain_breaks, change.BREAK_COLUMNS)
     iceberg.fresh_branch(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
-    if is_known:
+    if ctx.starts_over:
+        iceberg.empty(ctx.spark, ctx.lake.image_chain_breaks, ctx.branch)
+    elif is_known:
         rows = [rows for one in tables for rows in _after(ctx, one)]
     if rows:
         writes.append(together(rows), ctx.lake.image_chain_breaks, ctx.branch, change.BREAK_COLUMNS)

@@ -15,7 +15,7 @@ from changeledger.control import ControlStore, ProofRow, ReleaseRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, TOPIC
 from changeledger.kernels.rows import Part, Rows, bucketed, together
 from changeledger.lake import iceberg, scans
-from changeledger.lake.publishing import release_tag
+from changeledger.lake.refs import release_tag
 from changeledger.model import change
 from changeledger.model.contract import Contract
 from changeledger.model.table_names import TableNames

@@ -45,6 +45,8 @@ _TABLES = {
     "releases": "feed* text, id* int, window_id text, status text, tables json, counts json, positions "
     "position, created_at time, completed_at? time, read_again? json, rolled_back_to? int, reason? text, by? "
     "text",
+    "resets": "feed* text, id* int, status text, reason text, by text, accept_gap flag, asked_at time, "
+    "ended_at? time, release? int, withdrawn_by? text, withdrawn_reason? text",
     "snapshots": "id* text, database text, since time, until time, since_lsn? text, until_lsn? text, tables "
     "json, at time",
     "source_marks": "feed* text, source* text, identity text, place big, fingerprint? text",

@@ -1,0 +1,149 @@
+"""Do the control store and the lake know the same releases? One of them may have been lost or restored.
+
+A run that built on one of two times would leave out what lies between them, or build it twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from changeledger.control import ControlStore, ReleaseRow
+from changeledger.lake import catalog, iceberg, refs
+from changeledger.model.errors import StoresDisagree
+from changeledger.model.table_names import FeedTables
+
+_BACKUP: Final = "docs/backup.md"
+
+
+class TableReleases(NamedTuple):
+    """What a table of the lake knows of a release. `newest`: of its release tags; None if it has none."""
+
+    is_there: bool
+    newest: int | None
+    # What the tag of the release that was asked for names.
+    snapshot: int | None
+    # Is main an older snapshot than that one?
+    is_behind: bool
+
+
+def require_newest(control: ControlStore, feed: str) -> None:
+    """Asked before a run does anything, of one table: raises StoresDisagree if its newest release is not the
+    control store's. Costs one look at the catalog."""
+    newest, completed = control.latest_release(feed), control.latest_completed(feed)
+    if newest is None:
+        if catalog.exists(FeedTables.of(feed).releases):
+            raise StoresDisagree(*_unknown(feed))
+    elif completed is not None:
+        table = _first(completed)
+        _require(completed, newest.id, [] if table is None else [table])
+
+
+def require_release(control: ControlStore, feed: str, tables: Iterable[str]) -> None:
+    """Asked before a run builds, of all tables: raises StoresDisagree unless each has the last release."""
+    newest, completed = control.latest_release(feed), control.latest_completed(feed)
+    if newest is not None and completed is not None:
+        _require(completed, newest.id, sorted(set(tables) & completed.tables.keys()))
+
+
+def require_snapshots(release: ReleaseRow) -> None:
+    """Raises StoresDisagree if the lake has not what a release has committed and not completed."""
+    lost = [table for table, snapshot in release.tables.items() if not _has(table, snapshot)]
+    if lost:
+        raise StoresDisagree(
+            f"{release.feed}: release {release.id} is committed, and the lake has not what it would publish "
+            f"of {', '.join(sorted(lost))}: an older lake was restored, or the catalog was lost",
+            f"restore both as of one time ({_BACKUP})",
+        )
+
+
+def newest_tagged(tables: Iterable[str]) -> int:
+    """The number of the newest release that one of the tables has a tag of; 0 if none has."""
+    names = refs.names(tables, refs.TAG).values()
+    return max((number for of_table in names for number in refs.releases_of(of_table)), default=0)
+
+
+def _has(table: str, snapshot: int) -> bool:
+    known = catalog.found(table)
+    return known is not None and known.metadata.snapshot_by_id(snapshot) is not None
+
+
+def _require(completed: ReleaseRow, newest: int, tables: Sequence[str]) -> None:
+    looks = iceberg.parallel_map(partial(_look, completed), tables)
+    said = disagreement(completed, newest, dict(zip(tables, looks, strict=True)))
+    if said is not None:
+        raise StoresDisagree(*said)
+
+
+def disagreement(
+    completed: ReleaseRow, newest: int, tables: Mapping[str, TableReleases]
+) -> tuple[str, str] | None:
+    """Message and remedy; None if all is as it should be.
+
+    `completed`: the last release that is; `newest`: the last number that the control store has given.
+    """
+    feed = completed.feed
+    gone = [table for table, known in tables.items() if not known.is_there]
+    if gone:
+        return (
+            f"{feed}: the lake has no table {', '.join(gone)}, which release {completed.id} has published: "
+            "its catalog was lost or is another one, or the table was dropped",
+            f"restore the catalog, or register the tables' files again ({_BACKUP}, 'The catalog is lost')",
+        )
+    ahead = max((known.newest for known in tables.values() if known.newest is not None), default=0)
+    if ahead > newest:
+        return (
+            f"{feed}: the lake has release {ahead}, and the control store ends at {newest}: an older control "
+            "store was restored, or CHANGELEDGER_CONTROL_URL names another one",
+            f"restore both as of one time; or go back to what both have: {_rollback(feed, newest)}",
+        )
+    others = [table for table, known in tables.items() if known.snapshot != completed.tables[table]]
+    if others:
+        have = sorted({known.newest or 0 for table, known in tables.items() if table in others})
+        return (
+            f"{feed}: release {completed.id} is not in the lake as it was published: {', '.join(others)} "
+            f"{'ends' if len(others) == 1 else 'end'} at release {', '.join(map(str, have))}, or had the tag "
+            "moved: an older lake was restored",
+            "restore both as of one time"
+            + (f"; or go back to what both have: {_rollback(feed, have[0])}" if have[0] else f" ({_BACKUP})"),
+        )
+    behind = [table for table, known in tables.items() if known.is_behind]
+    if behind:
+        return (
+            f"{feed}: main of {', '.join(behind)} was moved back behind release {completed.id}",
+            f"move it forward again: {_rollback(feed, completed.id)}",
+        )
+    return None
+
+
+def _rollback(feed: str, number: int) -> str:
+    return f"`changeledger rollback {feed} {number} --reason ...` ({_BACKUP})"
+
+
+def _unknown(feed: str) -> tuple[str, str]:
+    return (
+        f"{feed}: the control store knows no release, and the lake has some: the control store was lost, or "
+        "CHANGELEDGER_CONTROL_URL names another one",
+        f"restore the control store ({_BACKUP}, 'The control store is lost')",
+    )
+
+
+def _first(release: ReleaseRow) -> str | None:
+    """A table that every run writes, or any."""
+    names = FeedTables.of(release.feed)
+    return names.dispositions if names.dispositions in release.tables else min(release.tables, default=None)
+
+
+def _look(release: ReleaseRow, table: str) -> TableReleases:
+    known = catalog.found(table)
+    if known is None:
+        return TableReleases(is_there=False, newest=None, snapshot=None, is_behind=False)
+    named = {name: ref.snapshot_id for name, ref in known.metadata.refs.items()}
+    published, main = release.tables[table], named.get(refs.MAIN)
+    return TableReleases(
+        is_there=True,
+        newest=max(refs.releases_of(named), default=None),
+        snapshot=named.get(refs.release_tag(release.id)),
+        is_behind=main is not None and refs.is_built_on(known, published, main),
+    )

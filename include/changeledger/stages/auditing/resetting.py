@@ -1,0 +1,61 @@
+"""The tables that a run has built from nothing, compared with those that are published."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from changeledger.audit.resetting import Replaced, reset_rules
+from changeledger.audit.rules import Rule
+from changeledger.lake import iceberg, refs
+from changeledger.model.change import REPAIRED, quoted
+from changeledger.model.contract import Contract
+from changeledger.pages.redaction import REDACTED
+from changeledger.stages.common.context import StageContext
+
+# So many keys are named.
+_EXAMPLES = 3
+
+
+def rules_of(ctx: StageContext) -> list[Rule]:
+    """Those of a run that starts over; none of another."""
+    if ctx.reset is None:
+        return []
+    tables = [
+        _replaced(ctx, contract) for contract in ctx.contracts().values() if _is_published(ctx, contract)
+    ]
+    return reset_rules(tables, accepts_gap=ctx.reset.accept_gap)
+
+
+def _is_published(ctx: StageContext, contract: Contract) -> bool:
+    names = ctx.names[contract.table]
+    return refs.heads(names, refs.MAIN).keys() == set(names)
+
+
+def _replaced(ctx: StageContext, contract: Contract) -> Replaced:
+    names = ctx.names[contract.table]
+    key = F.struct(*(F.col(quoted(column.name)) for column in contract.key)).alias("key")
+    cells = [key, F.coalesce(F.map_keys("_unknown_columns"), F.array()).alias("unknown")]
+    published = iceberg.read(ctx.spark, names.current).select(cells)
+    rows, known = ctx.built(names.current).select(cells), ctx.built(names.history).select(key).distinct()
+    gone = published.join(known, "key", "left_anti").select("key")
+    both = published.join(rows.withColumnRenamed("unknown", "unknown_now"), "key")
+    less_known = both.where(F.size(F.array_except("unknown_now", "unknown")) > 0).select("key")
+    changes, unread, repairs = _changes(ctx, names.changes)
+    counts = published.count(), gone.count(), less_known.count()
+    return Replaced(contract.table, changes, unread, repairs, *counts, _examples(ctx, gone.union(less_known)))
+
+
+def _changes(ctx: StageContext, ledger: str) -> tuple[int, int, int]:
+    """How many changes are published, how many of them the run has not read, and the repairs of those."""
+    built = ctx.built(ledger)
+    halves = built.where("paired_change_id IS NOT NULL").selectExpr("paired_change_id AS change_id")
+    published = iceberg.read(ctx.spark, ledger)
+    unread = published.join(built.select("change_id").union(halves), "change_id", "left_anti")
+    is_repair = F.coalesce(F.array_contains("flags", REPAIRED), F.lit(col=False))
+    return published.count(), unread.count(), unread.where(is_repair).count()
+
+
+def _examples(ctx: StageContext, keys: DataFrame) -> list[str]:
+    texts = [row["key"] for row in keys.select(F.to_json("key").alias("key")).limit(_EXAMPLES).collect()]
+    return [REDACTED] * len(texts) if ctx.settings.redact_values else texts

@@ -1,0 +1,62 @@
+"""Reset: a feed is loaded again from its source's beginning, beside what is published.
+
+It only says so in the control store: the feed's next runs build their tables from nothing, on branches that
+stand on main, until the audit of one of them has passed. Its release makes them main.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import LEASE_SECONDS, AskedReset, ControlStore, ResetRow, lease_heartbeat
+from changeledger.lake.publishing import complete_releases
+from changeledger.model.errors import ConfigError
+from changeledger.stages.common.context import control_store, log
+from changeledger.stages.maintenance.releasing import BY_HAND
+
+# Gives Spark where it is needed.
+Session = Callable[[], SparkSession]
+
+
+def ask(session: Session, feed: Feed, asked: AskedReset) -> ResetRow:
+    """The reset that waits for the feed's next run. Asked again after a crash it is the same one.
+
+    Raises ConfigError if nothing is published; LeaseHeld while a run of the feed works.
+    """
+    with _leased(feed) as control:
+        complete_releases(session, control, feed.feed)
+        if control.latest_release(feed.feed) is None:
+            raise ConfigError(
+                f"the feed {feed.feed!r} has published nothing: there is nothing to reset",
+                "run its DAG: its first run reads from the source's beginning",
+            )
+        row = control.ask_reset(feed.feed, asked)
+        log.info("%s: reset %d: the next run reads from the source's beginning", feed.feed, row.id)
+        return row
+
+
+def withdraw(feed: Feed, by: str, reason: str) -> ResetRow:
+    """The reset that waited. Raises ConfigError if none did; LeaseHeld while a run of the feed works."""
+    with _leased(feed) as control:
+        row = control.withdraw_reset(feed.feed, by, reason)
+    if row is None:
+        raise ConfigError(
+            f"the feed {feed.feed!r} has no reset that waits",
+            f"`changeledger releases {feed.feed}` shows a reset that is published; `changeledger rollback` "
+            "takes its release back",
+        )
+    return row
+
+
+@contextmanager
+def _leased(feed: Feed) -> Iterator[ControlStore]:
+    control = control_store(Settings())
+    control.acquire_lease(feed.feed, BY_HAND, LEASE_SECONDS)
+    with lease_heartbeat(control, feed.feed, BY_HAND):
+        yield control
+    control.release_lease(feed.feed, BY_HAND)
