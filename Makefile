@@ -1,12 +1,17 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-run setup-bench setup-test lock-jars
+.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-demo setup-run setup-bench setup-test lock-jars
 PYTHON := .venv/bin/python
+# Where the demo's lake is, and the jars for it.
+LAKE ?= disk
+DEMO_JARS_disk := spark kafka
+DEMO_JARS_s3 := spark spark-s3 s3 rest kafka
+DEMO_JARS = $(or $(DEMO_JARS_$(strip $(LAKE))),$(error LAKE is disk or s3, not "$(LAKE)"))
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: setup-run ## five feeds from real services to published tables, with a report
-	@$(PYTHON) -m sourcelab.demo
+demo: setup-demo ## five feeds from real services to published tables, with a report; LAKE=s3: on S3 and a REST catalog
+	@$(PYTHON) -m sourcelab.demo --lake $(strip $(LAKE))
 
 test: setup-test ## all tests
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -43,6 +48,9 @@ clean: ## remove .venv, .jars and all caches; the data in .changeledger stays
 
 setup-lint:
 	@scripts/bootstrap
+
+setup-demo:
+	@scripts/bootstrap $(DEMO_JARS)
 
 setup-run:
 	@scripts/bootstrap spark kafka

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from changeledger.config.settings import Settings
 from changeledger.spark.session import as_properties
 from sourcelab.process import Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
+# Where a demo's lake can be.
+PLACES = ("disk", "s3")
 BUCKET = "lake"
 _REGION = "us-east-1"
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -32,7 +38,7 @@ def _keep_secret(file: Path, members: Mapping[str, str]) -> None:
 
 def _require(jars: Path) -> None:
     if not list(jars.glob("*.jar")):
-        raise ServiceError(f"there are no jars in {jars}", "run `make test`, which fetches them once")
+        raise ServiceError(f"there are no jars in {jars}", "run `make demo LAKE=s3`, which fetches them")
 
 
 class S3Server(Service):
@@ -153,3 +159,19 @@ class RestCatalog(Service):
     def clean(self) -> None:
         (self.home / "catalog.properties").unlink(missing_ok=True)
         shutil.rmtree(self.home / "data", ignore_errors=True)
+
+
+@contextmanager
+def placed_lake(place: str, home: Path, settings: Settings, say: Callable[[str], None]) -> Iterator[Settings]:
+    """The settings with the lake at one of `PLACES`; servers end, with all that they store, on exit.
+
+    This process's environment names the lake, too.
+    """
+    if place == "disk":
+        yield settings
+        return
+    jars = settings.jars.parent
+    with S3Server(jars, home) as store, RestCatalog(jars, home, store) as catalog:
+        say(f"the lake is on S3 at {store.endpoint}, its REST catalog at {catalog.settings['uri']}")
+        os.environ["CHANGELEDGER_CATALOG"] = json.dumps(catalog.settings)
+        yield Settings()
