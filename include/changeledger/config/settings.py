@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import (
-    Field,
-    model_validator,
-)
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from changeledger.config.object_path import S3, ObjectPath, PagePath
 
 PROJECT = Path(__file__).resolve().parents[3]
 
@@ -38,6 +37,10 @@ class Settings(BaseSettings):
     `s3://bucket/lake`; of `sql` without it `warehouse` below the home. `s3.*`: how S3 is reached. It appears
     on no command line; `docs/lake.md` has examples."""
 
+    pages: str = ""
+    """Where Data Docs and reports are stored: a folder, or `s3://bucket/folder`, reached by `s3.*` of
+    `CHANGELEDGER_CATALOG`; then jobs and Airflow's API server need no common disk. Empty: `data_docs`
+    below the home."""
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
     hash_key: str = Field(default="", repr=False)
@@ -46,6 +49,13 @@ class Settings(BaseSettings):
     pages_url: str = ""
     """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
     otherwise by file."""
+
+    @field_validator("pages")
+    @classmethod
+    def _known_store(cls, pages: str) -> str:
+        if "://" in pages and not pages.startswith(S3):
+            raise ValueError("pages are stored in a folder or in s3://bucket/folder")
+        return pages
 
     @model_validator(mode="after")
     def _embedded_defaults(self) -> Settings:
@@ -65,11 +75,13 @@ class Settings(BaseSettings):
         return self.catalog.get("warehouse", "")
 
     @property
-    def data_docs(self) -> Path:
-        return self.home / "data_docs"
+    def data_docs(self) -> PagePath:
+        if self.pages.startswith(S3):
+            return ObjectPath.of(self.pages, self.catalog)
+        return Path(self.pages).absolute() if self.pages else self.home / "data_docs"
 
-    def address(self, page: Path) -> str:
+    def address(self, page: PagePath) -> str:
         """Where people open a page of the Data Docs: its link, or its file."""
         if not self.pages_url:
             return str(page)
-        return "/".join([self.pages_url.rstrip("/"), *page.relative_to(self.data_docs).parts])
+        return self.pages_url.rstrip("/") + str(page).removeprefix(str(self.data_docs))
