@@ -36,8 +36,8 @@ up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
 bench: setup-bench ## the table of targets, beside Spark by hand, DuckDB and dlt; MESSAGES and TRIES say how much
 	@PYTHONPATH=include $(PYTHON) -m benchmarks.run $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(TRIES),--tries $(TRIES))
 
-faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C; SOAK is a seed of fifty windows
-	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SOAK),--soak $(SOAK))
+faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C; LAKE=s3; SOAK is a seed of fifty windows
+	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix --lake $(strip $(LAKE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SOAK),--soak $(SOAK))
 
 reliability: setup-test ## docs/reliability.md from what `make faults` has found
 	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix --page

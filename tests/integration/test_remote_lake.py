@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import SparkSession
@@ -117,3 +118,26 @@ def test_a_wrong_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({**server.settings, "token": "other"}))
         with pytest.raises(ConfigError, match="refuses the credentials"), named():
             catalog.exists("lake.remote.dbo_customers")
+
+
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_a_sql_catalog_with_files_on_s3(
+    spark: SparkSession,
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+) -> None:
+    """Python writes, Spark reads and writes, Python reads."""
+    uri = f"sqlite:///{tmp_path}/catalog.db" if database == "SQLite" else postgres.url
+    with S3Server(JARS.parent, tmp_path) as store:
+        members = {"type": "sql", "uri": uri, "warehouse": f"s3://{BUCKET}/warehouse", **store.members}
+        monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
+        session = session_of(spark, Settings())
+        catalog.create_namespace("remote")
+        created = catalog._catalog().create_table("remote.t", pa.schema([("id", pa.int64())]))
+        created.append(pa.table({"id": [1]}))
+        session.sql("INSERT INTO lake.remote.t SELECT id + 1 FROM lake.remote.t")
+        table = catalog.load("lake.remote.t")
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+        assert table.metadata_location.startswith(f"s3://{BUCKET}/warehouse/remote/t/")
