@@ -37,6 +37,9 @@ class Settings(BaseSettings):
     `s3://bucket/lake`; of `sql` without it `warehouse` below the home. `s3.*`: how S3 is reached. It appears
     on no command line; `docs/lake.md` has examples."""
 
+    catalog_connection: str = ""
+    """The Airflow connection with the lake's credentials: members of its `extra`, such as
+    `s3.secret-access-key`, join those of `CHANGELEDGER_CATALOG` in the environment of jobs."""
     pages: str = ""
     """Where Data Docs and reports are stored: a folder, or `s3://bucket/folder`, reached by `s3.*` of
     `CHANGELEDGER_CATALOG`; then jobs and Airflow's API server need no common disk. Empty: `data_docs`
