@@ -6,6 +6,7 @@ import jakarta.servlet.http.HttpServletResponse;
 import java.io.FileInputStream;
 import java.io.IOException;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.function.Consumer;
@@ -30,6 +31,7 @@ import org.eclipse.jetty.util.ssl.SslContextFactory;
  */
 public class RestCatalog {
     private static final String VENDED = "vended.";
+    private static final int MOST_OPENED = 8;
 
     public static void main(String[] arguments) throws Exception {
         Properties given = new Properties();
@@ -44,7 +46,7 @@ public class RestCatalog {
         }
         ServletContextHandler context = new ServletContextHandler();
         boolean isOne = properties.containsKey("uri");
-        context.addServlet(new ServletHolder(isOne ? guarded(properties, vended) : new Many(properties, vended)), "/*");
+        context.addServlet(new ServletHolder(isOne ? opened(properties, vended).servlet : new Many(properties, vended)), "/*");
         Server server = new Server();
         ServerConnector connector = properties.containsKey("keystore.path")
             ? new ServerConnector(server, shown(properties)) : new ServerConnector(server);
@@ -64,15 +66,43 @@ public class RestCatalog {
         return identity;
     }
 
-    private static Guarded guarded(Map<String, String> properties, Map<String, String> vended) {
+    private static Opened opened(Map<String, String> properties, Map<String, String> vended) {
         Catalog catalog = CatalogUtil.buildIcebergCatalog("rest", properties, null);
-        return new Guarded(new Vending(catalog, vended), properties.get("token"));
+        return new Opened(catalog, new Guarded(new Vending(catalog, vended), properties.get("token")));
+    }
+
+    private static class Opened {
+        private final Catalog catalog;
+        private final Guarded servlet;
+
+        Opened(Catalog catalog, Guarded servlet) {
+            this.catalog = catalog;
+            this.servlet = servlet;
+        }
+
+        void close() {
+            try {
+                ((AutoCloseable) catalog).close();
+            } catch (Exception error) {
+                System.out.println("a catalog could not be closed: " + error);
+            }
+        }
     }
 
     private static class Many extends HttpServlet {
         private final Map<String, String> properties;
         private final Map<String, String> vended;
-        private final Map<String, Guarded> opened = new HashMap<>();
+        // Those that were asked last: each has connections of its own to its file and to the store.
+        private final Map<String, Opened> opened = new LinkedHashMap<>(16, 0.75f, true) {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<String, Opened> eldest) {
+                boolean isOld = size() > MOST_OPENED;
+                if (isOld) {
+                    eldest.getValue().close();
+                }
+                return isOld;
+            }
+        };
 
         Many(Map<String, String> properties, Map<String, String> vended) {
             this.properties = properties;
@@ -92,12 +122,15 @@ public class RestCatalog {
         }
 
         private synchronized Guarded named(String name) {
-            return opened.computeIfAbsent(name, it -> {
+            Opened known = opened.get(name);
+            if (known == null) {
                 Map<String, String> own = new HashMap<>(properties);
                 String file = properties.get("root") + "/" + name.replace('~', '/') + "/catalog.db";
                 own.put("uri", "jdbc:sqlite:" + file + "?journal_mode=WAL&busy_timeout=30000");
-                return guarded(own, vended);
-            });
+                known = opened(own, vended);
+                opened.put(name, known);
+            }
+            return known.servlet;
         }
     }
 
