@@ -1,12 +1,17 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-run setup-bench setup-test lock-jars
+.PHONY: help demo test lint audit sbom up bench faults reliability clean setup-lint setup-demo setup-run setup-bench setup-test lock-jars
 PYTHON := .venv/bin/python
+# Where the demo's lake is, and the jars for it.
+LAKE ?= disk
+DEMO_JARS_disk := spark kafka
+DEMO_JARS_s3 := spark spark-s3 s3 rest kafka
+DEMO_JARS = $(or $(DEMO_JARS_$(strip $(LAKE))),$(error LAKE is disk or s3, not "$(LAKE)"))
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-demo: setup-run ## five feeds from real services to published tables, with a report
-	@$(PYTHON) -m sourcelab.demo
+demo: setup-demo ## five feeds from real services to published tables, with a report; LAKE=s3: on S3 and a REST catalog
+	@$(PYTHON) -m sourcelab.demo --lake $(strip $(LAKE))
 
 test: setup-test ## all tests
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -31,8 +36,8 @@ up: setup-run ## Airflow with its UI, the demo's sources beside it, until Ctrl-C
 bench: setup-bench ## the table of targets, beside Spark by hand, DuckDB and dlt; MESSAGES and TRIES say how much
 	@PYTHONPATH=include $(PYTHON) -m benchmarks.run $(if $(MESSAGES),--messages $(MESSAGES)) $(if $(TRIES),--tries $(TRIES))
 
-faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C; SOAK is a seed of fifty windows
-	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SOAK),--soak $(SOAK))
+faults: setup-test ## break things at every place, for MINUTES or until Ctrl-C; LAKE=s3; SOAK is a seed of fifty windows
+	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix --lake $(strip $(LAKE)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SOAK),--soak $(SOAK))
 
 reliability: setup-test ## docs/reliability.md from what `make faults` has found
 	@PYTHONPATH=include $(PYTHON) -m tests.faults.matrix --page
@@ -43,6 +48,9 @@ clean: ## remove .venv, .jars and all caches; the data in .changeledger stays
 
 setup-lint:
 	@scripts/bootstrap
+
+setup-demo:
+	@scripts/bootstrap $(DEMO_JARS)
 
 setup-run:
 	@scripts/bootstrap spark kafka

@@ -10,9 +10,10 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import pkcs12
 from cryptography.x509.oid import NameOID
 
-from sourcelab.services import Tls
+from sourcelab.process import Keystore, Tls
 
 _DAYS = timedelta(days=2)
 
@@ -47,6 +48,22 @@ class Authority:
         identity.touch(0o600)
         identity.write_bytes(made.key.read_bytes() + made.certificate.read_bytes())
         return Tls(identity, self.path, host)
+
+    def keystore(self) -> Keystore:
+        """For a service of Java's on 127.0.0.1."""
+        issued = self.issue("java")
+        key = serialization.load_pem_private_key(issued.key.read_bytes(), None)
+        certificate = x509.load_pem_x509_certificate(issued.certificate.read_bytes())
+        authority = x509.load_pem_x509_certificate(self.path.read_bytes())
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
+        lock = serialization.BestAvailableEncryption(b"changeit")
+        identity, trusted = self._folder / "identity.p12", self._folder / "authority.p12"
+        identity.write_bytes(
+            pkcs12.serialize_key_and_certificates(b"java", key, certificate, [authority], lock)
+        )
+        entry = pkcs12.PKCS12Certificate(authority, b"authority")
+        trusted.write_bytes(pkcs12.serialize_java_truststore([entry], lock))
+        return Keystore(identity, trusted, "changeit")
 
     def issue(self, name: str, *hosts: str, password: str = "") -> Certificate:
         """A certificate for the subject `CN=<name>`, its key in a file that `password` may lock."""

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -20,6 +19,7 @@ from changeledger.config.database import Database, named_database
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed, readable_feeds
 from changeledger.config.loopback import reach_directly
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console.arguments import JobParser
 from changeledger.console.encoding import escape_unknown
@@ -81,7 +81,7 @@ class Choice(NamedTuple):
 def main_of_database(
     run: Callable[[SparkSession, Database, Mapping[str, Feed], Any], object],
     choice: Choice,
-    page: Callable[[Database, Settings], Path],
+    page: Callable[[Database, Settings], PagePath],
     argv: list[str] | None = None,
     *,
     is_needed: Callable[[Database, Mapping[str, Feed], Any], bool] | None = None,

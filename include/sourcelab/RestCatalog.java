@@ -1,10 +1,12 @@
 import jakarta.servlet.ServletException;
+import jakarta.servlet.http.HttpServlet;
 import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletRequestWrapper;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.FileInputStream;
 import java.io.IOException;
-import java.net.InetSocketAddress;
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Properties;
 import java.util.function.Consumer;
@@ -19,13 +21,17 @@ import org.apache.iceberg.rest.responses.LoadTableResponse;
 import org.eclipse.jetty.ee10.servlet.ServletContextHandler;
 import org.eclipse.jetty.ee10.servlet.ServletHolder;
 import org.eclipse.jetty.server.Server;
+import org.eclipse.jetty.server.ServerConnector;
+import org.eclipse.jetty.util.ssl.SslContextFactory;
 
 /**
  * Iceberg's own REST servlet before a JDBC catalog, for one user: PROPERTIES of the catalog, with `port`, `token` and
- * the members `vended.*`, which whoever loads a table gets for its files.
+ * the members `vended.*`, which whoever loads a table gets for its files. With `root` instead of `uri` it serves many:
+ * of the address `/a~b/v1/...` the catalog is in the SQLite file `a/b/catalog.db` below that folder.
  */
 public class RestCatalog {
     private static final String VENDED = "vended.";
+    private static final int MOST_OPENED = 8;
 
     public static void main(String[] arguments) throws Exception {
         Properties given = new Properties();
@@ -38,14 +44,94 @@ public class RestCatalog {
             boolean isVended = name.startsWith(VENDED);
             (isVended ? vended : properties).put(isVended ? name.substring(VENDED.length()) : name, given.getProperty(name));
         }
-        Catalog catalog = CatalogUtil.buildIcebergCatalog("rest", properties, null);
         ServletContextHandler context = new ServletContextHandler();
-        context.addServlet(new ServletHolder(new Guarded(new Vending(catalog, vended), properties.get("token"))), "/*");
-        Server server = new Server(new InetSocketAddress("127.0.0.1", Integer.parseInt(properties.get("port"))));
+        boolean isOne = properties.containsKey("uri");
+        context.addServlet(new ServletHolder(isOne ? opened(properties, vended).servlet : new Many(properties, vended)), "/*");
+        Server server = new Server();
+        ServerConnector connector = properties.containsKey("keystore.path")
+            ? new ServerConnector(server, shown(properties)) : new ServerConnector(server);
+        connector.setHost("127.0.0.1");
+        connector.setPort(Integer.parseInt(properties.get("port")));
+        server.addConnector(connector);
         server.setHandler(context);
         server.start();
         System.out.println("REST catalog started");
         server.join();
+    }
+
+    private static SslContextFactory.Server shown(Map<String, String> properties) {
+        SslContextFactory.Server identity = new SslContextFactory.Server();
+        identity.setKeyStorePath(properties.get("keystore.path"));
+        identity.setKeyStorePassword(properties.get("keystore.password"));
+        return identity;
+    }
+
+    private static Opened opened(Map<String, String> properties, Map<String, String> vended) {
+        Catalog catalog = CatalogUtil.buildIcebergCatalog("rest", properties, null);
+        return new Opened(catalog, new Guarded(new Vending(catalog, vended), properties.get("token")));
+    }
+
+    private static class Opened {
+        private final Catalog catalog;
+        private final Guarded servlet;
+
+        Opened(Catalog catalog, Guarded servlet) {
+            this.catalog = catalog;
+            this.servlet = servlet;
+        }
+
+        void close() {
+            try {
+                ((AutoCloseable) catalog).close();
+            } catch (Exception error) {
+                System.out.println("a catalog could not be closed: " + error);
+            }
+        }
+    }
+
+    private static class Many extends HttpServlet {
+        private final Map<String, String> properties;
+        private final Map<String, String> vended;
+        // Those that were asked last: each has connections of its own to its file and to the store.
+        private final Map<String, Opened> opened = new LinkedHashMap<>(16, 0.75f, true) {
+            @Override
+            protected boolean removeEldestEntry(Map.Entry<String, Opened> eldest) {
+                boolean isOld = size() > MOST_OPENED;
+                if (isOld) {
+                    eldest.getValue().close();
+                }
+                return isOld;
+            }
+        };
+
+        Many(Map<String, String> properties, Map<String, String> vended) {
+            this.properties = properties;
+            this.vended = vended;
+        }
+
+        @Override
+        protected void service(HttpServletRequest request, HttpServletResponse response)
+                throws ServletException, IOException {
+            String[] parts = request.getRequestURI().substring(1).split("/", 2);
+            named(parts[0]).service(new HttpServletRequestWrapper(request) {
+                @Override
+                public String getRequestURI() {
+                    return "/" + parts[1];
+                }
+            }, response);
+        }
+
+        private synchronized Guarded named(String name) {
+            Opened known = opened.get(name);
+            if (known == null) {
+                Map<String, String> own = new HashMap<>(properties);
+                String file = properties.get("root") + "/" + name.replace('~', '/') + "/catalog.db";
+                own.put("uri", "jdbc:sqlite:" + file + "?journal_mode=WAL&busy_timeout=30000");
+                known = opened(own, vended);
+                opened.put(name, known);
+            }
+            return known.servlet;
+        }
     }
 
     private static class Vending extends RESTCatalogAdapter {

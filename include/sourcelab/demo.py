@@ -28,6 +28,7 @@ from sourcelab.children import ChildFailed
 from sourcelab.connect import SparkConnectServer
 from sourcelab.lab import Progress, Sources, open_lake, own_folder
 from sourcelab.log import Log, simulate
+from sourcelab.object_store import PLACES, placed_lake
 from sourcelab.process import ServiceError
 from sourcelab.tables import DATABASE
 from sourcelab.together import Together, ended_by_sigterm
@@ -42,12 +43,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--submit", action="store_true", help="a Spark of its own for every task, instead of one for all"
     )
+    parser.add_argument(
+        "--lake", choices=PLACES, default=PLACES[0], help="where the lake is; s3: on S3, with a REST catalog"
+    )
     arguments = parser.parse_args(argv)
     escape_unknown()
     console = Console()
     try:
         with ended_by_sigterm(), own_folder("demo") as (home, settings):
-            return 0 if _run(Progress(console), home, settings, submit=arguments.submit) else 1
+            progress = Progress(console)
+            with placed_lake(arguments.lake, home, settings, progress.say) as lake:
+                return 0 if _run(progress, home, lake, submit=arguments.submit) else 1
     except (ServiceError, ChildFailed) as error:
         console.print(str(error), markup=False, highlight=False, soft_wrap=True)
         return 1

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from changeledger.config.settings import Settings
 from changeledger.spark.session import as_properties
-from sourcelab.process import Owner, Service, ServiceError, free_port
+from sourcelab.process import Keystore, Owner, Service, ServiceError, free_port
 from sourcelab.services import java
 
+# Where a demo's lake can be.
+PLACES = ("disk", "s3")
 BUCKET = "lake"
 _REGION = "us-east-1"
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
@@ -32,7 +38,7 @@ def _keep_secret(file: Path, members: Mapping[str, str]) -> None:
 
 def _require(jars: Path) -> None:
     if not list(jars.glob("*.jar")):
-        raise ServiceError(f"there are no jars in {jars}", "run `make test`, which fetches them once")
+        raise ServiceError(f"there are no jars in {jars}", "run `make demo LAKE=s3`, which fetches them")
 
 
 class S3Server(Service):
@@ -40,17 +46,22 @@ class S3Server(Service):
 
     name = "s3"
 
-    def __init__(self, jars: Path, home: Path) -> None:
-        """`jars`: the folder of all the project's jars."""
+    def __init__(
+        self, jars: Path, home: Path, objects: Path | None = None, *, keystore: Keystore | None = None
+    ) -> None:
+        """`jars`: the folder of all the project's jars; `objects`: where files are and stay, below `home`
+        and gone at the end without it; `keystore`: what it shows of itself over TLS."""
         super().__init__(home)
+        self.keystore = keystore
         self.jars = jars.absolute() / "s3"
+        self.objects = (objects or self.home / "data").absolute()
         self.key = "lake"
         self.secret = secrets.token_urlsafe(18)
         self.port = 0
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'http' if self.keystore is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def members(self) -> dict[str, str]:
@@ -65,17 +76,20 @@ class S3Server(Service):
     def prepare(self) -> None:
         _require(self.jars)
         self.clean()
-        (self.home / "data" / BUCKET).mkdir(parents=True)
+        (self.objects / BUCKET).mkdir(parents=True, exist_ok=True)
         self.port = free_port()
         (self.home / "logback.xml").write_text(_LOGGING, "utf-8")
         members = {
-            "s3proxy.endpoint": self.endpoint,
+            "s3proxy.endpoint" if self.keystore is None else "s3proxy.secure-endpoint": self.endpoint,
             "s3proxy.authorization": "aws-v2-or-v4",
             "s3proxy.identity": self.key,
             "s3proxy.credential": self.secret,
             "jclouds.provider": "filesystem",
-            "jclouds.filesystem.basedir": str(self.home / "data"),
+            "jclouds.filesystem.basedir": str(self.objects),
         }
+        if self.keystore is not None:
+            members["s3proxy.keystore-path"] = str(self.keystore.identity)
+            members["s3proxy.keystore-password"] = self.keystore.password
         _keep_secret(self.home / "s3proxy.conf", members)
 
     def run(self) -> None:
@@ -101,9 +115,21 @@ class RestCatalog(Service):
 
     name = "catalog"
 
-    def __init__(self, jars: Path, home: Path, store: S3Server, *, vending: bool = False) -> None:
-        """`jars`: the folder of all the project's jars."""
+    def __init__(
+        self,
+        jars: Path,
+        home: Path,
+        store: S3Server,
+        *,
+        vending: bool = False,
+        many_below: Path | None = None,
+    ) -> None:
+        """`jars`: the folder of all the project's jars. Over TLS it shows of itself what the store shows.
+
+        With `many_below` it serves many catalogs: the one at `<uri>/a~b` is in `a/b/catalog.db` below it.
+        """
         super().__init__(home)
+        self.many_below = many_below
         self.jars = jars.absolute()
         self.store = store
         self.vending = vending
@@ -113,8 +139,12 @@ class RestCatalog(Service):
     @property
     def settings(self) -> dict[str, str]:
         """`CHANGELEDGER_CATALOG` of the lake."""
-        members = {"type": "rest", "uri": f"http://127.0.0.1:{self.port}", "token": self.token}
+        members = {"type": "rest", "uri": self._address, "token": self.token}
         return members | {"warehouse": self._warehouse} | ({} if self.vending else self.store.members)
+
+    @property
+    def _address(self) -> str:
+        return f"{'http' if self.store.keystore is None else 'https'}://127.0.0.1:{self.port}"
 
     @property
     def _warehouse(self) -> str:
@@ -130,12 +160,19 @@ class RestCatalog(Service):
             "port": str(self.port),
             "token": self.token,
             "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-            "uri": f"jdbc:sqlite:{self.home}/data/catalog.db?journal_mode=WAL&busy_timeout=30000",
             "jdbc.schema-version": "V1",
             "warehouse": self._warehouse,
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             **of_files,
         }
+        if self.store.keystore is not None:
+            members["keystore.path"] = str(self.store.keystore.identity)
+            members["keystore.password"] = self.store.keystore.password
+        if self.many_below is None:
+            file = f"{self.home}/data/catalog.db"
+            members["uri"] = f"jdbc:sqlite:{file}?journal_mode=WAL&busy_timeout=30000"
+        else:
+            members["root"] = str(self.many_below.absolute())
         if self.vending:
             members |= {f"vended.{name}": value for name, value in of_files.items()}
         _keep_secret(self.home / "catalog.properties", members)
@@ -144,12 +181,30 @@ class RestCatalog(Service):
         folders = (self.jars / "rest", self.jars / "spark-s3")
         drivers = (self.jars / "spark").glob("sqlite-jdbc-*.jar")
         classes = ":".join([*(f"{folder}/*" for folder in folders), *map(str, drivers)])
+        keystore = self.store.keystore
+        command = [java(), *_JVM, *(keystore.trusting if keystore is not None else ())]
         source, members = Path(__file__).with_name("RestCatalog.java"), self.home / "catalog.properties"
         with self.log.open("ab") as log:
             log_from = log.tell()
-            self.launch([java(), *_JVM, "-cp", classes, str(source), str(members)], log, Owner(self.home))
+            self.launch([*command, "-cp", classes, str(source), str(members)], log, Owner(self.home))
         self.wait_until(lambda: "REST catalog started" in self.logged(log_from), log_from)
 
     def clean(self) -> None:
         (self.home / "catalog.properties").unlink(missing_ok=True)
         shutil.rmtree(self.home / "data", ignore_errors=True)
+
+
+@contextmanager
+def placed_lake(place: str, home: Path, settings: Settings, say: Callable[[str], None]) -> Iterator[Settings]:
+    """The settings with the lake at one of `PLACES`; servers end, with all that they store, on exit.
+
+    This process's environment names the lake, too.
+    """
+    if place == "disk":
+        yield settings
+        return
+    jars = settings.jars.parent
+    with S3Server(jars, home) as store, RestCatalog(jars, home, store) as catalog:
+        say(f"the lake is on S3 at {store.endpoint}, its REST catalog at {catalog.settings['uri']}")
+        os.environ["CHANGELEDGER_CATALOG"] = json.dumps(catalog.settings)
+        yield Settings()

@@ -20,7 +20,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import IO, Self
+from typing import IO, NamedTuple, Self
 
 from changeledger.config.folders import private
 
@@ -92,6 +92,20 @@ class Tls:
     authority: Path
     # The name under which it is reached, beside 127.0.0.1.
     host: str = "localhost"
+
+
+class Keystore(NamedTuple):
+    """The same for a service of Java's, in PKCS 12: its identity, and the authority that it trusts."""
+
+    identity: Path
+    authority: Path
+    password: str
+
+    @property
+    def trusting(self) -> list[str]:
+        """Options of a JVM that trusts this authority alone."""
+        trusted = "-Djavax.net.ssl.trustStore"
+        return [f"{trusted}={self.authority}", f"{trusted}Password={self.password}"]
 
 
 class Service(ABC):

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -15,11 +14,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 
 from changeledger.config.feed import Feed
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore
 from changeledger.model import change
 from changeledger.model.table_names import TableNames
 from changeledger.model.window import Window
+from changeledger.spark.lake_catalog import is_on_s3
 from sourcelab.airflow_home import TaskRun
 from sourcelab.log import Log
 from sourcelab.tables import Key, Row, Table
@@ -59,7 +60,7 @@ class FeedReport:
     tables: dict[str, TableReport]
     rules: int
     broken: list[str]
-    docs: Path
+    docs: PagePath
     # Of each table what came of comparing it with the source.
     proofs: Mapping[str, str]
 
@@ -237,9 +238,14 @@ def _where_next(console: Console, report: Report, settings: Settings) -> None:
     console.print("\n[bold]Where to look next[/]")
     for feed in report.feeds:
         console.print(f"  Data Docs of {feed.feed}: {feed.docs}", soft_wrap=True, highlight=False)
-    pages = sorted(settings.data_docs.glob("verify_*/index.html"))
-    for page in pages:
-        console.print(f"  The proof: {page}", soft_wrap=True, highlight=False)
+    docs = settings.data_docs
+    folders: list[PagePath] = sorted(docs.iterdir(), key=str) if docs.is_dir() else []
+    for folder in folders:
+        if folder.name.startswith("verify_"):
+            console.print(f"  The proof: {folder / 'index.html'}", soft_wrap=True, highlight=False)
+    if is_on_s3(settings.catalog):
+        console.print("  The lake was on S3, and has ended with its servers.", highlight=False)
+        return
     namespace = report.feeds[0].feed
     query = (
         "SELECT id, credit, _operation, _valid_from, _valid_to "  # noqa: S608 - for a person to type

@@ -425,6 +425,33 @@ def test_a_kill_ends_the_attached_job(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: str(way["host"]))
+def test_the_lakes_credentials_may_be_in_a_connection(
+    monkeypatch: pytest.MonkeyPatch, started: list[Started], caplog: pytest.LogCaptureFixture, way: Any
+) -> None:
+    spark(monkeypatch, **way)
+    caplog.set_level(logging.DEBUG)
+    members = {"type": "rest", "uri": "https://catalog.example.com", "warehouse": "s3://lake"}
+    monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
+    monkeypatch.setenv("CHANGELEDGER_CATALOG_CONNECTION", "lake")
+    jars = Path(os.environ["CHANGELEDGER_JARS"])
+    (jars.parent / f"{jars.name}-s3").mkdir()
+    (jars.parent / f"{jars.name}-s3" / "sdk.jar").touch()
+    with pytest.raises(Failed, match="connection 'lake' does not exist"):
+        operator().execute(context())
+    keys = {"s3.access-key-id": "key", "s3.secret-access-key": SECRET, "s3.force-virtual-addressing": True}
+    lake = {"conn_type": "generic", "password": "token-s3cr3t", "extra": keys}
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", json.dumps(lake))
+    operator().execute(context())
+    (job,) = started
+    credentials = {**keys, "token": "token-s3cr3t", "s3.force-virtual-addressing": "true"}
+    assert json.loads(job.env["CHANGELEDGER_CATALOG"]) == {**members, **credentials}
+    assert "AIRFLOW_CONN_LAKE" not in job.env
+    for place in (" ".join(job.command), caplog.text):
+        assert SECRET not in place
+        assert "token-s3cr3t" not in place
+
+
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way["host"])
 def test_a_job_gets_the_secrets_of_its_own_source_alone(
     monkeypatch: pytest.MonkeyPatch, started: list[Started], way: dict[str, object]

@@ -10,8 +10,9 @@ import pytest
 from changeledger.model.window import STAGES
 from sourcelab.log import simulate
 from tests.faults.matrix import cells, soak
-from tests.faults.matrix.cells import FAULTS, RETRIES, Cell, Effect
+from tests.faults.matrix.cells import Cell, Effect
 from tests.faults.matrix.effects import same
+from tests.faults.matrix.faults import BY_NAME, FAULTS, ON_S3, RETRIES
 from tests.faults.matrix.judge import differences
 from tests.faults.matrix.outcomes import Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
@@ -71,7 +72,7 @@ def test_every_write_is_half_done_and_written_by_two_at_once() -> None:
 def test_a_fault_sits_only_where_it_can_be() -> None:
     effects = known()
     for cell in cells.chosen(effects):
-        fault = cells.BY_NAME[cell.fault]
+        fault = BY_NAME[cell.fault]
         assert cell.stage in fault.stages
         if fault.places in {"lake", "control"}:
             assert effects[cell.window, cell.stage][cell.at - 1].kind == fault.places, cell.id
@@ -79,6 +80,19 @@ def test_a_fault_sits_only_where_it_can_be() -> None:
     by_hand = {c.at for c in cells.chosen(effects) if c.fault == "by_hand"}
     assert by_hand
     assert all(2 < at <= 8 for at in by_hand), "behind the commit point, before its completion"
+
+
+def test_on_s3_every_write_meets_what_its_stores_can_do() -> None:
+    effects = known()
+    chosen = cells.chosen(effects, "s3")
+    assert {c.fault for c in chosen} == {f.name for f in ON_S3}
+    assert {c.lake for c in chosen} == {"s3"}
+    assert all(effects[c.window, c.stage][c.at - 1].kind == "lake" for c in chosen if c.at)
+    written = [(2, s, e.at) for s in STAGES for e in effects[2, s] if e.kind == "lake"]
+    killed = {(c.window, c.stage, c.at) for c in chosen if c.fault == "killed"}
+    assert killed == {*written, (1, "extract", 6)}
+    assert not {c.id for c in chosen} & {c.id for c in cells.chosen(effects)}
+    assert {c.lake for c in islice(cells.by_seed(effects, lake="s3"), 20)} == {"s3"}
 
 
 def test_the_same_seed_is_the_same_cell() -> None:
@@ -134,10 +148,15 @@ def test_the_page_has_what_was_found_and_no_more() -> None:
             Cell("cleaned", 2, "extract", 0, "run"), "stopped", detail="SourceDataLostError: x. Remedy: y"
         ),
         outcome(Cell("killed", 1, "audit", 1, "run", 5)),
+        outcome(Cell("rest_lost", 2, "publish", 2, "task", lake="s3")),
     ]
     text = page(effects, reported, 120, Soak(3, 50, {"killed": 2}, 1, [], 600, "c", "2026-01-02T"))
-    assert "3 of 120 chosen cells and 1 random ones were run" in text
-    assert "2 survived, 1 stopped, 1 defect" in text
+    assert "4 of 120 chosen cells and 1 random ones were run" in text
+    assert "3 survived, 1 stopped, 1 defect" in text
+    assert "in SQLite, in 4 of them, on S3 with a REST catalog in 1." in text
+    on_s3 = text[text.index("## On S3 and a REST catalog") : text.index("## publish")]
+    assert "| the catalog commits, and the answer is lost | 1✓ |  |  |  |  |\n" in on_s3
+    assert "| the catalog commits, and the answer is lost |  |  |  |  | 1✓ |\n" in on_s3
     assert "| SIGKILL of the job between two effects |  | ✓ | ✗ |" in text
     assert "`killed-w2-publish-03-next` (`insert leases`): dbo_customers: 2 rows \\| missing" in text
     assert "SourceDataLostError: x. Remedy: y" in text

@@ -8,11 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyiceberg.expressions import AlwaysTrue
 from pyspark.sql import SparkSession
 
 import changeledger
+from changeledger.config.object_path import ObjectPath
 from changeledger.config.settings import Settings
 from changeledger.control import Asked, ControlStore
 from changeledger.lake import catalog
@@ -24,7 +26,7 @@ from changeledger.stages import maintain
 from changeledger.stages.maintenance.rolling_back import roll_back
 from sourcelab import sqlserver_cdc
 from sourcelab.log import simulate
-from sourcelab.object_store import RestCatalog, S3Server
+from sourcelab.object_store import BUCKET, RestCatalog, S3Server
 from sourcelab.services import Postgres
 from tests.conftest import JARS
 from tests.integration.line import cdc_feed, run, window
@@ -58,13 +60,19 @@ def test_two_windows(
 ) -> None:
     monkeypatch.setenv("CHANGELEDGER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(lake.settings))
+    # The catalog hands out credentials for tables, not for pages.
+    if not lake.vending:
+        monkeypatch.setenv("CHANGELEDGER_PAGES", f"s3://{BUCKET}/pages")
     log, session = simulate(5, 24), session_of(spark, Settings())
     table = log.table(TABLE)
     retention: dict[str, Any] = {"tables": [{"table": TABLE}], "retention": timedelta(days=400)}
     feed = cdc_feed("remote", postgres, monkeypatch, **retention)
     sqlserver_cdc.load(postgres.url, log, to_tx=12)
-    run(session, feed, window())
+    run(session, feed, over := window())
     first = ids("remote")
+    audited = Settings().data_docs / "remote" / over.id / "audit.html"
+    assert "Great Expectations" in audited.read_text("utf-8")
+    assert isinstance(audited, ObjectPath) != lake.vending
     sqlserver_cdc.append(postgres.url, log, 12, 24)
     run(session, feed, window())
     assert ids("remote") == sorted(key[0] for key in log.final_rows(table)) != first
@@ -78,7 +86,9 @@ def test_two_windows(
     earlier = control.releases("remote")[0].id
     roll_back(session, feed, earlier, Asked("the source was restored", "ann"))
     assert ids("remote") == first == ids("remote", earlier)
-    assert not list((tmp_path / "home").rglob("*.parquet")), "files of the lake on this disk"
+    kinds = {".parquet"} if lake.vending else {".parquet", ".html", ".json", ".css"}
+    local = [file for file in (tmp_path / "home").rglob("*") if file.suffix in kinds]
+    assert not local, "files of the lake or pages on this disk"
     _workers_know_the_store_alone(lake)
     _lost(lake)
 
@@ -108,3 +118,26 @@ def test_a_wrong_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps({**server.settings, "token": "other"}))
         with pytest.raises(ConfigError, match="refuses the credentials"), named():
             catalog.exists("lake.remote.dbo_customers")
+
+
+@pytest.mark.parametrize("database", ["SQLite", "PostgreSQL"])
+def test_a_sql_catalog_with_files_on_s3(
+    spark: SparkSession,
+    postgres: Postgres,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    database: str,
+) -> None:
+    """Python writes, Spark reads and writes, Python reads."""
+    uri = f"sqlite:///{tmp_path}/catalog.db" if database == "SQLite" else postgres.url
+    with S3Server(JARS.parent, tmp_path) as store:
+        members = {"type": "sql", "uri": uri, "warehouse": f"s3://{BUCKET}/warehouse", **store.members}
+        monkeypatch.setenv("CHANGELEDGER_CATALOG", json.dumps(members))
+        session = session_of(spark, Settings())
+        catalog.create_namespace("remote")
+        created = catalog._catalog().create_table("remote.t", pa.schema([("id", pa.int64())]))
+        created.append(pa.table({"id": [1]}))
+        session.sql("INSERT INTO lake.remote.t SELECT id + 1 FROM lake.remote.t")
+        table = catalog.load("lake.remote.t")
+        assert sorted(table.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+        assert table.metadata_location.startswith(f"s3://{BUCKET}/warehouse/remote/t/")

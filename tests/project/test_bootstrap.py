@@ -238,3 +238,20 @@ def test_a_folder_that_the_locale_lacks_is_refused(folder: str, encoding: str, i
     else:
         with pytest.raises(jars.SetupError, match=r"(?s)Müller.*LC_ALL=C.UTF-8"):
             bootstrap.require_readable(Path(folder), encoding)
+
+
+def test_the_demos_lake_is_where_it_can_be() -> None:
+    """And the set-up fetches what it needs there, before anything is installed."""
+
+    def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["make", "--dry-run", "demo", *arguments]
+        return subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
+
+    assert "scripts/bootstrap spark kafka\n" in asked().stdout
+    on_s3 = asked("LAKE=s3").stdout
+    assert "scripts/bootstrap spark spark-s3 s3 rest kafka\n" in on_s3
+    assert "sourcelab.demo --lake s3\n" in on_s3
+    refused = asked("LAKE=gcs")
+    assert refused.returncode != 0
+    assert 'LAKE is disk or s3, not "gcs"' in refused.stderr
+    assert "bootstrap" not in refused.stdout

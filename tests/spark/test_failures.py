@@ -49,6 +49,11 @@ KNOWN = {
         '1433 has failed. Error: "Connection refused"',
         SourceUnavailable, "more: The TCP/IP connection to the host db, port 1433 has", "check that it runs",
     ),
+    "authority": (
+        "javax.net.ssl.SSLHandshakeException: PKIX path building failed: unable to find valid certification "
+        "path to requested target",
+        ConfigError, "a server's certificate is not trusted: PKIX path building failed", "docs/lake.md",
+    ),
     "login": (
         ': org.postgresql.util.PSQLException: FATAL: password authentication failed for user "reader"',
         ConfigError, "the source refuses the login: FATAL: password authentication failed", "'shop_kafka'",

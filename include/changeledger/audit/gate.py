@@ -10,6 +10,7 @@ from typing import Any
 from changeledger.audit import page, suites
 from changeledger.audit.outcomes import RuleOutcome
 from changeledger.audit.rules import IMAGES, SAMPLES, Rule, Severity
+from changeledger.config.object_path import PagePath
 from changeledger.model.errors import AuditFailed
 from changeledger.model.window import Window
 from changeledger.model.wording import counted
@@ -52,7 +53,7 @@ class RuleResult:
         return not self.success and self.severity != "warning" and not self.tolerated
 
 
-def docs_index(data_docs: Path, feed: str, window: Window) -> Path:
+def docs_index(data_docs: PagePath, feed: str, window: Window) -> PagePath:
     return data_docs / feed / window.id / page.NAME
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from changeledger.config.feed import Feed
 from changeledger.config.files import read_yaml
 from changeledger.config.notify import Notify
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.config.sources import SqlServerCdcSource
 from changeledger.model.base_model import Strict
@@ -91,11 +92,11 @@ class Database(Strict):
         """The same of the proofs."""
         return f"verify_{self.database}"
 
-    def report(self, settings: Settings) -> Path:
+    def report(self, settings: Settings) -> PagePath:
         """The page of the comparisons."""
         return settings.data_docs / self.comparison / "index.html"
 
-    def proofs(self, settings: Settings) -> Path:
+    def proofs(self, settings: Settings) -> PagePath:
         """The page of the proofs."""
         return settings.data_docs / self.verification / "index.html"
 

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from changeledger.config.object_path import S3, ObjectPath, PagePath
 
 # The checkout, where the package is part of one.
 PROJECT = Path(__file__).resolve().parents[3]
@@ -68,6 +66,13 @@ class Settings(BaseSettings):
     `s3://bucket/lake`; of `sql` without it `warehouse` below the home. `s3.*`: how S3 is reached. It appears
     on no command line; `docs/lake.md` has examples."""
 
+    catalog_connection: str = ""
+    """The Airflow connection with the lake's credentials: members of its `extra`, such as
+    `s3.secret-access-key`, join those of `CHANGELEDGER_CATALOG` in the environment of jobs."""
+    pages: str = ""
+    """Where Data Docs and reports are stored: a folder, or `s3://bucket/folder`, reached by `s3.*` of
+    `CHANGELEDGER_CATALOG`; then jobs and Airflow's API server need no common disk. Empty: `data_docs`
+    below the home."""
     redact_values: bool = False
     """`true`: logs, errors and pages show `***` for keys and values of rows. Lake and commands show them."""
     hash_key: str = Field(default="", repr=False)
@@ -76,6 +81,13 @@ class Settings(BaseSettings):
     pages_url: str = ""
     """Where Airflow serves the Data Docs; its tasks set it. Logs and errors then name pages by link,
     otherwise by file."""
+
+    @field_validator("pages")
+    @classmethod
+    def _known_store(cls, pages: str) -> str:
+        if "://" in pages and not pages.startswith(S3):
+            raise ValueError("pages are stored in a folder or in s3://bucket/folder")
+        return pages
 
     @model_validator(mode="after")
     def _embedded_defaults(self) -> Settings:
@@ -95,11 +107,13 @@ class Settings(BaseSettings):
         return self.catalog.get("warehouse", "")
 
     @property
-    def data_docs(self) -> Path:
-        return self.home / "data_docs"
+    def data_docs(self) -> PagePath:
+        if self.pages.startswith(S3):
+            return ObjectPath.of(self.pages, self.catalog)
+        return Path(self.pages).absolute() if self.pages else self.home / "data_docs"
 
-    def address(self, page: Path) -> str:
+    def address(self, page: PagePath) -> str:
         """Where people open a page of the Data Docs: its link, or its file."""
         if not self.pages_url:
             return str(page)
-        return "/".join([self.pages_url.rstrip("/"), *page.relative_to(self.data_docs).parts])
+        return self.pages_url.rstrip("/") + str(page).removeprefix(str(self.data_docs))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pyiceberg.io import FileIO, load_file_io
 from pyiceberg.table import Table
 
-# Members of a catalog that say how files are reached; the others say how the catalog is.
-_OF_STORES = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "py-io-impl")
+from changeledger.config.object_path import store_members
 
 
 def store_of(table: Table) -> FileIO:
     """The table's files for workers: with credentials of the store, also those that a REST catalog has handed
     out, and without address and secrets of the catalog."""
-    members = {name: value for name, value in table.io.properties.items() if name.startswith(_OF_STORES)}
-    return load_file_io(members, table.location())
+    return load_file_io(store_members(table.io.properties), table.location())

@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from changeledger.config.feed import Feed
 from changeledger.config.files import named_feed
 from changeledger.config.folders import private_home
 from changeledger.config.notify import Event, Notify
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError, FeedsDisagree, PublishedDrifts
 from changeledger.model.window import Window
@@ -68,7 +68,7 @@ def on_failure(feed: Feed) -> Callable[[Context], None]:
 def on_job_failure(
     job: str,
     notify: Sequence[Notify],
-    page: Callable[[Settings], Path] | None = None,
+    page: Callable[[Settings], PagePath] | None = None,
     **whose: str,
 ) -> Callable[[Context], None]:
     """The callback of what is done beside a feed's windows; `whose` names the feed or the database.
@@ -100,7 +100,7 @@ def _subject(job: str, whose: Mapping[str, str]) -> str:
     return "_".join([job, *whose.values()])
 
 
-def _note(page: Path, started: datetime | None, error: str) -> None:
+def _note(page: PagePath, started: datetime | None, error: str) -> None:
     from changeledger.pages.html import note_failure  # noqa: PLC0415 - templates: DAG files are parsed often
 
     is_written = page.exists() and started is not None and page.stat().st_mtime >= started.timestamp()

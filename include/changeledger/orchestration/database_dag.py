@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from airflow.sdk import DAG, AssetAny, AssetOrTimeSchedule, CronTriggerTimetable, Param
 
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.orchestration import alerts
 from changeledger.orchestration.assets import CURRENT, published
@@ -31,7 +31,7 @@ class Work(NamedTuple):
     # Cron, UTC.
     daily: str
     # What it writes.
-    page: Callable[[Settings], Path]
+    page: Callable[[Settings], PagePath]
     # Which of the published tables it reads.
     reads: Sequence[str]
     source_connection: str | None = None

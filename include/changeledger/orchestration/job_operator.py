@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from changeledger.model.misspelt import meant
 from changeledger.orchestration import links
 from changeledger.orchestration.ending import Failed, UnlessFinal
 from changeledger.orchestration.job_lines import JobLines
+from changeledger.orchestration.lake_connection import with_credentials
 from changeledger.spark.session import jars, local_conf
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class JobOperator(SparkSubmitOperator):
     def _run(self, context: Context) -> None:
         self._refuse_unknown(context["dag_run"].conf or {})
         spark = _connection(self.spark_connection, 'for example {"conn_type": "spark", "host": "local[*]"}')
-        environment = _job_environment()
+        environment = _job_environment() | _lake()
         if self.source_connection is not None:
             source = _connection(self.source_connection, "with the host and login of the feed's source")
             environment[connection_variable(self.source_connection)] = source.as_json()
@@ -136,7 +138,8 @@ class JobOperator(SparkSubmitOperator):
             )
 
     def _submit(self, context: Context, spark: Connection, environment: dict[str, str]) -> None:
-        settings = Settings()
+        lake = environment.get("CHANGELEDGER_CATALOG")
+        settings = Settings(catalog=json.loads(lake)) if lake else Settings()
         try:
             self.jars = ",".join(jars(settings))
         except ConfigError as error:
@@ -241,6 +244,15 @@ def _connection(conn_id: str, what: str) -> Connection:
             f"the Airflow connection {conn_id!r} does not exist\n"
             f"  Remedy: create it under Admin > Connections or with `airflow connections add`, {what}",
         ) from None
+
+
+def _lake() -> dict[str, str]:
+    """The setting that names the lake, with the credentials of its connection, if it has one."""
+    settings = Settings()
+    if not settings.catalog_connection:
+        return {}
+    lake = _connection(settings.catalog_connection, "with the credentials of the lake in its `extra`")
+    return {"CHANGELEDGER_CATALOG": json.dumps(with_credentials(settings.catalog, lake))}
 
 
 def _job_environment() -> dict[str, str]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from html import escape
-from pathlib import Path
 from urllib.parse import quote
 
+from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.pages.style import stylesheet
 
 # The page of a comparison or a proof, and the one of an audit in its window's folder.
@@ -20,7 +20,7 @@ _META = '<meta charset="utf-8"><meta name="viewport" content="width=device-width
 _NONE = "Nothing has written a page yet."
 
 
-def of_all(folders: Iterable[Path]) -> str:
+def of_all(folders: Iterable[PagePath]) -> str:
     parts = []
     for folder in folders:
         place = f"{quote(folder.name)}/"
@@ -29,7 +29,7 @@ def of_all(folders: Iterable[Path]) -> str:
     return _page("Data Docs", "\n".join(parts) or f"<p>{_NONE}</p>")
 
 
-def of_dag(folder: Path) -> str:
+def of_dag(folder: PagePath) -> str:
     up = '<p><a href="../">All Data Docs</a></p>'
     return _page(f"Data Docs of {folder.name}", f"{up}\n{_listed(_links(folder, '')[:_MOST])}")
 
@@ -40,12 +40,19 @@ def problem(text: str, root: str, *, is_login: bool) -> str:
     return _page("Data Docs", f"<p>{escape(text)}</p>\n<p>{link}</p>")
 
 
-def _links(folder: Path, prefix: str) -> list[tuple[str, str]]:
+def _links(folder: PagePath, prefix: str) -> list[tuple[str, str]]:
     """Each page's address and its name."""
     if (folder / INDEX).is_file():
         return [(prefix + INDEX, "the last one")]
+    return [(f"{prefix}{quote(name)}/{AUDIT}", _window(name)) for name in _audited(folder)]
+
+
+def _audited(folder: PagePath) -> list[str]:
+    """Ids of windows; in a store by their time, for it would be asked when each page was written."""
+    if isinstance(folder, ObjectPath):
+        return sorted((window.name for window in folder.iterdir()), reverse=True)
     pages = sorted(folder.glob(f"*/{AUDIT}"), key=lambda page: page.stat().st_mtime, reverse=True)
-    return [(f"{prefix}{quote(page.parent.name)}/{AUDIT}", _window(page.parent.name)) for page in pages]
+    return [page.parent.name for page in pages]
 
 
 def _window(name: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from changeledger.config.folders import private
+from changeledger.config.object_path import ObjectPath, PagePath
 from changeledger.config.settings import Settings
 from changeledger.model.errors import ChangeledgerError
 from changeledger.pages.escaping import escaped
@@ -23,7 +24,7 @@ _FAILURE = "<!-- failure -->"
 _MOST = 500
 
 
-def write(template: Path, page: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
+def write(template: Path, page: PagePath, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
     """`template`, a file ending in `.html.j2` or `.md.j2`, with what is `known`, as `page`.
 
     A reader of the page never sees half of it. Raises UndefinedError for what the template does not find.
@@ -56,7 +57,7 @@ def environment(folder: Path, filters: Mapping[str, Callable[..., Any]]) -> Envi
 
 
 @contextmanager
-def failure_noted(page: Path) -> Iterator[None]:
+def failure_noted(page: PagePath) -> Iterator[None]:
     """Where the work fails that should write the page, the page says so; what it had stays."""
     try:
         yield
@@ -66,7 +67,7 @@ def failure_noted(page: Path) -> Iterator[None]:
         raise
 
 
-def note_failure(page: Path, error: str) -> None:
+def note_failure(page: PagePath, error: str) -> None:
     """Say on the page and its Markdown that the last run failed: until they are written again."""
     if not page.exists():
         title = escape(page.parent.name)
@@ -78,13 +79,16 @@ def note_failure(page: Path, error: str) -> None:
         ".html": f'{_FAILURE}<div class="notice bad"><b>{said}.</b> {escape(reason)}</div>',
         ".md": f"{_FAILURE} **{said}.** {escape(reason)}",
     }
-    for file in (page, *page.parent.glob("*.md")):
+    for file in (page, *(file for file in page.parent.iterdir() if file.suffix == ".md")):
         kept = file.read_text("utf-8").split("\n")
         put(file, "\n".join(lines[file.suffix] if line.startswith(_FAILURE) else line for line in kept))
 
 
-def put(page: Path, text: str) -> None:
-    """The file, whole or as it was; nobody but this user can read the folder."""
+def put(page: PagePath, text: str) -> None:
+    """The file, whole or as it was; on a disk nobody but this user can read the folder."""
+    if isinstance(page, ObjectPath):
+        page.write_bytes(text.encode())
+        return
     private(page.parent)
     fresh = page.with_name(f".{page.name}.new")
     fresh.write_text(text, "utf-8")

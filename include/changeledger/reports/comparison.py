@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -19,6 +18,7 @@ from changeledger.compare import verdicts
 from changeledger.compare.positions import said
 from changeledger.config.database import Database
 from changeledger.config.feed import Feed
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.control import ComparisonRow, ControlStore
 from changeledger.control.outcomes import worst_comparison
@@ -261,7 +261,7 @@ def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
     ]
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: Report, folder: PagePath) -> None:
     """`index.html` and `comparison.md` in the folder."""
     known = {"report": report, "verdicts": _VERDICTS, "classes": _CLASSES, "faults": verdicts.FAULTS}
     page.write("comparison", folder, known)

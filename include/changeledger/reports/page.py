@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from changeledger.config.object_path import PagePath
 from changeledger.kernels import display
 from changeledger.pages import html
 
@@ -46,7 +47,7 @@ def written(write: Callable[[], None]) -> Iterator[None]:
     write()
 
 
-def write(name: str, folder: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
+def write(name: str, folder: PagePath, known: Mapping[str, Any], **filters: Callable[..., Any]) -> None:
     """`index.html` and `<name>.md` in the folder, from the templates of that name."""
     for kind, page in (("html", "index.html"), ("md", f"{name}.md")):
         html.write(_TEMPLATES / f"{name}.{kind}.j2", folder / page, known, place=display.place, **filters)

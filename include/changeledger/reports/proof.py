@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -13,6 +12,7 @@ from pyspark.sql import functions as F
 
 from changeledger.config.database import AUTO, Database
 from changeledger.config.feed import Feed
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.control import ControlStore, ProofRow
 from changeledger.control.outcomes import DRIFTED, PROVEN, SOURCE, TOPIC, WAITING, last_proofs, worst_proof
@@ -168,7 +168,7 @@ def _by_proof(
     return page.samples(rows, ["proof_id"], ["key"], _SAMPLES)
 
 
-def write(report: Report, folder: Path) -> None:
+def write(report: Report, folder: PagePath) -> None:
     """`index.html` and `proof.md` in the folder."""
     known = {
         "report": report,

@@ -90,6 +90,12 @@ _OF_OTHERS = (
         "correct `token`, `credential` or `s3.*` of CHANGELEDGER_CATALOG, and what that user may do",
     ),
     _cause(
+        r"CERTIFICATE_VERIFY_FAILED|PKIX path|SSL peer certificate",
+        ConfigError,
+        "a server's certificate is not trusted",
+        "name its authority to each client of the lake (docs/lake.md, 'A private authority')",
+    ),
+    _cause(
         r"SdkClientException|S3Exception|NoSuchBucketException|AWS Error|curlCode",
         SourceUnavailable,
         "the lake's store does not answer",

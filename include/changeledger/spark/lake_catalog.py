@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from changeledger.config.object_path import S3
 from changeledger.model.errors import ConfigError
 
-_S3 = ("s3://", "s3a://", "s3n://")
 _PREFIX = "spark.sql.catalog.lake"
 # Of a URL of PostgreSQL, what its JDBC driver takes by the same name and in the same meaning.
 _TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
@@ -39,7 +39,7 @@ def spark_catalog(catalog: Mapping[str, str]) -> dict[str, str]:
 
 def is_on_s3(catalog: Mapping[str, str]) -> bool:
     """Are data files on S3? Of a warehouse that only the REST catalog's server knows, its members tell."""
-    return catalog.get("warehouse", "").startswith(_S3) or any(name.startswith("s3.") for name in catalog)
+    return catalog.get("warehouse", "").startswith(S3) or any(name.startswith("s3.") for name in catalog)
 
 
 def _s3(catalog: Mapping[str, str]) -> dict[str, str]:

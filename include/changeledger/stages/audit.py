@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +24,7 @@ from changeledger.kernels.rows import Rows, together
 from changeledger.lake import summaries
 from changeledger.model.window import promised
 from changeledger.model.wording import counted
+from changeledger.pages import folders
 from changeledger.pages.redaction import REDACTED, redacted_row
 from changeledger.spark.rows import as_spark
 from changeledger.stages.auditing import resetting
@@ -43,23 +45,13 @@ def run(ctx: StageContext) -> None:
     built = ctx.require_done("reconcile")
     ctx = ctx.at(built)
     feed, window = ctx.feed, ctx.window
-    folder = gate.docs_index(ctx.settings.data_docs, feed.feed, window).parent
-    with ThreadPoolExecutor(1) as pool:
-        # Seconds of importing, while Spark reads.
-        loading = pool.submit(suites.load)
-        tables = summaries.built(built.tables)
-        if ctx.starts_over:
-            tables = {name: table._replace(main=None) for name, table in tables.items()}
-        subjects, rows = _subjects(ctx, tables)
-        loading.result()
-        subjects, asked = _with_expectations(ctx, subjects, AskedTables(ctx, tables))
-        judged = suites.Judged(ctx.workers.kept(_shown(ctx, rows)), asked, ctx.settings.redact_values)
-        verdicts = gate.judge(judged, window, subjects, folder)
-    verdicts = _with_images(ctx, verdicts)
-    gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
+    index = gate.docs_index(ctx.settings.data_docs, feed.feed, window)
+    with folders.filled(index.parent, last=index.name) as folder:
+        subjects, verdicts = _judged(ctx, _built(ctx, built.tables), folder)
+        gate.document(Audit(feed.feed, window, ctx.branch, verdicts), subjects, folder)
     stored = [_stored(verdict, window.request.reason) for verdict in verdicts]
     ctx.control.save_audit(feed.feed, window, stored, built)
-    docs = ctx.settings.address(gate.docs_index(ctx.settings.data_docs, feed.feed, window))
+    docs = ctx.settings.address(index)
     log.info("%s: Data Docs: %s", feed.feed, docs)
     gate.gate(feed.feed, window, ctx.branch, subjects, verdicts, docs)
     log.info("%s: %s passed", feed.feed, counted(sum(v.success for v in verdicts), "rule"))
@@ -71,6 +63,27 @@ def run(ctx: StageContext) -> None:
     if window.request.dry_run:
         ctx.control.release_lease(feed.feed, window.holder)
         log.info("%s: a dry run ends here; what it built is on the branch %s", feed.feed, ctx.branch)
+
+
+def _built(ctx: StageContext, snapshots: Mapping[str, int]) -> dict[str, summaries.BuiltTable]:
+    """Of a run that starts over, beside nothing."""
+    tables = summaries.built(snapshots)
+    return {name: table._replace(main=None) for name, table in tables.items()} if ctx.starts_over else tables
+
+
+def _judged(
+    ctx: StageContext, tables: Mapping[str, summaries.BuiltTable], folder: Path
+) -> tuple[list[gate.Subject], list[RuleResult]]:
+    """What is judged, and how; Great Expectations writes its pages into `folder`."""
+    with ThreadPoolExecutor(1) as pool:
+        # Seconds of importing, while Spark reads.
+        loading = pool.submit(suites.load)
+        subjects, rows = _subjects(ctx, tables)
+        loading.result()
+        subjects, asked = _with_expectations(ctx, subjects, AskedTables(ctx, tables))
+        judged = suites.Judged(ctx.workers.kept(_shown(ctx, rows)), asked, ctx.settings.redact_values)
+        verdicts = gate.judge(judged, ctx.window, subjects, folder)
+    return subjects, _with_images(ctx, verdicts)
 
 
 def _subjects(

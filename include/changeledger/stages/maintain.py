@@ -6,7 +6,6 @@ move main, and the branch could not be published any more, so a feed with such a
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -21,6 +20,7 @@ from changeledger.lake.publishing import complete_releases
 from changeledger.lake.records import message_record
 from changeledger.lake.refs import release_tag
 from changeledger.model.window import branch_of
+from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.maintenance.trimming import trim_repairs, trim_results
 
@@ -139,10 +139,10 @@ def _forget(spark: SparkSession, feed: Feed, control: ControlStore, settings: Se
 
     runs = trim_raw(spark, feed, before(feed.raw_retention))
     old = before(feed.docs_retention)
-    folders = [settings.data_docs / feed.feed / window for window in old]
-    pages = [folder for folder in folders if folder.exists()]
+    audited = settings.data_docs / feed.feed
+    pages = [folder for folder in audited.iterdir() if folder.name in old] if audited.is_dir() else []
     for folder in pages:
-        shutil.rmtree(folder, ignore_errors=True)
+        folders.remove(folder)
     control.forget_details(feed.feed, old)
     trim_repairs(spark, feed, old)
     trim_results(spark, feed, control, now - feed.docs_retention)

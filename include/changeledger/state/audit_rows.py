@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from changeledger.audit.page import NAME, ROWS
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 
 # Columns and their text. Values are redacted by the audit, where the installation wants it so.
@@ -24,8 +24,12 @@ def offending_rows(settings: Settings, feed: str, window_id: str) -> dict[tuple[
 
 
 def has_data_docs(settings: Settings, feed: str, window_id: str) -> bool:
-    return (_folder(settings, feed, window_id) / NAME).is_file()
+    """Not, as far as is known, while the store of the pages does not answer."""
+    try:
+        return (_folder(settings, feed, window_id) / NAME).is_file()
+    except OSError:
+        return False
 
 
-def _folder(settings: Settings, feed: str, window_id: str) -> Path:
+def _folder(settings: Settings, feed: str, window_id: str) -> PagePath:
     return settings.data_docs / feed / window_id

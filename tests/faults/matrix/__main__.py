@@ -15,12 +15,14 @@ from changeledger.config.settings import PROJECT
 from tests.faults.matrix import cells, soak
 from tests.faults.matrix.base import Base, base, code
 from tests.faults.matrix.cells import Cell
+from tests.faults.matrix.faults import OF_LAKES
 from tests.faults.matrix.lab import Lab, moment
 from tests.faults.matrix.outcomes import Effects, Outcome, Outcomes, Soak
 from tests.faults.matrix.page import page
 from tests.faults.matrix.scene import DEFECT, Found, play
 
 FOLDER = PROJECT / ".cache" / "faults"
+EFFECTS = "effects.json"
 PAGE = PROJECT / "docs" / "reliability.md"
 _COLORS = {"survived": "green", "stopped": "yellow", "defect": "red", "skipped": "dim"}
 
@@ -29,6 +31,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--minutes", type=float, help="how long it runs; until Ctrl-C when it is not said")
     parser.add_argument("--only", default="", help="cells whose name has this text")
+    parser.add_argument("--lake", choices=OF_LAKES, default="disk", help="only cells of this lake")
     parser.add_argument("--soak", type=int, metavar="SEED", help="fifty windows of one feed instead of cells")
     parser.add_argument("--page", action="store_true", help="write docs/reliability.md from what was found")
     arguments = parser.parse_args()
@@ -38,29 +41,34 @@ def main() -> None:
     elif not arguments.page:
         until = time.monotonic() + (arguments.minutes * 60 if arguments.minutes else float("inf"))
         try:
-            _run(console, FOLDER, until, arguments.only)
+            _run(console, arguments.lake, until, arguments.only)
         except KeyboardInterrupt:
             console.print("ended; the next run goes on from here")
     _write_page(console)
 
 
-def _run(console: Console, folder: Path, until: float, only: str) -> None:
-    outcomes, version = Outcomes(folder / "outcomes.jsonl"), code()
+def folder_of(lake: str) -> Path:
+    """Of the lab, with the lake's effects."""
+    return FOLDER if lake == "disk" else FOLDER / lake
+
+
+def _run(console: Console, lake: str, until: float, only: str) -> None:
+    outcomes, version = Outcomes(FOLDER / "outcomes.jsonl"), code()
     console.print("starting services")
-    with Lab(folder, own_disk=True) as lab:
+    with Lab(folder_of(lake), own_disk=lake == "disk", lake=lake) as lab:
         console.print("the undisturbed run: from the last time, or made now")
         known = base(lab)
-        Effects(folder / "effects.json").save(known.known)
-        for cell in _left(outcomes, known, version, only):
+        Effects(lab.folder / EFFECTS).save(known.known)
+        for cell in _left(outcomes, known, version, lake, only):
             if time.monotonic() > until:
                 return
             _record(console, outcomes, lab, known, cell, version)
 
 
-def _left(outcomes: Outcomes, known: Base, version: str, only: str) -> Iterator[Cell]:
-    chosen = cells.chosen(known.known)
-    done = {o.cell.seed for o in outcomes.all()}
-    wanted = chain(chosen, cells.by_seed(known.known)) if not only else chosen
+def _left(outcomes: Outcomes, known: Base, version: str, lake: str, only: str) -> Iterator[Cell]:
+    chosen = cells.chosen(known.known, lake)
+    done = {o.cell.seed for o in outcomes.all() if o.cell.lake == lake}
+    wanted = chain(chosen, cells.by_seed(known.known, lake=lake)) if not only else chosen
     for cell in outcomes.left(wanted, version):
         if only in cell.id and (not cell.seed or cell.seed not in done):
             yield cell
@@ -87,13 +95,14 @@ def _record(console: Console, outcomes: Outcomes, lab: Lab, known: Base, cell: C
 
 
 def _write_page(console: Console) -> None:
-    stored = FOLDER / "effects.json"
-    if not stored.exists():
+    stored = {lake: folder_of(lake) / EFFECTS for lake in OF_LAKES}
+    known = {lake: Effects(file).load() for lake, file in stored.items() if file.exists()}
+    if "disk" not in known:
         console.print("nothing was found yet")
         return
-    known = Effects(stored).load()
     found = Outcomes(FOLDER / "outcomes.jsonl").all()
-    PAGE.write_text(page(known, found, len(cells.chosen(known)), Soak.load(FOLDER / soak.FILE)))
+    chosen = sum(len(cells.chosen(effects, lake)) for lake, effects in known.items())
+    PAGE.write_text(page(known["disk"], found, chosen, Soak.load(FOLDER / soak.FILE)))
     console.print(f"written: {PAGE}")
 
 

@@ -1,4 +1,4 @@
-"""What the matrix is made of: faults, places, ways to go on; and which of its cells are run."""
+"""The cells of the matrix: a fault at a place of a lake, and a way to go on; and which of them are run."""
 
 from __future__ import annotations
 
@@ -8,94 +8,7 @@ from random import Random
 from typing import NamedTuple
 
 from changeledger.model.window import STAGES
-from tests.faults.matrix.effects import CONTROL, LAKE
-
-# How it goes on after the fault.
-RETRIES = {
-    "task": "the task alone",
-    "run": "the run from extract",
-    "next": "the next window instead",
-    "earlier": "an earlier window cleared first",
-    "backfills": "three backfills at once",
-}
-
-
-class Fault(NamedTuple):
-    """`places`: at effects of this kind (`any`: of both), between stages, or at the source.
-
-    `cells`: how many are chosen; 0 for one at each of them.
-    """
-
-    name: str
-    says: str
-    places: str
-    cells: int
-    stages: Sequence[str] = STAGES
-    window: int = 2
-
-
-FAULTS = (
-    Fault("killed", "SIGKILL of the job between two effects", "any", 0),
-    Fault("killed_during", "SIGKILL of the job while an effect happens", "any", 8),
-    Fault("spark_killed", "SIGKILL of the Spark Connect server, the driver's JVM", "any", 5),
-    Fault("orphan", "SIGKILL of the worker's supervisor: the job writes on beside its own retry", "any", 8),
-    Fault("stopped", "SIGSTOP, past the lease, and on again when others have gone on", "any", 8),
-    Fault("control_refused", "the control store refuses a transaction", CONTROL, 5),
-    Fault("control_lost", "the control store commits, and the answer is lost", CONTROL, 8),
-    Fault("control_locked", "the control store is locked by another program", "any", 4),
-    Fault("catalog_refused", "Spark refuses a write", LAKE, 4),
-    Fault("catalog_lost", "the lake is written, and the answer is lost", LAKE, 8),
-    Fault("catalog_locked", "the catalog is locked by another program", "any", 4),
-    Fault("stores_refused", "catalog and control store, in PostgreSQL, refuse connections", "any", 5),
-    Fault("stores_restarted", "catalog and control store, in PostgreSQL, restart", "any", 5),
-    Fault("disk_full", "the disk of the lake and the stores is full", "any", 5),
-    Fault("read_only", "the lake's folders are read-only", LAKE, 4),
-    Fault("clock_ahead", "the worker's clock is two hours ahead, then it is killed", "any", 4),
-    Fault("clock_behind", "the worker's clock is two hours behind, then it is killed", "any", 4),
-    Fault(
-        "by_hand", "a killed publish is completed by `changeledger release complete`", "any", 2, ("publish",)
-    ),
-    Fault(
-        "repeated", "a stage is run again, and publish follows without those between", "stage", 4, STAGES[:4]
-    ),
-    Fault("maintained", "`maintain` before the stage", "stage", 4, STAGES[1:]),
-    Fault("replayed", "`quarantine replay` before the stage", "stage", 4, STAGES[1:], 3),
-    Fault("paused", "paused before the stage, and another window is run meanwhile", "stage", 4, STAGES[1:]),
-    Fault("source_gone", "the source does not answer", "source", 1, STAGES[:1]),
-    Fault("source_gone_during", "the source goes while it is read", "source", 1, STAGES[:1]),
-    Fault("cleaned", "a clean-up removes what was not read", "source", 1, STAGES[:1]),
-    Fault("cleaned_during", "a clean-up removes it while it is read", "source", 1, STAGES[:1]),
-    Fault(
-        "cleaned_uncounted",
-        "a clean-up removes it between the check and the count",
-        "source",
-        1,
-        STAGES[:1],
-    ),
-    Fault(
-        "restored_shorter", "the source is restored, and ends before what was read", "source", 1, STAGES[:1]
-    ),
-    Fault("restored_longer", "the source is restored, and has grown beyond it", "source", 1, STAGES[:1]),
-    Fault("broker_gone", "the broker does not answer", "topic", 1, STAGES[:1]),
-    Fault("retention", "retention removes what was not read", "topic", 1, STAGES[:1]),
-    Fault("retention_during", "retention removes it while it is read", "topic", 1, STAGES[:1]),
-    Fault("topic_replaced", "the topic is created again while it is read", "topic", 1, STAGES[:1]),
-    Fault("topic_shorter", "the topic is created again, and is shorter", "topic", 1, STAGES[:1]),
-    Fault(
-        "topic_longer",
-        "the topic is created again, and has grown beyond what was read",
-        "topic",
-        1,
-        STAGES[:1],
-    ),
-    Fault("partitions_added", "the topic gets a partition", "topic", 1, STAGES[:1]),
-    Fault("producer_ahead", "a message's timestamp is a day ahead", "topic", 1, STAGES[:1]),
-    Fault("hanging_transaction", "a producer's transaction stays open", "topic", 1, STAGES[:1]),
-    Fault("half_done", "SIGKILL of the job, and its task is marked as a success", "any", 0, STAGES[:-1]),
-    Fault("together", "a job that was left behind and its retry write at the same moment", LAKE, 0),
-)
-BY_NAME = {fault.name: fault for fault in FAULTS}
-_AT_EFFECTS = ("any", LAKE, CONTROL)
+from tests.faults.matrix.faults import AT_EFFECTS, OF_LAKES, RETRIES, Fault
 
 
 class Effect(NamedTuple):
@@ -119,25 +32,28 @@ class Cell(NamedTuple):
     at: int
     retry: str
     seed: int = 0
+    lake: str = "disk"
 
     @property
     def id(self) -> str:
         place = f"{self.fault}-w{self.window}-{self.stage}-{self.at:02d}-{self.retry}"
-        return f"{place}-seed{self.seed}" if self.seed else place
+        on = "" if self.lake == "disk" else f"-{self.lake}"
+        return f"{place}{on}-seed{self.seed}" if self.seed else f"{place}{on}"
 
 
-def chosen(known: Known) -> list[Cell]:
+def chosen(known: Known, lake: str = "disk") -> list[Cell]:
     """Every fault and every effect at least once, every way to go on by turns.
 
     One cell of each fault first, then another of each: whatever time there is comes to all of them.
     """
     retries = cycle(RETRIES)
-    by_fault = [[*_of_fault(fault, known, retries)] for fault in FAULTS]
-    return [cell for turn in zip_longest(*by_fault) for cell in turn if cell is not None]
+    by_fault = [[*_of_fault(fault, known, retries)] for fault in OF_LAKES[lake]]
+    turns = zip_longest(*by_fault)
+    return [cell._replace(lake=lake) for turn in turns for cell in turn if cell is not None]
 
 
 def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Cell]:
-    if fault.places in _AT_EFFECTS and not fault.cells:
+    if fault.places in AT_EFFECTS and not fault.cells:
         places = [(s, at) for s in fault.stages for at in _places(fault, known[fault.window, s])]
         for stage, at in Random(0).sample(places, len(places)):
             yield Cell(fault.name, fault.window, stage, at, _after(fault, retries))
@@ -147,7 +63,7 @@ def _of_fault(fault: Fault, known: Known, retries: Iterator[str]) -> Iterator[Ce
             for effect in known[1, stage]:
                 if effect.label not in seen and fault.places in {"any", effect.kind}:
                     yield Cell(fault.name, 1, stage, effect.at, _after(fault, retries))
-    elif fault.places in _AT_EFFECTS:
+    elif fault.places in AT_EFFECTS:
         for stage, at in _spread(fault, known):
             yield Cell(fault.name, fault.window, stage, at, _after(fault, retries))
     else:
@@ -182,7 +98,7 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
         if found:
             places[stage] = found
     # Another begin for each fault: together they come to more of the effects.
-    begin = [f.name for f in FAULTS].index(fault.name)
+    begin = next(faults.index(fault) for faults in OF_LAKES.values() if fault in faults)
     turns = cycle(places)
     used: dict[str, int] = {}
     reported = []
@@ -193,16 +109,16 @@ def _spread(fault: Fault, known: Known) -> list[tuple[str, int]]:
     return list(dict.fromkeys(reported))
 
 
-def by_seed(known: Known, first: int = 1) -> Iterator[Cell]:
+def by_seed(known: Known, first: int = 1, lake: str = "disk") -> Iterator[Cell]:
     """Random cells without an end: the same seed is the same cell."""
-    faults = [fault for fault in FAULTS if fault.places in _AT_EFFECTS and fault.name != "by_hand"]
+    faults = [fault for fault in OF_LAKES[lake] if fault.places in AT_EFFECTS and fault.name != "by_hand"]
     seed = first
     while True:
         rng = Random(seed)
         fault, window, stage = rng.choice(faults), rng.choice((1, 2)), rng.choice(STAGES)
         places = [e.at for e in known[window, stage] if fault.places in {"any", e.kind}]
         if places and stage in fault.stages:
-            yield Cell(fault.name, window, stage, rng.choice(places), rng.choice([*RETRIES]), seed)
+            yield Cell(fault.name, window, stage, rng.choice(places), rng.choice([*RETRIES]), seed, lake)
         seed += 1
 
 

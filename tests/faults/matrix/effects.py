@@ -155,15 +155,18 @@ def _install_in_spark(effects: Effects) -> None:
 
 
 def _install_in_catalog(effects: Effects) -> None:
+    from pyiceberg.catalog.rest import RestCatalog  # noqa: PLC0415 - seconds
     from pyiceberg.catalog.sql import SqlCatalog  # noqa: PLC0415 - seconds
 
-    true = SqlCatalog.commit_table
+    def counting(true: Callable[..., Any]) -> Callable[..., Any]:
+        def commit_table(self: Any, table: Any, requirements: Any, updates: Any) -> Any:
+            with effects.effect(LAKE, committed(table.name()[-1], updates), _catalog_error):
+                return true(self, table, requirements, updates)
 
-    def commit_table(self: Any, table: Any, requirements: Any, updates: Any) -> Any:
-        with effects.effect(LAKE, committed(table.name()[-1], updates), _catalog_error):
-            return true(self, table, requirements, updates)
+        return commit_table
 
-    SqlCatalog.commit_table = commit_table  # type: ignore[method-assign]
+    SqlCatalog.commit_table = counting(SqlCatalog.commit_table)  # type: ignore[method-assign]
+    RestCatalog.commit_table = counting(RestCatalog.commit_table)  # type: ignore[method-assign]
 
 
 def committed(table: str, updates: Any) -> str:

@@ -23,7 +23,8 @@ from tests.faults.matrix.effects import Effects, Fault, install
 
 # What every job needs, be it for its faults alone.
 ALWAYS = (
-    "sqlalchemy", "alembic.command", "pyiceberg.catalog.sql", "pyspark.sql.connect.client.core",
+    "sqlalchemy", "alembic.command", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest",
+    "pyiceberg.io.pyarrow", "pyspark.sql.connect.client.core",
     "changeledger.control", "changeledger.lake.iceberg", "changeledger.spark.session",
 )  # fmt: skip
 # What the stages need.

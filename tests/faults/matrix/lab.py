@@ -30,7 +30,9 @@ from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS
 from tests.faults.matrix.effects import Fault
 from tests.faults.matrix.jobs import Job, Jobs, Place
+from tests.faults.matrix.remote import RemoteLake
 
+JARS = PROJECT / ".jars"
 FEED, TABLE = "shop", "dbo.customers"
 CHANGE_TABLE = '"cdc"."dbo_customers_CT"'
 Windows = tuple[tuple[datetime, datetime], ...]
@@ -91,11 +93,17 @@ class Lab:
     """Services, and where everything lies: `folder` for what stays, `disk` for what a disk can run out of.
 
     `own_disk`: the latter is a small file system of its own, where this process may mount one. `log`: of the
-    source, without it the matrix's own.
+    source, without it the matrix's own. `lake`: "s3" for one on S3 and a REST catalog.
     """
 
     def __init__(
-        self, folder: Path, *, own_disk: bool, log: Log | None = None, windows: Windows = WINDOWS
+        self,
+        folder: Path,
+        *,
+        own_disk: bool,
+        log: Log | None = None,
+        windows: Windows = WINDOWS,
+        lake: str = "disk",
     ) -> None:
         self.log = log or simulate(5, 24)
         self.windows = windows
@@ -104,6 +112,7 @@ class Lab:
         self.disk = self.folder / "disk"
         self.has_own_disk = False
         self._kafka: KafkaBroker | None = None
+        self.remote = RemoteLake(JARS, self.folder, self.disk) if lake == "s3" else None
 
     def __enter__(self) -> Lab:
         for folder in (self.disk, self.folder / "logs", self.folder / "feeds", self.folder / "databases"):
@@ -122,6 +131,9 @@ class Lab:
             json.dumps({**reported, "tables": [{"table": TABLE}]})
         )
         self.settings = Settings(home=self.disk, feeds=self.folder / "feeds")
+        if self.remote is not None:
+            self.remote.__enter__()
+            self.settings = self.settings.model_copy(update={"catalog": self.remote.catalog(self.disk)})
         self.jobs = Jobs(self.folder / "logs" / "jobs.log")
         self.source = Postgres(self.folder)
         self.source.__enter__()
@@ -144,6 +156,8 @@ class Lab:
             self._kafka.__exit__(None, None, None)
         self.server.__exit__(None, None, None)
         self.source.__exit__(None, None, None)
+        if self.remote is not None:
+            self.remote.__exit__()
         if self.has_own_disk:
             subprocess.run(["umount", "-l", str(self.disk)], check=False)
 
@@ -211,8 +225,7 @@ class Lab:
 
     def place(self, state: State, database: str = "", **more: str) -> Place:
         connection = {**self.source.connection, **({"schema": database} if database else {})}
-        uri = f"sqlite:///{state.catalog}?timeout=3"
-        catalog = {"type": "sql", "uri": uri, "warehouse": self.settings.warehouse}
+        catalog = self._catalog(state)
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("AIRFLOW", "CHANGELEDGER"))}
         return Place(
             {
@@ -230,6 +243,12 @@ class Lab:
             },
             spark_catalog(catalog),
         )
+
+    def _catalog(self, state: State) -> dict[str, str]:
+        if self.remote is not None:
+            return self.remote.catalog(state.folder)
+        uri = f"sqlite:///{state.catalog}?timeout=3"
+        return {"type": "sql", "uri": uri, "warehouse": self.settings.warehouse}
 
     def stage(
         self, place: Place, folder: Path, stage: str, window: int, fault: Fault | None = None, **more: Any

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from changeledger.model.window import STAGES
-from tests.faults.matrix.cells import FAULTS, RETRIES, Known
+from tests.faults.matrix.cells import Known
+from tests.faults.matrix.faults import FAULTS, ON_S3, RETRIES, Fault
 from tests.faults.matrix.outcomes import Outcome, Soak
 
 _SIGNS = {"survived": "✓", "stopped": "■", "defect": "✗", "skipped": "○"}
@@ -34,6 +35,7 @@ _HOW = """
 
     make faults                 cells that have no outcome yet, then random ones by seed, until Ctrl-C
     make faults MINUTES=30      for so long
+    make faults LAKE=s3         the same on S3 and a REST catalog
     make faults SOAK=1          fifty windows of one feed, with this seed
     make reliability            this page from what was found
 
@@ -47,13 +49,22 @@ instead of the effect, or after it; *locked* is another program's exclusive tran
 its own without a free byte; the *clocks* are those of the job's process, with SQLite's in it; an hour
 goes by when a lease is ended. A run's tables are written one after the other, so that the effects have
 one order; in the cells by seed they are written at the same time, as in production.
+
+On S3 a proxy stands before the store (S3Proxy) and another one before the catalog (Iceberg's REST servlet,
+over SQLite), for jobs and Spark alike: it refuses connections, delays requests, answers them with 503,
+breaks uploads off, or passes a commit on and drops the answer. The fault begins when the effect before is
+done.
 """
+_S3 = "By stages; each place is a write of the lake:"
 
 
 def page(known: Known, outcomes: Sequence[Outcome], chosen: int, soak: Soak | None) -> str:
-    parts = [_HEAD, _figures(outcomes, chosen), _soak(soak), _summary(outcomes)]
-    parts += [_stage(known, outcomes, window, stage) for window in (1, 2) for stage in STAGES]
-    parts += [_others(outcomes), _by_seed(outcomes), _defects(outcomes), _HOW]
+    head = [_HEAD, _figures(outcomes, chosen), _soak(soak)]
+    on_disk = [o for o in outcomes if o.cell.lake == "disk"]
+    on_s3 = [o for o in outcomes if o.cell.lake == "s3"]
+    parts = [*head, _summary("Faults and ways to go on", FAULTS, on_disk), _on_s3(on_s3)]
+    parts += [_stage(known, on_disk, window, stage) for window in (1, 2) for stage in STAGES]
+    parts += [_others(on_disk), _by_seed(outcomes), _defects(outcomes), _HOW]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
 
 
@@ -64,10 +75,13 @@ def _figures(outcomes: Sequence[Outcome], chosen: int) -> str:
     reported = ", ".join(f"{counted[name]} {name}" for name in _SIGNS if counted[name]) or "none"
     by_seed = len(outcomes) - len(of_choice)
     codes = len({o.code for o in outcomes})
+    on_s3 = sum(o.cell.lake == "s3" for o in outcomes)
     return (
         "## Figures\n\n"
         f"{len(of_choice)} of {chosen} chosen cells and {by_seed} random ones were run"
-        f"{f', {days[0]} to {days[-1]}' if days else ''}: {reported}. The product had {codes} states "
+        f"{f', {days[0]} to {days[-1]}' if days else ''}: {reported}. "
+        f"The lake was on this disk, with its catalog in SQLite, in {len(outcomes) - on_s3} of them, on S3 "
+        f"with a REST catalog in {on_s3}. The product had {codes} states "
         "meanwhile; a cell stands for the one in which it was run last.\n"
     )
 
@@ -89,23 +103,38 @@ def _soak(soak: Soak | None) -> str:
     )
 
 
-def _summary(outcomes: Sequence[Outcome]) -> str:
+def _summary(title: str, faults: Sequence[Fault], outcomes: Sequence[Outcome]) -> str:
     """Faults by ways to go on."""
-    lines = [
-        "## Faults and ways to go on",
-        "",
-        _row(["", *RETRIES.values()]),
-        _row(["---"] * (len(RETRIES) + 1)),
-    ]
-    for fault in FAULTS:
-        cells = []
-        for retry in RETRIES:
-            counted = Counter(
-                o.outcome for o in outcomes if (o.cell.fault, o.cell.retry) == (fault.name, retry)
-            )
-            cells.append(" ".join(f"{counted[n]}{sign}" for n, sign in _SIGNS.items() if counted[n]))
+    lines = [f"## {title}", "", *_table(RETRIES)]
+    for fault in faults:
+        of_fault = [o for o in outcomes if o.cell.fault == fault.name]
+        cells = [_counted([o for o in of_fault if o.cell.retry == retry]) for retry in RETRIES]
         lines.append(_row([fault.says, *cells]))
     return "\n".join(lines) + "\n"
+
+
+def _on_s3(outcomes: Sequence[Outcome]) -> str:
+    """The same of the other lake, and faults by stages."""
+    if not outcomes:
+        return ""
+    lines = [_summary("On S3 and a REST catalog", ON_S3, outcomes), _S3, "", *_table({s: s for s in STAGES})]
+    for fault in ON_S3:
+        of_fault = [o for o in outcomes if o.cell.fault == fault.name]
+        cells = [_counted([o for o in of_fault if o.cell.stage == stage]) for stage in STAGES]
+        lines.append(_row([fault.says, *cells]))
+    stopped = [o for o in outcomes if o.outcome == "stopped"]
+    said = [f"- `{o.cell.id}`: {_short(o.detail)}" for o in stopped]
+    return "\n".join([*lines, *(["", "Stopped with a remedy:", "", *said] if said else []), ""])
+
+
+def _table(columns: Mapping[str, str]) -> list[str]:
+    """Its first lines; the first column has no name."""
+    return [_row(["", *columns.values()]), _row(["---"] * (len(columns) + 1))]
+
+
+def _counted(outcomes: Sequence[Outcome]) -> str:
+    counted = Counter(o.outcome for o in outcomes)
+    return " ".join(f"{counted[n]}{sign}" for n, sign in _SIGNS.items() if counted[n])
 
 
 def _stage(known: Known, outcomes: Sequence[Outcome], window: int, stage: str) -> str:

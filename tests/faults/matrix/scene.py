@@ -6,16 +6,17 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from random import Random
 from typing import NamedTuple
 
 from changeledger import exit_codes
 from changeledger.model.window import STAGES
-from tests.faults.matrix import actions, sources, topics
+from tests.faults.matrix import actions, remote, sources, topics
 from tests.faults.matrix.base import Base, dumped
-from tests.faults.matrix.cells import BY_NAME, Cell
+from tests.faults.matrix.cells import Cell
 from tests.faults.matrix.effects import Fault
+from tests.faults.matrix.faults import BY_NAME
 from tests.faults.matrix.jobs import Hangs, Job
 from tests.faults.matrix.judge import differences
 from tests.faults.matrix.lab import FEED, Lab
@@ -148,9 +149,15 @@ def disturb(who: Operator, cell: Cell) -> bool:
     job = _start(who, cell, Fault("meet", cell.at))
     with ExitStack() as over:
         if job.await_meeting():
-            over.enter_context(TROUBLES[cell.fault](who))
+            over.enter_context(_trouble(who, cell.fault))
             job.go_on()
         return _ended(who, job)
+
+
+def _trouble(who: Operator, fault: str) -> AbstractContextManager[None]:
+    if who.lab.remote is not None and remote.is_at_proxy(fault):
+        return remote.trouble(who.lab.remote, fault)
+    return TROUBLES[fault](who)
 
 
 _SLEEPING: dict[str, Job] = {}

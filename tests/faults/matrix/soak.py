@@ -20,7 +20,8 @@ from changeledger.model.window import STAGES
 from sourcelab.log import Log, simulate
 from tests.faults.matrix import actions
 from tests.faults.matrix.base import code, dumped
-from tests.faults.matrix.cells import FAULTS, Cell, Fault, Known
+from tests.faults.matrix.cells import Cell, Known
+from tests.faults.matrix.faults import FAULTS, Fault
 from tests.faults.matrix.judge import BOOKS, differences
 from tests.faults.matrix.lab import Lab, State, Windows, moment
 from tests.faults.matrix.operator import Operator

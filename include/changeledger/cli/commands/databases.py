@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from changeledger.cli.commands import arguments
 from changeledger.cli.lake import opened, readable, require_lake
 from changeledger.config.database import AUTO, Database, Snapshot, named_database
 from changeledger.config.feed import Feed
+from changeledger.config.object_path import PagePath
 from changeledger.config.settings import Settings
 from changeledger.console import terminal
 from changeledger.model.errors import ConfigError
@@ -30,8 +30,8 @@ _Snapshot = Annotated[
 
 @contextmanager
 def _work(
-    command: str, name: str, page_of: Callable[[Database, Settings], Path]
-) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], Path]]:
+    command: str, name: str, page_of: Callable[[Database, Settings], PagePath]
+) -> Iterator[tuple[SparkSession, Database, dict[str, Feed], PagePath]]:
     """A session, the database with its feeds, and its page, which says so where the command fails."""
     # As in `opened`.
     from changeledger.control import ControlStore  # noqa: PLC0415

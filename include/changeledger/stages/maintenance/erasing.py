@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +32,7 @@ from changeledger.model.errors import ConfigError
 from changeledger.model.table_names import DRIFT, FINDINGS, REPAIRS, TableNames
 from changeledger.model.window import branch_of
 from changeledger.model.wording import counted
+from changeledger.pages import folders
 from changeledger.stages.common.context import control_store, log
 from changeledger.stages.common.publishing import require_as_published, secret_of
 from changeledger.stages.maintenance.one_key import OneKey
@@ -244,7 +244,7 @@ class Erasing:
     def _forget_pages(self) -> None:
         """Pages of audits that show rows."""
         for window in self.control.violated_windows(self.feed.feed):
-            shutil.rmtree(Settings().data_docs / self.feed.feed / window, ignore_errors=True)
+            folders.remove(Settings().data_docs / self.feed.feed / window)
 
 
 def _value(spark: SparkSession, key: OneKey, name: str) -> Any:

@@ -1,0 +1,133 @@
+"""Paths of files in an object store, with as much of `pathlib.Path` as pages need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
+
+# Members of a catalog that say how files are reached; the others say how the catalog is.
+_OF_STORES = ("s3.", "client.", "gcs.", "adls.", "hdfs.", "hf.", "oss.", "py-io-impl")
+S3 = ("s3://", "s3a://", "s3n://")
+
+
+def store_members(catalog: Mapping[str, str]) -> dict[str, str]:
+    """Members of the store alone, without address and secrets of the catalog."""
+    return {name: value for name, value in catalog.items() if name.startswith(_OF_STORES)}
+
+
+class ObjectStat(NamedTuple):
+    """`st_mtime`: seconds since 1970, as files have it."""
+
+    st_mtime: float
+
+
+@dataclass(frozen=True)
+class ObjectPath:
+    """A file below `root`, such as `s3://bucket/pages`, or the folder of those whose names begin with it.
+
+    Errors of the store are OSError; FileNotFoundError is only for a file that the store does not have.
+    """
+
+    root: str
+    members: tuple[tuple[str, str], ...] = field(repr=False)
+    place: str = ""
+
+    @classmethod
+    def of(cls, root: str, catalog: Mapping[str, str]) -> ObjectPath:
+        """`catalog`: whose store is reached in the same way."""
+        return cls(root.rstrip("/"), tuple(store_members(catalog).items()))
+
+    def __truediv__(self, part: str) -> ObjectPath:
+        return replace(self, place=f"{self.place}/{part}" if self.place else part)
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.place}" if self.place else self.root
+
+    @property
+    def name(self) -> str:
+        return PurePosixPath(self.place).name
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.place).suffix
+
+    @property
+    def parent(self) -> ObjectPath:
+        return replace(self, place=self.place.rpartition("/")[0])
+
+    def exists(self) -> bool:
+        return self.is_file() or self.is_dir()
+
+    def is_file(self) -> bool:
+        return bool(self._info().is_file)
+
+    def is_dir(self) -> bool:
+        return next(self.iterdir(), None) is not None
+
+    def stat(self) -> ObjectStat:
+        """Raises FileNotFoundError."""
+        info = self._info()
+        if not info.is_file:
+            raise FileNotFoundError(str(self))
+        return ObjectStat(info.mtime.timestamp())
+
+    def iterdir(self) -> Iterator[ObjectPath]:
+        """Files and folders in this folder; none if it is not there."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
+
+        files, path = self._located()
+        for info in files.get_file_info(FileSelector(path, allow_not_found=True)):
+            if info.path.rstrip("/") != path:
+                yield self / info.base_name
+
+    def read_bytes(self) -> bytes:
+        files, path = self._located()
+        with files.open_input_stream(path) as stream:
+            return bytes(stream.read())
+
+    def read_text(self, encoding: str) -> str:
+        return self.read_bytes().decode(encoding)
+
+    def write_bytes(self, content: bytes) -> None:
+        """A reader gets this file or the one before, and never a part."""
+        files, path = self._located()
+        with files.open_output_stream(path) as stream:
+            stream.write(content)
+
+    def files(self) -> list[ObjectPath]:
+        """All files below this folder."""
+        from pyarrow.fs import FileSelector  # noqa: PLC0415 - seconds to import
+
+        files, path = self._located()
+        below = FileSelector(path, allow_not_found=True, recursive=True)
+        infos = files.get_file_info(below)
+        return [self / info.path.removeprefix(f"{path}/") for info in infos if info.is_file]
+
+    def unlink(self) -> None:
+        files, path = self._located()
+        files.delete_file(path)
+
+    def _info(self) -> FileInfo:
+        files, path = self._located()
+        return files.get_file_info(path)
+
+    def _located(self) -> tuple[FileSystem, str]:
+        scheme, _, path = str(self).partition("://")
+        return _opened(self.members, scheme, path.partition("/")[0]), path
+
+
+# A page of an installation: on a disk, or in a store.
+PagePath = Path | ObjectPath
+
+
+@cache
+def _opened(members: tuple[tuple[str, str], ...], scheme: str, bucket: str) -> FileSystem:
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # noqa: PLC0415 - seconds to import
+
+    return PyArrowFileIO(dict(members)).fs_by_scheme(scheme, bucket)

@@ -1,0 +1,77 @@
+"""Catalog and store over TLS with a private authority: Python and Spark trust it by their environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sourcelab.object_store import RestCatalog, S3Server
+from tests.certificates import Authority
+from tests.conftest import JARS
+
+pytestmark = pytest.mark.integration
+
+# Python writes, Spark reads and writes, Python reads.
+BOTH = """
+import pyarrow as pa
+from changeledger.lake import catalog
+from changeledger.spark.session import spark_session
+
+catalog.create_namespace("shop")
+catalog._catalog().create_table("shop.t", pa.schema([("id", pa.int64())])).append(pa.table({"id": [1]}))
+spark = spark_session("tls")
+spark.sql("INSERT INTO lake.shop.t SELECT id + 1 FROM lake.shop.t")
+print("ids", sorted(catalog.load("lake.shop.t").scan().to_arrow()["id"].to_pylist()))
+"""
+CATALOG = """
+from changeledger.lake import catalog
+from changeledger.spark.failures import named
+
+with named():
+    catalog.namespaces()
+"""
+STORE = """
+from changeledger.config.settings import Settings
+from changeledger.pages import html
+from changeledger.spark.failures import named
+
+with named():
+    html.put(Settings().data_docs / "page.html", "text")
+"""
+
+
+def test_a_private_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    keystore = authority.keystore()
+    with (
+        S3Server(JARS.parent, tmp_path, keystore=keystore) as store,
+        RestCatalog(JARS.parent, tmp_path, store) as server,
+    ):
+        environment = {
+            **os.environ,
+            "CHANGELEDGER_HOME": str(tmp_path / "home"),
+            "CHANGELEDGER_CATALOG": json.dumps(server.settings),
+            "CHANGELEDGER_PAGES": f"{server.settings['warehouse']}/pages",
+        }
+        # Each client has its own list of authorities.
+        trusting = {
+            "REQUESTS_CA_BUNDLE": str(authority.path),
+            "SSL_CERT_FILE": str(authority.path),
+            "JAVA_TOOL_OPTIONS": " ".join(keystore.trusting),
+        }
+        written = _python(BOTH, {**environment, **trusting})
+        assert "ids [1, 2]" in written.stdout, written.stderr[-3000:]
+        for script in (CATALOG, STORE):
+            refused = _python(script, environment)
+            assert "ConfigError: a server's certificate is not trusted" in refused.stderr
+            assert "docs/lake.md" in refused.stderr
+
+
+def _python(script: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
