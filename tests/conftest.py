@@ -28,7 +28,31 @@ MESSAGE = (
     "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
 )
-JARS = Path(__file__).resolve().parents[1] / ".jars" / "spark"
+TESTS = Path(__file__).resolve().parent
+JARS = TESTS.parent / ".jars" / "spark"
+# The files that take longest, the longest first: one that began last would run alone in the end.
+LONGEST = (
+    "integration/test_newcomer.py",
+    "faults/test_matrix.py",
+    "integration/test_dialect_equivalence.py",
+    "integration/test_scheduler.py",
+    "faults/test_orphans.py",
+    "integration/test_cluster.py",
+    "integration/test_connect_jobs.py",
+    "faults/test_rollback.py",
+    "integration/test_browser.py",
+    "integration/test_quiet_tables.py",
+    "integration/test_erase.py",
+    "integration/test_requests.py",
+    "integration/test_replay.py",
+    "faults/test_corrupt_branch.py",
+    "stages/test_compare_stage.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {TESTS / name: rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
 
 
 @pytest.fixture(scope="session", autouse=True)

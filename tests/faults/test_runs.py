@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -17,13 +19,16 @@ from changeledger.control import ControlStore, furthest
 from changeledger.jdbc.database import JdbcDatabase
 from changeledger.lake import refs
 from changeledger.model.errors import AuditFailed, ConfigError, SourceDataLostError, StageOrderError
+from changeledger.model.window import Window
 from changeledger.stages import audit, extract, normalize, publish, reconcile
 from changeledger.state import status
 from sourcelab import sqlserver_cdc
 from sourcelab.log import Log, simulate
 from sourcelab.services import Postgres
 from sourcelab.tables import CUSTOMERS
+from tests.faults.matrix.lab import State
 from tests.integration.line import cdc_feed, lake_name, plain, rows, run, window
+from tests.lake_states import lake_of
 
 pytestmark = pytest.mark.integration
 
@@ -36,23 +41,56 @@ def log() -> Log:
     return simulate(5, 24)
 
 
+class Released(NamedTuple):
+    """The lake of the feed `runs` with the first half of the log; `over` is its window."""
+
+    state: State
+    files: Path
+    over: Window
+
+
+@pytest.fixture(scope="module")
+def released(
+    spark: SparkSession,
+    log: Log,
+    new_database: Callable[[], Postgres],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Released:
+    source, folder, over = new_database(), tmp_path_factory.mktemp("runs"), window()
+    sqlserver_cdc.load(source.url, log, to_tx=12)
+    state = State(folder / "now")
+    with pytest.MonkeyPatch.context() as patch:
+        session = lake_of(spark, state, folder / "files", patch)
+        run(session, feed_of("runs", source, patch), over)
+    return Released(state, folder / "files", over)
+
+
+@pytest.fixture
+def lake(
+    spark: SparkSession, released: Released, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    """A copy of the lake with one release, for a source of one's own."""
+    return lake_of(spark, released.state.copy(tmp_path), released.files, monkeypatch)
+
+
 @pytest.fixture
 def source(log: Log, postgres: Postgres) -> Postgres:
     sqlserver_cdc.load(postgres.url, log, to_tx=12)
     return postgres
 
 
+def feed_of(name: str, source: Postgres, patch: pytest.MonkeyPatch) -> Feed:
+    return cdc_feed(name, source, patch, tables=[{"table": "dbo.customers"}])
+
+
 @pytest.fixture
 def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feed:
     name = request.node.name.removeprefix("test_")[:50]
-    return cdc_feed(name, source, monkeypatch, tables=[{"table": "dbo.customers"}])
+    return feed_of("runs" if "lake" in request.fixturenames else name, source, monkeypatch)
 
 
-def test_a_failed_audit_publishes_nothing(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
-) -> None:
-    run(spark, feed, window())
-    before = published(spark, feed)
+def test_a_failed_audit_publishes_nothing(lake: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
+    before = published(lake, feed)
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         # The mask of an update says that nothing changed; both rows of a pair carry the same mask.
@@ -68,17 +106,17 @@ def test_a_failed_audit_publishes_nothing(
         ).fetchall()
         database.execute(lie, last)
         over = window()
-        run(spark, feed, over, BUILD)
+        run(lake, feed, over, BUILD)
         with pytest.raises(AuditFailed, match=r"mask_agrees_with_images: \d+ violation") as failed:
-            audit.run(spark, feed, over)
+            audit.run(lake, feed, over)
         branch = re.search(rf"branch_({over.branch}_\d+)", str(failed.value))
         assert branch, "as it is named in the lake"
         page = docs_index(Settings().data_docs, feed.feed, over).read_text("utf-8")
         assert f".branch_{branch[1]} WHERE change_id IN (" in page, "what to read next"
         assert "changed names no column" in page, "both images and what the mask names"
         with pytest.raises(StageOrderError, match="mask_agrees_with_images"):
-            publish.run(spark, feed, over)
-        assert published(spark, feed) == before, "nothing that a reader sees has moved"
+            publish.run(lake, feed, over)
+        assert published(lake, feed) == before, "nothing that a reader sees has moved"
         assert refs.names([lake_name(feed, CUSTOMERS.full_name)], refs.BRANCH, over.branch), (
             "kept for inspection"
         )
@@ -89,8 +127,8 @@ def test_a_failed_audit_publishes_nothing(
                 'WHERE "__$start_lsn" = %s AND "__$seqval" = %s AND "__$operation" = %s',
                 (true_mask, *last, seqval, operation),
             )
-    run(spark, feed, over)
-    assert current(spark, feed) == log.final_rows(CUSTOMERS)
+    run(lake, feed, over)
+    assert current(lake, feed) == log.final_rows(CUSTOMERS)
 
 
 def test_a_release_that_was_not_completed(
@@ -112,17 +150,16 @@ def test_a_release_that_was_not_completed(
     assert not control.incomplete_releases(feed.feed)
 
 
-def test_the_same_window_twice(spark: SparkSession, feed: Feed) -> None:
-    over = window()
-    run(spark, feed, over)
-    before = published(spark, feed)
-    run(spark, feed, over)
-    assert published(spark, feed) == before
+def test_the_same_window_twice(lake: SparkSession, feed: Feed, released: Released) -> None:
+    over = released.over
+    before = published(lake, feed)
+    run(lake, feed, over)
+    assert published(lake, feed) == before
     # Every stage again, as cleared tasks of a run that is not released yet.
     again = window()
     for stage in (extract, extract, normalize, normalize, reconcile, reconcile, audit, publish):
-        stage.run(spark, feed, again)
-    found = rows(spark, lake_name(feed, "dbo.customers", "_changes"))
+        stage.run(lake, feed, again)
+    found = rows(lake, lake_name(feed, "dbo.customers", "_changes"))
     assert len({row["change_id"] for row in found}) == len(found)
 
 
@@ -153,10 +190,9 @@ def test_bad_rows_are_quarantined_and_the_rest_published(
 
 
 def test_a_row_that_changed_unseen_breaks_the_image_chain(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+    lake: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
     """The capture has lost an update: the next one finds, and leaves, a value that nobody has written."""
-    run(spark, feed, window())
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     key, (lsn, seqval) = _last_update(log, without="email")
     with psycopg.connect(_dsn(source), autocommit=True) as database:
@@ -164,11 +200,11 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
         database.execute(f"UPDATE {TABLE} SET email = 'unseen' {of_update}", (lsn, seqval))
     over = window()
     with pytest.raises(AuditFailed, match=r"dbo.customers: image_chain: 1 violation"):
-        run(spark, feed.model_copy(update={"image_chain": "stop"}), over)
-    before = published(spark, feed)
-    run(spark, feed, over)
-    assert published(spark, feed) != before, "reported, and published all the same"
-    (found,) = rows(spark, feed.lake.image_chain_breaks)
+        run(lake, feed.model_copy(update={"image_chain": "stop"}), over)
+    before = published(lake, feed)
+    run(lake, feed, over)
+    assert published(lake, feed) != before, "reported, and published all the same"
+    (found,) = rows(lake, feed.lake.image_chain_breaks)
     assert (found["kind"], found["columns"], found["key"]) == ("cells_differ", ["email"], f'{{"id":{key}}}')
     assert (found["known"]["email"], found["before"]["email"]) != ("unseen", "unseen")
     assert found["before"]["email"] == "unseen"
@@ -193,11 +229,11 @@ def test_a_row_that_changed_unseen_breaks_the_image_chain(
             (end,),
         )
     again = window()
-    run(spark, feed, again)
+    run(lake, feed, again)
     broken = {audited.rule for audited in control.audits(feed.feed, again) if not audited.success}
     assert broken <= {"source_is_read_on"}
-    assert key not in {row["id"] for row in rows(spark, lake_name(feed, "dbo.customers"))}
-    assert len(rows(spark, feed.lake.image_chain_breaks)) == 1
+    assert key not in {row["id"] for row in rows(lake, lake_name(feed, "dbo.customers"))}
+    assert len(rows(lake, feed.lake.image_chain_breaks)) == 1
 
 
 def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
@@ -217,19 +253,17 @@ def _last_update(log: Log, without: str) -> tuple[int, tuple[bytes, bytes]]:
     return key, (transaction.commit_lsn, change.change_lsn)
 
 
-def test_a_gap_is_named(spark: SparkSession, feed: Feed, source: Postgres) -> None:
-    run(spark, feed, window())
+def test_a_gap_is_named(lake: SparkSession, feed: Feed, source: Postgres) -> None:
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute("UPDATE cdc.change_tables SET start_lsn = %s", (b"\xff" * 10,))
     with pytest.raises(SourceDataLostError, match="dbo_customers_CT begins at f"):
-        extract.run(spark, feed, window())
+        extract.run(lake, feed, window())
 
 
 def test_a_clean_up_between_the_check_and_the_count(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
+    lake: SparkSession, feed: Feed, source: Postgres, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The source counts what is left, and that is what comes: only a second look at start_lsn shows it."""
-    run(spark, feed, window())
     sqlserver_cdc.append(source.url, log, 12, len(log.transactions))
     usual = JdbcDatabase.count
 
@@ -242,17 +276,16 @@ def test_a_clean_up_between_the_check_and_the_count(
 
     monkeypatch.setattr(JdbcDatabase, "count", cleaned)
     with pytest.raises(SourceDataLostError, match="dbo_customers_CT begins at"):
-        extract.run(spark, feed, window())
+        extract.run(lake, feed, window())
 
 
-def test_a_name_that_was_given_to_another_table(spark: SparkSession, feed: Feed, source: Postgres) -> None:
-    run(spark, feed, window())
+def test_a_name_that_was_given_to_another_table(lake: SparkSession, feed: Feed, source: Postgres) -> None:
     control = ControlStore(Settings().control_url)
     (mark,) = control.source_marks(feed.feed).values()
     # As version 0.1 has left it: without the table's id.
     known = mark._replace(identity=mark.identity.partition(" (")[0])
     control.save_source_marks(feed.feed, {"dbo.customers": known})
-    run(spark, feed, window())
+    run(lake, feed, window())
     with psycopg.connect(_dsn(source), autocommit=True) as database:
         database.execute(
             """
@@ -261,7 +294,7 @@ def test_a_name_that_was_given_to_another_table(spark: SparkSession, feed: Feed,
             """
         )
     with pytest.raises(SourceDataLostError, match="another table of that name"):
-        extract.run(spark, feed, window())
+        extract.run(lake, feed, window())
 
 
 def test_a_missing_connection(spark: SparkSession, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:

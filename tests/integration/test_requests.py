@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import psycopg
 import pytest
@@ -22,7 +24,9 @@ from sourcelab.log import Log, simulate
 from sourcelab.messages import produce
 from sourcelab.services import KafkaBroker, Postgres
 from sourcelab.tables import CUSTOMERS, ORDERS
+from tests.faults.matrix.lab import State
 from tests.integration.line import BEGIN, cdc_feed, lake_name, message_feed, plain, rows, run, without_spark
+from tests.lake_states import lake_of
 
 pytestmark = pytest.mark.integration
 
@@ -36,6 +40,38 @@ def log() -> Log:
     return simulate(5, 24)
 
 
+class Released(NamedTuple):
+    """The lake of the feed `asked` with the first half of the log; `over` is its window."""
+
+    state: State
+    files: Path
+    over: Window
+
+
+@pytest.fixture(scope="module")
+def released(
+    spark: SparkSession,
+    log: Log,
+    new_database: Callable[[], Postgres],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Released:
+    source, folder = new_database(), tmp_path_factory.mktemp("asked")
+    sqlserver_cdc.load(source.url, log, to_tx=HALF)
+    state, over = State(folder / "now"), asked()
+    with pytest.MonkeyPatch.context() as patch:
+        session = lake_of(spark, state, folder / "files", patch)
+        run(session, cdc_feed("asked", source, patch, tables=BOTH), over)
+    return Released(state, folder / "files", over)
+
+
+@pytest.fixture
+def lake(
+    spark: SparkSession, released: Released, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SparkSession:
+    """A copy of the lake with one release, for a source of one's own."""
+    return lake_of(spark, released.state.copy(tmp_path), released.files, monkeypatch)
+
+
 @pytest.fixture
 def source(log: Log, postgres: Postgres) -> Postgres:
     sqlserver_cdc.load(postgres.url, log, to_tx=HALF)
@@ -45,7 +81,7 @@ def source(log: Log, postgres: Postgres) -> Postgres:
 @pytest.fixture
 def feed(source: Postgres, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Feed:
     name = request.node.name.removeprefix("test_")[:50]
-    return cdc_feed(name, source, monkeypatch, tables=BOTH)
+    return cdc_feed("asked" if "lake" in request.fixturenames else name, source, monkeypatch, tables=BOTH)
 
 
 def asked(end: datetime | None = None, start: datetime = BEGIN, **request: Any) -> Window:
@@ -80,15 +116,16 @@ def reported_by(spark: SparkSession, feed: Feed, over: Window) -> dict[tuple[str
     }
 
 
-def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
-    over = asked()
-    run(spark, feed, over)
-    before, position = main_of(spark, feed), control().position(feed.feed)
+def test_chosen_tables_are_read_again(
+    lake: SparkSession, released: Released, feed: Feed, source: Postgres, log: Log
+) -> None:
+    over = released.over
+    before, position = main_of(lake, feed), control().position(feed.feed)
     again = asked(over.end, mode="window", tables=("dbo.customers",), run="manual__1")
-    run(spark, feed, again)
-    assert set(reported_by(spark, feed, again)) == {("dbo.customers", "duplicate")}
+    run(lake, feed, again)
+    assert set(reported_by(lake, feed, again)) == {("dbo.customers", "duplicate")}
     assert control().position(feed.feed) == position
-    after = main_of(spark, feed)
+    after = main_of(lake, feed)
     untouched = [name for name in before if "sales_orders" in name]
     assert {name: after[name] for name in untouched} == {name: before[name] for name in untouched}
     release = control().latest_release(feed.feed)
@@ -98,7 +135,7 @@ def test_chosen_tables_are_read_again(spark: SparkSession, feed: Feed, source: P
         assert refs.snapshot_of(name, release_tag(release.id)) == after[name], "one tag for all tables"
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     with pytest.raises(ConfigError, match=r"(?s)beyond what is released.*without `tables`"):
-        extract.run(spark, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
+        extract.run(lake, feed, asked(mode="window", tables=("dbo.customers",), run="manual__2"))
     assert control().lease(feed.feed) is None, "no retry corrects that: the next run may begin"
 
 
@@ -117,11 +154,12 @@ def test_a_table_that_the_feed_got_later(
     assert extract.run(without_spark, feed, idle()) is False, "nothing of the topic is left"
 
 
-def test_a_window_with_nothing_new_ends_after_extract(
-    spark: SparkSession, feed: Feed, source: Postgres, log: Log
+def test_nothing_new_then_a_dry_run_and_then_the_true_one(
+    lake: SparkSession, feed: Feed, source: Postgres, log: Log
 ) -> None:
-    run(spark, feed, asked())
-    release = control().latest_release(feed.feed)
+    release, before = control().latest_release(feed.feed), main_of(lake, feed)
+    position = control().position(feed.feed)
+    assert extract.run(without_spark, feed, idle(dry_run=True)) is False
     over = idle()
     assert extract.run(without_spark, feed, over) is False
     stored = control().window(feed.feed, over)
@@ -130,34 +168,26 @@ def test_a_window_with_nothing_new_ends_after_extract(
     assert control().reached(feed.feed) == over.end
     assert control().lease(feed.feed) is None
     assert not extract.run(without_spark, feed, over), "again: done already"
-    found = control().latest_release(feed.feed)
-    assert found is not None
-    assert release is not None
-    assert found.id == release.id
-    sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
-    run(spark, feed, asked())
-    assert current(spark, feed, ORDERS) == log.final_rows(ORDERS)
-
-
-def test_a_dry_run_and_then_the_true_one(spark: SparkSession, feed: Feed, source: Postgres, log: Log) -> None:
-    run(spark, feed, asked())
-    before, position = main_of(spark, feed), control().position(feed.feed)
-    assert extract.run(spark, feed, idle(dry_run=True)) is False
     assert control().position(feed.feed) == position
     sqlserver_cdc.append(source.url, log, HALF, len(log.transactions))
     trial = asked(dry_run=True, run="manual__1")
-    run(spark, feed, trial, (*BUILD, audit))
+    run(lake, feed, trial, (*BUILD, audit))
     stored = control().window(feed.feed, trial)
     assert stored is not None
     assert stored.request.dry_run
     with pytest.raises(StageOrderError, match="dry run"):
-        publish.run(spark, feed, trial)
-    assert main_of(spark, feed) == before
+        publish.run(lake, feed, trial)
+    assert main_of(lake, feed) == before
+    newest = control().latest_release(feed.feed)
+    assert newest is not None
+    assert release is not None
+    assert newest.id == release.id
     control().release_lease(feed.feed, trial.holder)
     true = asked(trial.end, run="manual__2")
     assert true.id == trial.id
-    run(spark, feed, true)
-    assert current(spark, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+    run(lake, feed, true)
+    assert current(lake, feed, CUSTOMERS) == log.final_rows(CUSTOMERS)
+    assert current(lake, feed, ORDERS) == log.final_rows(ORDERS)
 
 
 def test_rules_let_pass_for_a_reason(
