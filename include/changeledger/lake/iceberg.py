@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from changeledger.lake import catalog, refs
-from changeledger.model.change import quoted
+from changeledger.model.change import literal, quoted
 
 Columns = Sequence[tuple[str, str]]
 Item = TypeVar("Item")
@@ -181,10 +181,16 @@ def replace(rows: DataFrame, table: str, branch: str) -> None:
     rows.writeTo(on_branch(table, branch)).overwrite(F.lit(True))
 
 
-def delete_changes(changes: DataFrame, table: str, branch: str) -> None:
-    """Take ledger rows off the branch, by `change_id`, `source_position`, `operation` and `window_id`."""
+def delete_changes(changes: DataFrame, table: str, branch: str, windows: Iterable[str]) -> None:
+    """Take ledger rows off the branch, by `change_id`, `source_position`, `operation` and `window_id`.
+
+    `windows`: all that the rows have. As literals they let Spark pass over the files of others.
+    """
     same = "t.change_id = s.change_id AND t.source_position = s.source_position AND t.operation = s.operation"
-    merge(changes, table, branch, f"{same} AND t.window_id = s.window_id", _DELETE)
+    near = ", ".join(map(literal, sorted(windows)))
+    merge(
+        changes, table, branch, f"{same} AND t.window_id = s.window_id AND t.window_id IN ({near})", _DELETE
+    )
 
 
 def delete_records(records: DataFrame, table: str, branch: str) -> None:

@@ -209,7 +209,8 @@ def _write(ctx: StageContext, one: Input) -> OtherRecords:
         replaced = made[ledger_kernels.REPLACED].collected()
         if len(replaced):
             gone = ctx.workers.given(replaced).frame
-            iceberg.delete_changes(gone, names.changes, ctx.branch)
+            windows = set(replaced.column("window_id").to_pylist())
+            iceberg.delete_changes(gone, names.changes, ctx.branch, windows)
     changes = made[ledger_kernels.CHANGES]
     writes.append(changes, names.changes, ctx.branch, change.ledger_columns(contract))
     left = _left(made[ledger_kernels.LEFT])
