@@ -34,6 +34,7 @@ JARS = TESTS.parent / ".jars" / "spark"
 LONGEST = (
     "integration/test_newcomer.py",
     "faults/test_matrix.py",
+    "integration/test_up.py",
     "integration/test_dialect_equivalence.py",
     "integration/test_scheduler.py",
     "faults/test_orphans.py",

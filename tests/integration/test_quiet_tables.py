@@ -1,8 +1,12 @@
-"""Tables without a message in a window, and windows without a change, stop no feed and change no row."""
+"""Tables without a message in a window, windows without a change, and tables that join a feed later.
+
+They stop no feed and change no row. The run that first sees a table says what it lacks.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from changeledger.config.feed import Feed
+from changeledger.config.settings import Settings
+from changeledger.control import ControlStore
+from changeledger.model import change
+from changeledger.model.window import Request, Window
 from changeledger.stages import extract
+from changeledger.state import status
 from sourcelab import ces, debezium, qlik_messages
 from sourcelab.log import Log, simulate
 from sourcelab.messages import Message, produce
@@ -22,8 +31,13 @@ from tests.integration.line import lake_name, message_feed, plain, rows, run, wi
 pytestmark = pytest.mark.integration
 
 CUSTOMERS, ORDERS, PARTS = "dbo.customers", "sales.orders", "dbo.parts"
-# Dialect, and whether the feed's YAML declares the columns.
-FEEDS = [("debezium", False), ("debezium", True), ("ces", False), ("qlik_messages", False)]
+# Dialect, whether the feed's YAML declares the columns, whether the table that joins was written before.
+FEEDS = [
+    ("debezium", False, True),
+    ("debezium", True, False),
+    ("ces", False, True),
+    ("qlik_messages", False, True),
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,43 +45,68 @@ def log() -> Log:
     return simulate(11, 30)
 
 
-@pytest.mark.parametrize(("dialect", "declared"), FEEDS, ids=str)
+@pytest.mark.parametrize(("dialect", "declared", "has_past"), FEEDS)
 def test_quiet_tables(
     spark: SparkSession,
     kafka: KafkaBroker,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
     log: Log,
     dialect: str,
     declared: bool,
+    has_past: bool,
 ) -> None:
     name = f"quiet_{dialect}_{'declared' if declared else 'discovered'}"
     source = Source(log, dialect, name, schemas=not declared)
     feed = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS], declared)
     late = source.feed(kafka, monkeypatch, [CUSTOMERS, ORDERS, PARTS], declared)
+    past = source.some(PARTS) if has_past else []
     windows: list[tuple[Feed, list[Message]]] = [
-        (feed, [*source.some(CUSTOMERS), *source.some(ORDERS)]),
+        (feed, [*source.some(CUSTOMERS), *source.some(ORDERS), *past]),
         # Nothing of one table, and of the other nothing that can be read beside what can.
-        (feed, [*source.broken(ORDERS), *source.some(ORDERS)]),
+        (feed, [*source.broken(ORDERS), *source.rest(ORDERS)]),
         # No change at all: a control message, or a part of an event.
         (feed, source.control() or source.waiting(CUSTOMERS)),
-        # The YAML gets a table whose topic comes now; the others are quiet.
-        (late, source.some(PARTS)),
-        (late, [m for table in (CUSTOMERS, ORDERS, PARTS) for m in source.rest(table)]),
+        # The YAML gets a table; one is quiet, one goes on.
+        (late, [*source.rest(PARTS), *source.rest(CUSTOMERS)]),
     ]
     begin = window().start
     for of_window, messages in windows:
         produce(kafka.bootstrap, messages, partitions=1)
         over = window(start=begin)
-        run(spark, of_window, over)
+        with caplog.at_level(logging.WARNING, "changeledger"):
+            run(spark, of_window, over)
         begin = over.end
     over = window(start=begin)
     assert extract.run(without_spark, late, over) is False, (
         "a window without a message is closed without other stages"
     )
+    if has_past:
+        read_its_past(spark, late, source.changes(past), caplog.text)
+    assert lacking(late) == ()
     for table in (CUSTOMERS, ORDERS, PARTS):
         assert published(spark, late, log.table(table)) == log.final_rows(log.table(table)), table
-    quarantined = [row["reason"] for row in rows(spark, feed.lake.quarantine)]
+    # By each run that has read it.
+    quarantined = {repr(row["source_position"]) for row in rows(spark, feed.lake.quarantine)}
     assert len(quarantined) == 1, quarantined
+
+
+def lacking(feed: Feed) -> tuple[Any, ...]:
+    """Tables of which earlier changes were passed over."""
+    return status.gather(ControlStore(Settings().control_url), feed).incomplete
+
+
+def read_its_past(spark: SparkSession, feed: Feed, passed_over: int, said: str) -> None:
+    """Once its time is read again, for it alone, the table is complete."""
+    ((table, changes, since, until),) = lacking(feed)
+    assert table == PARTS
+    assert changes >= passed_over > 0
+    assert f"{table} is new to the feed and lacks {changes:,} earlier changes" in said
+    again = Window(start=since, end=until, request=Request(mode="window", tables=(table,), run="manual__1"))
+    run(spark, feed, again)
+    others = spark.table(feed.lake.dispositions).where(f"window_id = '{again.id}'").collect()
+    reasons = {row["reason"] for row in others if (row["detail"] or "").lower() == CUSTOMERS}
+    assert reasons == {change.TABLE_NOT_CHOSEN}
 
 
 def published(spark: SparkSession, feed: Feed, table: Table) -> dict[Any, Any]:
@@ -117,6 +156,14 @@ class Source:
         while self.dialect == "ces" and _event(taken[-1]) == _event(queue[0]):
             taken.append(queue.popleft())
         return taken
+
+    def changes(self, messages: list[Message]) -> int:
+        """Those that the messages tell of; a snapshot's rows are changes, too."""
+        if self.dialect == "ces":
+            return len({_event(message) for message in messages})
+        if self.dialect == "debezium":
+            return sum(message.value is not None for message in messages)
+        return sum(b'"operation"' in (message.value or b"") for message in messages)
 
     def rest(self, table: str) -> list[Message]:
         taken, self.queues[table] = list(self.queues[table]), deque()
