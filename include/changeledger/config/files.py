@@ -22,14 +22,14 @@ from changeledger.model.misspelt import meant
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class _Yaml(yaml.SafeLoader):
+class _Yaml(yaml.CSafeLoader):
     """`on`, `off`, `yes` and `no` are text, as in YAML 1.2: settings have such names."""
 
 
 _BOOLEAN = "tag:yaml.org,2002:bool"
 _Yaml.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOLEAN]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
 }
 _Yaml.add_implicit_resolver(_BOOLEAN, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
