@@ -29,8 +29,8 @@ def _record(name: str, /, **fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 
 
-def _array(item: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "array", "items": item}
+def _array(element: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": element}
 
 
 def _event(**final: str) -> Schema:
@@ -65,10 +65,10 @@ def is_avro(value: bytes) -> bool:
 def members(value: bytes) -> Mapping[str, Any] | None:
     """The members of an envelope; None if it is none. An event in `data` is JSON text."""
     try:
-        found = _ENVELOPE.record(value, "replace")
+        envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
         return None
-    return {**found, "data": event_text(found["data"])}
+    return {**envelope, "data": event_text(envelope["data"])}
 
 
 def event_text(data: bytes) -> str | bytes:
@@ -87,8 +87,8 @@ def event_text(data: bytes) -> str | bytes:
 
 def as_json(value: bytes) -> bytes:
     """The message as its producer would write it in JSON; as it is where it is JSON, or cannot be read."""
-    found = members(value) if is_avro(value) else None
-    return value if found is None or isinstance(found["data"], bytes) else msgspec.json.encode(found)
+    envelope = members(value) if is_avro(value) else None
+    return value if envelope is None or isinstance(envelope["data"], bytes) else msgspec.json.encode(envelope)
 
 
 def begins(data: bytes) -> bool:

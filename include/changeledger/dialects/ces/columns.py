@@ -87,13 +87,13 @@ def _alike(
 ) -> Iterable[list[Variant]]:
     """The variants that agree on the columns that others contradict, and on the key."""
     keys = {tuple(folded(name) for name in v.key) for v in columns if v.key}
-    found: dict[tuple[object, ...], list[Variant]] = {}
+    groups: dict[tuple[object, ...], list[Variant]] = {}
     for variant in variants:
         said = columns[variant]
         types = tuple((n, said[n].type) for n in sorted(apart & said.keys()))
         key = tuple(map(folded, variant.key)) if len(keys) > 1 else ()
-        found.setdefault((types, key), []).append(variant)
-    return found.values()
+        groups.setdefault((types, key), []).append(variant)
+    return groups.values()
 
 
 def _first_key(variants: Iterable[Variant], columns: Collection[str]) -> tuple[str, ...]:
@@ -107,17 +107,17 @@ def _columns(cols: str | None) -> dict[str, _Written]:
         entries = json.loads(cols or "[]")
     except (ValueError, RecursionError):
         return {}
-    found: dict[str, _Written] = {}
+    columns: dict[str, _Written] = {}
     for entry in entries if isinstance(entries, list) else []:
         members = {str(n).lower(): v for n, v in entry.items()} if isinstance(entry, dict) else {}
         name, kind = members.get("name"), members.get("type")
         if not isinstance(name, str) or not is_name(name):
             return {}
-        there = found.get(folded(name))
+        namesake = columns.get(folded(name))
         # Two names in one message are two columns, to be refused together.
-        key = folded(name) if there is None or there.name == name else name
-        found[key] = _Written(name, _type(kind), _index(members.get("index"), len(found)))
-    return found
+        key = folded(name) if namesake is None or namesake.name == name else name
+        columns[key] = _Written(name, _type(kind), _index(members.get("index"), len(columns)))
+    return columns
 
 
 def _type(written: object) -> str:
@@ -147,10 +147,10 @@ def _contradicting(columns: Iterable[Mapping[str, _Written]]) -> set[str]:
 
 def _together(columns: Iterable[Mapping[str, _Written]], leave_out: set[str]) -> dict[str, _Written]:
     """What is said last of each column."""
-    found: dict[str, _Written] = {}
+    latest: dict[str, _Written] = {}
     for said in columns:
-        found |= {name: column for name, column in said.items() if name not in leave_out}
-    return found
+        latest |= {name: column for name, column in said.items() if name not in leave_out}
+    return latest
 
 
 def _key_names(known: Contract | None) -> tuple[str, ...]:

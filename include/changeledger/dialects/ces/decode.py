@@ -50,21 +50,21 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
 
     `raw`: `arrow.MESSAGE`, or `split.JOINED`: then the rows of an event's other segments follow its own.
     """
-    found, left = typed.read(raw.column("value").to_pylist(), plan.writer_schema)
+    events, left = typed.read(raw.column("value").to_pylist(), plan.writer_schema)
     others: dict[int, Outcome] = {}
     for at in left:
-        one = single.read(at, raw.column("value")[at].as_py(), plan)
-        if isinstance(one, Event):
-            found.append(one)
+        event_or_outcome = single.read(at, raw.column("value")[at].as_py(), plan)
+        if isinstance(event_or_outcome, Event):
+            events.append(event_or_outcome)
         else:
-            others[at] = one
+            others[at] = event_or_outcome
     if left:
-        found.sort(key=lambda event: event.at)
-    read = _read(found, plan)
+        events.sort(key=lambda event: event.at)
+    read = _read(events, plan)
     bad = _problems(read, plan)
-    others |= {found[number].at: outcome for number, outcome in bad.items()}
-    good = np.array([number for number in range(len(found)) if number not in bad], np.int64)
-    rows = np.array([one.at for one in found], np.int64)
+    others |= {events[number].at: outcome for number, outcome in bad.items()}
+    good = np.array([number for number in range(len(events)) if number not in bad], np.int64)
+    rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
     canonical = changes.ledger_rows(
         _changes(read, split.first_messages(of_events), plan), plan.contract,
@@ -85,27 +85,27 @@ def _assembled(
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(own)
     at = sorted(others)
-    outcomes = foreign.named(own, at, [others[one] for one in at], DIALECT)
+    outcomes = foreign.named(own, at, [others[number] for number in at], DIALECT)
     others = dict(zip(at, outcomes, strict=True))
     columns += message_rows.outcomes(own, at, outcomes)
     decoded = pa.RecordBatch.from_arrays(columns, schema=schema)
     return split.with_segments(decoded, raw, lambda row: others.get(row, Outcome(change.PAIRED)))
 
 
-def _read(found: Sequence[Event], plan: TablePlan) -> Read:
+def _read(events: Sequence[Event], plan: TablePlan) -> Read:
     writer_schema = plan.writer_schema
-    before, after = (side([getattr(one, name) for one in found], plan) for name in ("before", "after"))
-    has_old = np.array([one.has_old for one in found], np.bool_)
+    before, after = (side([getattr(event, name) for event in events], plan) for name in ("before", "after"))
+    has_old = np.array([event.has_old for event in events], np.bool_)
     before = with_unsent(before, after, has_old, writer_schema)
-    operations = [one.operation for one in found]
+    operations = [event.operation for event in events]
     is_update, is_delete = (
-        np.array([one == name for one in operations], np.bool_) for name in (UPDATE, DELETE)
+        np.array([operation == name for operation in operations], np.bool_) for name in (UPDATE, DELETE)
     )
     of_delete = pa.array(is_delete)
-    old, new = (images.key(one.image, writer_schema) for one in (before, after))
-    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
+    old, new = (images.key(event_side.image, writer_schema) for event_side in (before, after))
+    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
     return Read(
-        found, positions.positions(found), positions.times(found), before, after, key, is_update, is_delete
+        events, positions.positions(events), positions.times(events), before, after, key, is_update, is_delete
     )
 
 
@@ -114,14 +114,14 @@ def _problems(read: Read, plan: TablePlan) -> dict[int, Outcome]:
     no_place = ~(read.place.commit_lsn.known & valid(read.place.ordinal))
     doubtful = no_place | ~valid(read.time.committed_at)
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
-    doubtful |= np.array([bool(one.unknown) for one in read.events], np.bool_)
+    doubtful |= np.array([bool(event.unknown) for event in read.events], np.bool_)
     for cells in read.key:
         doubtful |= ~valid(cells)
-    found = {}
+    outcomes = {}
     for number in np.flatnonzero(doubtful).tolist():
         problem = _problem(read, number, plan, no_place=bool(no_place[number]))
-        found[number] = problem.outcome
-    return found
+        outcomes[number] = problem.outcome
+    return outcomes
 
 
 def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Problem:
@@ -138,9 +138,9 @@ def _problem(read: Read, number: int, plan: TablePlan, *, no_place: bool) -> Pro
         )
     if event.unknown:
         return no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for one in (read.before, read.after):
-        if one.unfit[number].any():
-            columns = zip(writer_schema.columns, one.unfit[number], strict=True)
+    for event_side in (read.before, read.after):
+        if event_side.unfit[number].any():
+            columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
     return Problem("null_key", "a column of the key is NULL or missing")
@@ -152,13 +152,13 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     moved = _moved(read, plan)
     changed = _changed(read, plan)
     if not images.is_fitted(writer_schema, contract):
-        before, after = (images.fitted(one, writer_schema, contract) for one in (before, after))
+        before, after = (images.fitted(image, writer_schema, contract) for image in (before, after))
         key = images.fitted_key(key, writer_schema.key, contract)
-    operations = [one.operation for one in read.events]
+    operations = [event.operation for event in read.events]
     rows = len(operations)
     place = read.place
     return Changes(
-        operation=pa.array([_OPERATIONS[one] for one in operations], pa.string()),
+        operation=pa.array([_OPERATIONS[operation] for operation in operations], pa.string()),
         before=before,
         after=after,
         key=key,
@@ -178,13 +178,13 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
 def _moved(read: Read, plan: TablePlan) -> Bools:
     """Which updates have another key in their image before."""
     writer_schema = plan.writer_schema
-    found = np.zeros(len(read.events), np.bool_)
+    moved = np.zeros(len(read.events), np.bool_)
     for cell, own in zip(images.key(read.before.image, writer_schema), read.key, strict=True):
-        found |= images.differs(cell, own)
+        moved |= images.differs(cell, own)
     keys = [at for at, column in enumerate(writer_schema.columns) if column.key_position]
     has_key = (read.before.states[:, keys] == KNOWN).all(axis=1)
-    found &= has_key & read.is_update & read.before.image.present
-    return found
+    moved &= has_key & read.is_update & read.before.image.present
+    return moved
 
 
 def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
@@ -202,9 +202,10 @@ def _changed(read: Read, plan: TablePlan) -> pa.ListArray:
 def _flags(read: Read, moved: Bools) -> dict[str, Bools]:
     """In the order in which they are written."""
     has_old, has_current = (
-        np.array([getattr(one, name) for one in read.events], np.bool_) for name in ("has_old", "has_current")
+        np.array([getattr(event, name) for event in read.events], np.bool_)
+        for name in ("has_old", "has_current")
     )
-    is_v1 = np.array([one.type.lower().endswith(".v1") for one in read.events], np.bool_)
+    is_v1 = np.array([event.type.lower().endswith(".v1") for event in read.events], np.bool_)
     is_insert = ~read.is_update & ~read.is_delete
     return {
         change.BEFORE_UNKNOWN: ~is_insert & ~has_old,

@@ -59,8 +59,8 @@ class Routed(NamedTuple):
     @property
     def place(self) -> str | None:
         """As comparable text."""
-        found = _PLACE.search(self.logicalid or "")
-        place = found[1] if found else self.commitlsn and self.commitlsn.replace(":", "")
+        match = _PLACE.search(self.logicalid or "")
+        place = match[1] if match else self.commitlsn and self.commitlsn.replace(":", "")
         return place and place.upper()
 
 
@@ -89,35 +89,35 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch) -> pa.RecordBatch:
     """The ways in which the messages of a batch write their tables (`FACTS`)."""
-    found: dict[Way, str | None] = {}
+    first_places: dict[Way, str | None] = {}
     segments = 0
     for value in raw.column("value").to_pylist():
-        one = route(value)
-        if one is None:
+        routed = route(value)
+        if routed is None:
             segments += 1
-        elif isinstance(one, Routed):
-            found[one.way] = _least(found.get(one.way), one.place)
-    return _facts(found, segments)
+        elif isinstance(routed, Routed):
+            first_places[routed.way] = _least(first_places.get(routed.way), routed.place)
+    return _facts(first_places, segments)
 
 
 def merged(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """The facts of all parts of a window together; they do not depend on how it was cut."""
-    found: dict[Way, str | None] = {}
+    first_places: dict[Way, str | None] = {}
     segments = 0
     for row in pa.Table.from_batches(parts, FACTS).to_pylist():
         segments += row["segments"]
         if row["table"] is not None:
             way = Way(row["table"], row["cols"], tuple(row["key"]))
-            found[way] = _least(found.get(way), row["first"])
-    return _facts(found, segments)
+            first_places[way] = _least(first_places.get(way), row["first"])
+    return _facts(first_places, segments)
 
 
-def _least(one: str | None, other: str | None) -> str | None:
-    return min((text for text in (one, other) if text is not None), default=None)
+def _least(place: str | None, other: str | None) -> str | None:
+    return min((text for text in (place, other) if text is not None), default=None)
 
 
-def _facts(found: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
-    rows = [(first or "", *way, first) for way, first in found.items()]
+def _facts(first_places: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
+    rows = [(first or "", *way, first) for way, first in first_places.items()]
     rows.sort(key=lambda row: (row[0], row[1], row[2] or "", row[3]))
     said = [{"table": t, "cols": c, "key": k, "first": f, "segments": 0} for _, t, c, k, f in rows]
     if segments:
@@ -125,21 +125,21 @@ def _facts(found: Mapping[Way, str | None], segments: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(said, FACTS)
 
 
-def has_segments(found: pa.RecordBatch) -> bool:
-    return any(found.column("segments").to_pylist())
+def has_segments(window_facts: pa.RecordBatch) -> bool:
+    return any(window_facts.column("segments").to_pylist())
 
 
-def discover(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
+def discover(window_facts: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract]) -> Discovery:
     """What the merged facts of a window say. `contracts`: those of earlier windows, by table."""
     tables_written: dict[str, dict[str, dict[Variant, list[Way]]]] = {}
-    for row in found.to_pylist():
+    for row in window_facts.to_pylist():
         config = None if row["table"] is None else feed.table(row["table"])
         if config is None:
             continue
         way = Way(row["table"], row["cols"], tuple(row["key"]))
-        one = Variant(row["first"] or "", way.cols, way.key)
+        way_variant = Variant(row["first"] or "", way.cols, way.key)
         of_name = tables_written.setdefault(config.table, {}).setdefault(way.table, {})
-        of_name.setdefault(one, []).append(way)
+        of_name.setdefault(way_variant, []).append(way)
     tables: list[TableRecords] = []
     missing: dict[Way, Outcome] = {}
     for table, by_name in tables_written.items():
@@ -162,19 +162,21 @@ def discover(found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract
 
 def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     """For each message the number of its `TableRecords`, `SEGMENT`, or NULL for those of no table."""
-    numbers = {way: at for at, one in enumerate(plan.tables) for way in one.ways}
-    found: list[int | None] = []
+    numbers = {way: at for at, table in enumerate(plan.tables) for way in table.ways}
+    table_numbers: list[int | None] = []
     for value in raw.column("value").to_pylist():
-        one = route(value)
-        found.append(SEGMENT if one is None else numbers.get(one.way) if isinstance(one, Routed) else None)
-    return pa.array(found, pa.int32())
+        routed = route(value)
+        table_numbers.append(
+            SEGMENT if routed is None else numbers.get(routed.way) if isinstance(routed, Routed) else None
+        )
+    return pa.array(table_numbers, pa.int32())
 
 
 def route(value: bytes | None) -> Routed | Outcome | None:
     """The table of a message, or why it has none; None for a part of a split event."""
-    found = _usual(value)
-    if found is not None:
-        return found
+    routed = _usual(value)
+    if routed is not None:
+        return routed
     try:
         outside = envelope.read(value)
         if not outside.is_whole:
@@ -199,10 +201,10 @@ def _usual(value: bytes | None) -> Routed | None:
         return None
     of_envelope, of_data = _decoders()
     try:
-        one: Any = of_envelope(avro.as_json(value))
-        if not envelope.is_alone(one) or one.data is None:
+        outside: Any = of_envelope(avro.as_json(value))
+        if not envelope.is_alone(outside) or outside.data is None:
             return None
-        data = of_data(one.data) if isinstance(one.data, str) else one.data
+        data = of_data(outside.data) if isinstance(outside.data, str) else outside.data
         source = data.eventsource
         cols = bytes(source.cols)
         if not source.schema or not source.tbl or cols[:1] != b"[" or b"\\u" in cols:
@@ -212,4 +214,4 @@ def _usual(value: bytes | None) -> Routed | None:
         way = Way(f"{source.schema}.{source.tbl}", cols.decode(), keys)
     except UNREADABLE:
         return None
-    return Routed(way, one.logicalid, commitlsn)
+    return Routed(way, outside.logicalid, commitlsn)

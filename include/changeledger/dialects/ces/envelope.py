@@ -90,29 +90,29 @@ def read(value: bytes | None) -> Envelope:
 def _usual(value: bytes) -> Envelope | None:
     """As `read`, in a tenth of the time; None if the message is not as usual."""
     try:
-        one = _as_usual(value)
+        message = _as_usual(value)
     except UNREADABLE:
         return None
-    place = _usual_place(one)
-    if place is None or one.data is None:
+    place = _usual_place(message)
+    if place is None or message.data is None:
         return None
-    members: Texts = {name: getattr(one, name) for name in _SAID}
-    return _envelope(members, one.data, *place)
+    members: Texts = {name: getattr(message, name) for name in _SAID}
+    return _envelope(members, message.data, *place)
 
 
-def is_alone(one: Any) -> bool:
-    """Is it plain that the event is in this message alone? `one`: of a `struct_of`."""
-    place = _usual_place(one)
-    return place is not None and _is_whole(*place, one.data)
+def is_alone(message: Any) -> bool:
+    """Is it plain that the event is in this message alone? `message`: of a `struct_of`."""
+    place = _usual_place(message)
+    return place is not None and _is_whole(*place, message.data)
 
 
-def _usual_place(one: Any) -> Place | None:
+def _usual_place(message: Any) -> Place | None:
     """As `_place`; None where some of it is missing."""
-    segment = one.splitindex if one.segmentindex is None else one.segmentindex
-    total = None if one.finalsegment is not None else one.splittotalcnt
-    if (segment is None) != (one.finalsegment is None and total is None):
+    segment = message.splitindex if message.segmentindex is None else message.segmentindex
+    total = None if message.finalsegment is not None else message.splittotalcnt
+    if (segment is None) != (message.finalsegment is None and total is None):
         return None
-    return segment, total, one.finalsegment
+    return segment, total, message.finalsegment
 
 
 def _envelope(
@@ -126,10 +126,10 @@ def _envelope(
 
 
 def _in_avro(value: bytes) -> tuple[Texts, str | bytes]:
-    found = avro.members(value)
-    if found is None:
+    members = avro.members(value)
+    if members is None:
         raise Problem("malformed_avro", beginning(value))
-    return {name: str(one) for name, one in found.items() if name != "data"}, found["data"]
+    return {name: str(member) for name, member in members.items() if name != "data"}, members["data"]
 
 
 def _in_json(value: bytes) -> tuple[Texts, str | None]:
@@ -155,7 +155,7 @@ def members_of(text: str, reason: str) -> dict[str, Token]:
     """The members of the object in a text. Raises Problem, of `reason` where the text is no JSON."""
     value = text.encode()
     try:
-        found = json_text.members(value)
+        members = json_text.members(value)
     except NotJson:
         if not json_text.has_lone_surrogate(value):
             raise Problem(reason, text) from None
@@ -163,7 +163,7 @@ def members_of(text: str, reason: str) -> dict[str, Token]:
     if json_text.has_lone_surrogate(value):
         # In a member that was passed over.
         raise Problem(*LONE_SURROGATE)
-    return found
+    return members
 
 
 def texts_of(members: Mapping[str, Token]) -> dict[str, str | None]:

@@ -78,8 +78,8 @@ def layout_of(writer_schema: Contract) -> ImageLayout:
 
 def members(row: Any, rows: ImageLayout) -> dict[str, str | None]:
     """The members of a row that were sent, by the contract's names."""
-    found = {name: getattr(row, field) for name, field in zip(rows.names, rows.fields, strict=True)}
-    return {name: text for name, text in found.items() if text is not UNSET}
+    cells = {name: getattr(row, field) for name, field in zip(rows.names, rows.fields, strict=True)}
+    return {name: text for name, text in cells.items() if text is not UNSET}
 
 
 def image_before(operation: str, old: Texts, key: Texts, rows: ImageLayout) -> Texts | None:
@@ -100,8 +100,8 @@ def image_after(operation: str, current: Texts, key: Texts, rows: ImageLayout) -
 
 def _lacking(image: Texts, rows: ImageLayout) -> int:
     """How many columns of the key the image does not have."""
-    there = {name.lower() for name in image}
-    return sum(name not in there for name in rows.key)
+    names = {name.lower() for name in image}
+    return sum(name not in names for name in rows.key)
 
 
 def as_row(image: Texts | None, rows: ImageLayout) -> tuple[Any, list[str]]:

@@ -20,12 +20,12 @@ def _facts(raw: pa.RecordBatch, _avro_schemas: Mapping[str, str]) -> pa.RecordBa
     return discovery.facts(raw)
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
-    return discovery.discover(found, feed, known.contracts)
+def _discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
+    return discovery.discover(window_facts, feed, known.contracts)
 
 
 def _plan(
-    _found: discovery.Discovery,
+    _discovered: discovery.Discovery,
     _number: int,
     feed: Feed,
     resolved: ResolvedSchema,
@@ -39,8 +39,8 @@ def _parts(raw: pa.RecordBatch) -> pa.RecordBatch:
     return split.keyed(message_rows.as_messages(raw))
 
 
-def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:
-    return decode_other(raw, found)
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, discovered: discovery.Discovery) -> pa.RecordBatch:
+    return decode_other(raw, discovered)
 
 
 CES = MessageKernel(

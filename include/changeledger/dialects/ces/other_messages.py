@@ -17,19 +17,19 @@ from changeledger.dialects.messages.message_rows import Outcome
 
 def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
-    found = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
+    outcomes = [_outcome(value, plan) for value in raw.column("value").to_pylist()]
     own = split.first_messages(raw)
-    found = foreign.named(own, range(len(found)), found, DIALECT)
-    decoded = message_rows.unchanged(own, found)
-    return split.with_segments(decoded, raw, lambda row: found[row])
+    outcomes = foreign.named(own, range(len(outcomes)), outcomes, DIALECT)
+    decoded = message_rows.unchanged(own, outcomes)
+    return split.with_segments(decoded, raw, lambda row: outcomes[row])
 
 
 def _outcome(value: bytes | None, plan: Discovery) -> Outcome:
-    one = route(value)
-    if isinstance(one, Outcome):
-        return one
-    assert isinstance(one, Routed), "parts of split events are joined, or left by that"
-    missing = plan.missing.get(one.way)
+    routed = route(value)
+    if isinstance(routed, Outcome):
+        return routed
+    assert isinstance(routed, Routed), "parts of split events are joined, or left by that"
+    missing = plan.missing.get(routed.way)
     if missing is not None:
         return missing
-    return message_rows.not_in_feed(one.way.table)
+    return message_rows.not_in_feed(routed.way.table)

@@ -57,12 +57,12 @@ class Times(NamedTuple):
 
 
 def positions(events: Sequence[Event]) -> Positions:
-    ids = pa.array([one.logicalid for one in events], pa.string())
+    ids = pa.array([event.logicalid for event in events], pa.string())
     parts = pc.extract_regex(ids, _PLACE)
     of_id = lsn.parse_all(_texts(parts.field("lsn"), parts))
     number_of_id = _of_digits(_texts(parts.field("number"), parts))
-    of_transaction = lsn.parse_all(pa.array([one.commitlsn for one in events], pa.string()))
-    number = _numbers([one.sequencenumber for one in events])
+    of_transaction = lsn.parse_all(pa.array([event.commitlsn for event in events], pa.string()))
+    number = _numbers([event.sequencenumber for event in events])
     in_id = of_id.known & valid(number_of_id)
     differs = of_id.known & of_transaction.known & (of_id.digits != of_transaction.digits).any(axis=1)
     differs |= _differ(number_of_id, number)
@@ -90,29 +90,31 @@ def _numbers(values: Sequence[str | int | None]) -> pa.Int64Array:
     try:
         return pa.array(values, pa.int64())
     except (pa.ArrowException, OverflowError, TypeError):
-        return pa.array([None if one is None else _number(one) for one in values], pa.int64())
+        return pa.array([None if value is None else _number(value) for value in values], pa.int64())
 
 
 def _number(value: str | int) -> int | None:
     return sql_text.whole(str(value), -_LONG - 1, _LONG)
 
 
-def _differ(one: pa.Int64Array, other: pa.Int64Array) -> Bools:
-    found: Bools = pc.fill_null(pc.not_equal(one, other), fill_value=False).to_numpy(zero_copy_only=False)
-    return found
+def _differ(ordinals: pa.Int64Array, others: pa.Int64Array) -> Bools:
+    differs: Bools = pc.fill_null(pc.not_equal(ordinals, others), fill_value=False).to_numpy(
+        zero_copy_only=False
+    )
+    return differs
 
 
-def sort_keys(found: Positions, operations: Sequence[str]) -> pa.BinaryArray:
+def sort_keys(place: Positions, operations: Sequence[str]) -> pa.BinaryArray:
     """19 bytes: commit LSN, number inside the transaction, rank of the operation."""
-    rank = np.array([_RANKS[one] for one in operations], np.uint8).reshape(-1, 1)
-    key = np.hstack([found.commit_lsn.digits, lsn.big_endian(numbers(found.ordinal), 8), rank])
+    rank = np.array([_RANKS[operation] for operation in operations], np.uint8).reshape(-1, 1)
+    key = np.hstack([place.commit_lsn.digits, lsn.big_endian(numbers(place.ordinal), 8), rank])
     return fixed_width(key, np.ones(len(key), np.bool_), pa.binary())
 
 
 def times(events: Sequence[Event]) -> Times:
-    texts = [pa.array([one.time for one in events], pa.string())]
-    texts.append(pa.array([one.committime for one in events], pa.string()))
-    (event, has_event), (commit, has_commit) = (_instants(one) for one in texts)
+    texts = [pa.array([change_event.time for change_event in events], pa.string())]
+    texts.append(pa.array([change_event.committime for change_event in events], pa.string()))
+    (event, has_event), (commit, has_commit) = (_instants(column) for column in texts)
     apart = np.abs(commit - event)
     beyond = apart % _QUARTER_HOUR
     quarters = ((beyond <= _TICK) | (beyond >= _QUARTER_HOUR - _TICK)) & (apart <= _FARTHEST_ZONE + _TICK)
@@ -133,9 +135,9 @@ def _instants(texts: pa.StringArray) -> tuple[Indices, Bools]:
                 return np.array(numbers(counts)), valid(texts)
         except pa.ArrowInvalid:
             pass
-    found = [None if text is None else instant(text) for text in texts.to_pylist()]
-    known = np.array([one is not None for one in found], np.bool_)
-    return np.array([one or 0 for one in found], np.int64), known
+    instants = [None if text is None else instant(text) for text in texts.to_pylist()]
+    known = np.array([micros is not None for micros in instants], np.bool_)
+    return np.array([micros or 0 for micros in instants], np.int64), known
 
 
 def instant(text: str) -> int | None:
@@ -152,6 +154,6 @@ def instant(text: str) -> int | None:
     except ValueError:
         return None
     whole = seconds - _EPOCH
-    found = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000
-    found += int(f"{(match[3] or '.')[1:7]:0<6}")
-    return found if MICROS[0] <= found <= MICROS[1] else None
+    micros = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000
+    micros += int(f"{(match[3] or '.')[1:7]:0<6}")
+    return micros if MICROS[0] <= micros <= MICROS[1] else None

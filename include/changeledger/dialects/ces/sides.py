@@ -50,9 +50,9 @@ def _columns(plan: TablePlan) -> Sequence[Column]:
 def side(rows: Sequence[Any], plan: TablePlan) -> Side:
     """`rows`: as `events.ImageLayout.row`, None if an event does not have the image."""
     columns, size = _columns(plan), len(rows)
-    part = [one for one in rows if one is not None]
-    there = np.fromiter((one is not None for one in rows), np.bool_, size)
-    at = np.flatnonzero(there)
+    part = [row for row in rows if row is not None]
+    present = np.fromiter((row is not None for row in rows), np.bool_, size)
+    at = np.flatnonzero(present)
     where = None if len(at) == size else places(at, size)
     states, unfit = np.zeros((size, len(columns)), np.uint8), np.zeros((size, len(columns)), np.bool_)
     is_cut, cells = np.zeros(size, np.bool_), []
@@ -65,11 +65,11 @@ def side(rows: Sequence[Any], plan: TablePlan) -> Side:
             states[at[cut], number] = UNAVAILABLE
             is_cut[at[cut]] = True
             texts = pc.if_else(pa.array(cut), pa.scalar(None, pa.string()), texts)
-        found = column.cell.convert(texts)
-        if found.unfit is not None:
-            unfit[at[found.unfit], number] = True
-        cells.append(found.values if where is None else found.values.take(where))
-    return Side(Image(there, cells, states if states.any() else None), states, unfit, is_cut)
+        converted = column.cell.convert(texts)
+        if converted.unfit is not None:
+            unfit[at[converted.unfit], number] = True
+        cells.append(converted.values if where is None else converted.values.take(where))
+    return Side(Image(present, cells, states if states.any() else None), states, unfit, is_cut)
 
 
 def _texts(values: list[Any]) -> tuple[pa.StringArray, Bools | None]:

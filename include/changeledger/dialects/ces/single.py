@@ -40,8 +40,8 @@ def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
     try:
         outside = envelope.read(value)
         return _event(at, outside, event.read(outside.data), plan)
-    except (Problem, Tombstone) as found:
-        return found.outcome
+    except (Problem, Tombstone) as problem:
+        return problem.outcome
 
 
 def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Event:
@@ -72,14 +72,14 @@ def _event(at: int, outside: Envelope, data: EventData, plan: TablePlan) -> Even
 
 def _images(data: EventData) -> tuple[dict[str, str | None], dict[str, str | None]]:
     """Both images; what is no object counts before half a surrogate pair."""
-    found, surrogates = [], None
+    images, surrogates = [], None
     for side, text in (("old", data.old), ("current", data.current)):
         try:
-            found.append(event.image(text, side))
+            images.append(event.image(text, side))
         except Problem as problem:
             if problem.outcome.reason != LONE_SURROGATE[0]:
                 raise
             surrogates = problem
     if surrogates is not None:
         raise surrogates
-    return found[0], found[1]
+    return images[0], images[1]

@@ -74,53 +74,53 @@ def joined(raw: pa.RecordBatch) -> Joined:
     for message in raw.to_pylist():
         said = envelope.read(message["value"])
         place = (message["topic"], message["partition"], message["offset"])
-        one = Segment(said.segment or 0, *place, said, message)
-        groups.setdefault(_event_of(said), []).append(one)
+        delivered = Segment(said.segment or 0, *place, said, message)
+        groups.setdefault(_event_of(said), []).append(delivered)
     events: list[dict[str, Any]] = []
     left: list[tuple[Segment, Outcome]] = []
     for segments in groups.values():
-        event, others = _group(sorted(segments, key=lambda one: one[:4]))
+        event, others = _group(sorted(segments, key=lambda segment: segment[:4]))
         events += [] if event is None else [event]
         left += others
     outcomes = [outcome for _, outcome in left]
-    batch = pa.RecordBatch.from_pylist([one.message for one, _ in left], MESSAGE)
+    batch = pa.RecordBatch.from_pylist([segment.message for segment, _ in left], MESSAGE)
     return Joined(pa.RecordBatch.from_pylist(events, JOINED), message_rows.unchanged(batch, outcomes))
 
 
 def _group(segments: Sequence[Segment]) -> tuple[dict[str, Any] | None, list[tuple[Segment, Outcome]]]:
     """The event, where all of it is there, and the segments that are no part of one."""
-    again = [False, *(one.segment == other.segment for one, other in pairwise(segments))]
-    kept = [one for one, is_again in zip(segments, again, strict=True) if not is_again]
+    again = [False, *(earlier.segment == later.segment for earlier, later in pairwise(segments))]
+    kept = [segment for segment, is_again in zip(segments, again, strict=True) if not is_again]
     data, last = _data(kept), None
-    in_avro = any(avro.is_avro(one.message["value"]) for one in kept)
+    in_avro = any(avro.is_avro(segment.message["value"]) for segment in kept)
     begins = kept[0].segment == 0 or (kept[0].segment == 1 and _begins(data, in_avro))
-    ends = [one for one in kept if one.said.is_final]
+    ends = [segment for segment in kept if segment.said.is_final]
     if ends:
         last = ends[0].segment
     elif kept[0].said.total is not None:
         last = kept[0].said.total + (kept[0].segment - 1 if begins else 0)
     shown = "the last is not there" if last is None else f"the last is {last}"
-    numbers = ", ".join(str(one.segment) for one in kept)
+    numbers = ", ".join(str(segment.segment) for segment in kept)
     detail = f"segments {numbers} of {kept[0].said.logicalid}, {shown}"
     if _contradicts(segments, kept, last, len(ends)):
         bad = Outcome(change.QUARANTINED, "split_contradictory", detail)
-        return None, [(one, bad) for one in segments]
-    others = [(one, Outcome(change.DUPLICATE, "segment_again", detail))
-              for one, is_again in zip(segments, again, strict=True) if is_again]  # fmt: skip
+        return None, [(segment, bad) for segment in segments]
+    others = [(segment, Outcome(change.DUPLICATE, "segment_again", detail))
+              for segment, is_again in zip(segments, again, strict=True) if is_again]  # fmt: skip
     if begins and last is not None and len(kept) == last - kept[0].segment + 1:
         return _event(kept, data), others
     waits = Outcome(change.PENDING, "split_incomplete", detail)
-    return None, [*((one, waits) for one in kept), *others]
+    return None, [*((segment, waits) for segment in kept), *others]
 
 
 def _contradicts(segments: Sequence[Segment], kept: Sequence[Segment], last: int | None, ends: int) -> bool:
     """Is there another text under one index, are there two totals or two ends, or an index beyond the end?"""
     differ = any(
-        one.segment == other.segment
-        and (one.said.data, one.said.is_final) != (other.said.data, other.said.is_final)
-        for one, other in pairwise(segments)
+        earlier.segment == later.segment
+        and (earlier.said.data, earlier.said.is_final) != (later.said.data, later.said.is_final)
+        for earlier, later in pairwise(segments)
     )
-    totals = {one.said.total for one in segments}
+    totals = {segment.said.total for segment in segments}
     return differ or len(totals) > 1 or ends > 1 or (last is not None and kept[-1].segment > last)
 
 
@@ -129,13 +129,13 @@ def _data(kept: Sequence[Segment]) -> str | bytes:
 
     A piece of JSON may look like it, but not all of them do.
     """
-    pieces = [one.said.data for one in kept]
+    pieces = [segment.said.data for segment in kept]
     texts = [piece for piece in pieces if isinstance(piece, str)]
     if len(texts) < len(pieces):
         return b"".join(map(_bytes, pieces))
     raw = [binary_text.from_base64(text) if len(text) % 4 == 0 else None for text in texts]
-    found = [one for one in raw if one is not None]
-    return "".join(texts) if len(found) < len(texts) else b"".join(found).decode(errors="replace")
+    decoded = [segment_bytes for segment_bytes in raw if segment_bytes is not None]
+    return "".join(texts) if len(decoded) < len(texts) else b"".join(decoded).decode(errors="replace")
 
 
 def _begins(data: str | bytes, in_avro: bool) -> bool:
@@ -157,7 +157,7 @@ def _event(kept: Sequence[Segment], data: str | bytes) -> dict[str, Any]:
     whole = text if isinstance(text, str) else text.decode(errors="replace")
     said = first.said._replace(data=whole)._asdict()
     value = msgspec.json.encode({name: said[name] for name in _ATTRIBUTES if said[name] is not None})
-    return {**first.message, "value": value, _PARTS: [one.message for one in kept]}
+    return {**first.message, "value": value, _PARTS: [segment.message for segment in kept]}
 
 
 def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
@@ -171,8 +171,8 @@ def first_messages(raw: pa.RecordBatch) -> pa.RecordBatch:
 
 def _starts(parts: pa.ListArray) -> Indices:
     lengths = parts.value_lengths().to_numpy(zero_copy_only=False)
-    found: Indices = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]
-    return found
+    starts: Indices = np.concatenate(([0], np.cumsum(lengths)[:-1])).astype(np.int64)[: len(lengths)]
+    return starts
 
 
 def with_segments(
@@ -195,8 +195,8 @@ def with_segments(
     columns = dict.fromkeys(schema.names)
     columns["source_position"] = message_rows.record(rest)
     names = [name for name, _ in message_rows.OUTCOME]
-    found = message_rows.outcomes(rest, range(size), [outcome(row) for row in owners.tolist()])
-    columns |= dict(zip(names, found, strict=True))
+    outcome_columns = message_rows.outcomes(rest, range(size), [outcome(row) for row in owners.tolist()])
+    columns |= dict(zip(names, outcome_columns, strict=True))
     if schema.get_field_index("paired_source_position") >= 0:
         columns["paired_source_position"] = decoded.column("source_position").take(pa.array(owners))
     arrays = [pa.nulls(size, f.type) if columns[f.name] is None else columns[f.name] for f in schema]

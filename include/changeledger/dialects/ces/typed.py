@@ -99,7 +99,9 @@ def _of_rows(rows: Any) -> _OfRows:
 
     def with_key(make: Any, operation: str, row: Any, key: Sequence[Key] | None) -> tuple[Any, list[str]]:
         image = {} if row is None else members(row, rows)
-        return as_row(make(operation, image, {one.columnname: one.value for one in key or ()}, rows), rows)
+        return as_row(
+            make(operation, image, {column.columnname: column.value for column in key or ()}, rows), rows
+        )
 
     return _OfRows(row_of, lacks_key, with_key)
 
@@ -153,16 +155,16 @@ _OPERATIONS = frozenset({INSERT, UPDATE, DELETE})
 
 def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
-    one = reader_of(writer_schema)
-    found: list[Event] = []
+    read_message = reader_of(writer_schema)
+    events: list[Event] = []
     left: list[int] = []
     for at, value in enumerate(values):
         try:
-            event = None if value is None else one(at, avro.as_json(value))
+            event = None if value is None else read_message(at, avro.as_json(value))
         except UNREADABLE:
             event = None
         if event is None:
             left.append(at)
         else:
-            found.append(event)
-    return found, left
+            events.append(event)
+    return events, left

@@ -63,9 +63,9 @@ def reader(sql: SqlType, encoding: str) -> Reader:
 
 
 def binary(text: str, encoding: str) -> bytes | None:
-    found = binary_text.from_hex(text[2:]) if text[:2].lower() == "0x" else None
-    if encoding == "hex" or (found is not None and encoding == "any"):
-        return found
+    decoded = binary_text.from_hex(text[2:]) if text[:2].lower() == "0x" else None
+    if encoding == "hex" or (decoded is not None and encoding == "any"):
+        return decoded
     # Without its padding a text has lost its end.
     return binary_text.from_base64(text) if len(text) % 4 == 0 else None
 
@@ -76,9 +76,9 @@ def _cuts(texts: pa.StringArray, sql: SqlType, encoding: str) -> Bools | None:
     rows = np.flatnonzero(sizes >= _FEWEST)
     if not len(rows):
         return None
-    found = np.zeros(len(texts), np.bool_)
-    found[rows] = [is_cut(texts[int(row)].as_py(), sql, encoding) for row in rows]
-    return found
+    cuts = np.zeros(len(texts), np.bool_)
+    cuts[rows] = [is_cut(texts[int(row)].as_py(), sql, encoding) for row in rows]
+    return cuts
 
 
 def is_cut(text: str, sql: SqlType, encoding: str) -> bool:
