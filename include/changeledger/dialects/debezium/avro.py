@@ -54,14 +54,14 @@ def block(node: Node) -> dict[str, Any]:
     said = node.properties
     kind = said.get("connect.type") or _KINDS.get(node.kind, node.kind)
     logical = str(said.get("logicalType"))
-    found: dict[str, Any] = {"type": kind, "optional": node.nullable}
-    found["name"] = said.get("connect.name") or _LOGICAL.get(logical) or _record_name(node)
-    found["parameters"] = dict(_parameters(said, logical))
+    schema_block: dict[str, Any] = {"type": kind, "optional": node.nullable}
+    schema_block["name"] = said.get("connect.name") or _LOGICAL.get(logical) or _record_name(node)
+    schema_block["parameters"] = dict(_parameters(said, logical))
     if node.default is not None:
-        found["default"] = node.default
+        schema_block["default"] = node.default
     if node.kind == "record":
-        found["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
-    return found
+        schema_block["fields"] = [{**block(inner), "field": name} for name, inner in node.fields.items()]
+    return schema_block
 
 
 def _record_name(node: Node) -> str | None:

@@ -31,21 +31,21 @@ def image(rows: Indices, columns: Sequence[Sequence[Any]], how: Typed, size: int
     where = None if len(rows) == size else places(rows, size)
     cells = []
     for at, (cell, values) in enumerate(zip(how.cells, columns, strict=True)):
-        found, held = _cells(values, cell)
+        converted, held = _cells(values, cell)
         if held is not None:
             states[:, at] = held
-        if found.unfit is not None:
-            unusual[rows[found.unfit]] = True
-        cells.append(found.values if where is None else found.values.take(where))
+        if converted.unfit is not None:
+            unusual[rows[converted.unfit]] = True
+        cells.append(converted.values if where is None else converted.values.take(where))
     return Image(present, cells, _spread(states, rows, size)), unusual
 
 
 def _spread(states: Any, rows: Any, size: int) -> Any:
     if not states.any():
         return None
-    found = np.zeros((size, states.shape[1]), np.uint8)
-    found[rows] = states
-    return found
+    spread_states = np.zeros((size, states.shape[1]), np.uint8)
+    spread_states[rows] = states
+    return spread_states
 
 
 def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
@@ -56,12 +56,12 @@ def _cells(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
         absent = np.fromiter((value is UNSET for value in values), np.bool_, len(values))
         present = [None if value is UNSET else value for value in values]
         try:
-            found, held = _converted(present, cell)
+            converted, held = _converted(present, cell)
         except UNUSUAL:
-            found, held = _one_by_one(present, cell)
+            converted, held = _one_by_one(present, cell)
         states = np.zeros(len(values), np.uint8) if held is None else held
         states[absent] = NOT_CAPTURED
-        return found, states
+        return converted, states
 
 
 def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
@@ -70,22 +70,25 @@ def _converted(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
     texts = pa.array(values, pa.string())
     held = None
     for placeholder in cell.placeholders:
-        found = pc.equal(texts, placeholder)
-        if pc.any(found).as_py():
-            flags = pc.fill_null(found, fill_value=False).to_numpy(zero_copy_only=False)
+        is_placeholder = pc.equal(texts, placeholder)
+        if pc.any(is_placeholder).as_py():
+            flags = pc.fill_null(is_placeholder, fill_value=False).to_numpy(zero_copy_only=False)
             held = np.zeros(len(values), np.uint8) if held is None else held
             held[flags] = UNAVAILABLE
-            texts = pc.if_else(found, pa.scalar(None, pa.string()), texts)
+            texts = pc.if_else(is_placeholder, pa.scalar(None, pa.string()), texts)
     return cell.convert(texts), held
 
 
 def _one_by_one(values: Sequence[Any], cell: Cell) -> tuple[Cells, Any]:
     """Times in text, mostly; a placeholder among them is for `single` to find."""
     kind = cell.convert([]).values.type
-    found = [None if value is None else cell.read(str(value)) for value in values]
+    parsed = [None if value is None else cell.read(str(value)) for value in values]
     unfit = np.fromiter(
-        (one is None and value is not None for one, value in zip(found, values, strict=True)),
+        (
+            parsed_value is None and value is not None
+            for parsed_value, value in zip(parsed, values, strict=True)
+        ),
         np.bool_,
         len(values),
     )
-    return Cells(pa.array(found, kind), unfit if unfit.any() else None), None
+    return Cells(pa.array(parsed, kind), unfit if unfit.any() else None), None

@@ -37,11 +37,11 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     parts: list[pa.RecordBatch] = []
     singles: list[tuple[int, Event | Outcome]] = []
     for how, some in blocks.plans(values, plan):
-        found, left = _by_types(values, some, how)
-        parts += found
+        batches, left = _by_types(values, some, how)
+        parts += batches
         singles += [(at, faults.get(at) or _single(raw, at, values[at], how)) for at in left]
     singles.sort(key=itemgetter(0))
-    alone = _columns([(at, one) for at, one in singles if isinstance(one, Event)], plan)
+    alone = _columns([(at, event) for at, event in singles if isinstance(event, Event)], plan)
     read = events.together([*parts, alone])
     schema = message_rows.decoded_schema(plan.contract)
     rows = read.column("at").to_numpy()
@@ -52,7 +52,7 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     )
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
     columns[schema.get_field_index("source_position")] = message_rows.record(raw)
-    others = {at: one for at, one in singles if isinstance(one, Outcome)}
+    others = {at: outcome for at, outcome in singles if isinstance(outcome, Outcome)}
     records = {at: value for at in others if plan.avro_schema is not None and (value := values[at])}
     named = foreign.named(raw, list(others), list(others.values()), DIALECT, records)
     outcomes = message_rows.outcomes(raw, list(others), named)
@@ -74,11 +74,11 @@ def _by_types(
         # They are unwrapped one by one.
         return [], rows
     if len(rows) == len(values):
-        found, left = typed.read(values, plan)
-        return [found], left
-    found, left = typed.read([values[at] for at in rows], plan)
-    at = pa.array(np.array(rows, np.int64)).take(found.column("at"))
-    return [found.set_column(0, found.schema.field("at"), at)], [rows[number] for number in left]
+        batch, left = typed.read(values, plan)
+        return [batch], left
+    batch, left = typed.read([values[at] for at in rows], plan)
+    at = pa.array(np.array(rows, np.int64)).take(batch.column("at"))
+    return [batch.set_column(0, batch.schema.field("at"), at)], [rows[number] for number in left]
 
 
 def _messages(raw: pa.RecordBatch, plan: TablePlan) -> tuple[list[bytes | None], dict[int, Outcome]]:
@@ -123,17 +123,17 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _columns(found: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:
+def _columns(numbered_events: Sequence[tuple[int, Event]], plan: TablePlan) -> pa.RecordBatch:
     """Events that were read one by one, as columns."""
     schema = events.schema(plan.writer_schema)
     width = len(plan.writer_schema.columns)
-    columns: list[Sequence[Any]] = [[at for at, _ in found]]
-    columns += [[one[number] for _, one in found] for number in range(len(events.PLACE) - 1)]
+    columns: list[Sequence[Any]] = [[at for at, _ in numbered_events]]
+    columns += [[event[number] for _, event in numbered_events] for number in range(len(events.PLACE) - 1)]
     for side in ("before", "after"):
-        given = [getattr(one, side) for _, one in found]
-        columns.append([one is not None for one in given])
-        columns.append([one and one.states for one in given])
-        columns += [[one and one.values[at] for one in given] for at in range(width)]
+        given = [getattr(event, side) for _, event in numbered_events]
+        columns.append([image is not None for image in given])
+        columns.append([image and image.states for image in given])
+        columns += [[image and image.values[at] for image in given] for at in range(width)]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -189,8 +189,8 @@ def _transactions(read: pa.RecordBatch, place: Positions) -> pa.StringArray:
 
 
 def _flags(condition: pa.BooleanArray) -> Bools:
-    found: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
-    return found
+    flags: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _operations(op: pa.StringArray) -> pa.StringArray:
@@ -204,10 +204,10 @@ def _keys(
     """The cells of each row's key, and which updates have another key in their image before."""
     old, new = (images.key(image, plan.writer_schema) for image in (before, after))
     of_delete = pa.array(is_delete)
-    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
+    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
     differs = np.zeros(len(is_update), np.bool_)
-    for one, other in zip(old, new, strict=True):
-        differs |= images.differs(one, other)
+    for old_cells, new_cells in zip(old, new, strict=True):
+        differs |= images.differs(old_cells, new_cells)
     return key, differs & is_update & before.present
 
 
@@ -228,8 +228,8 @@ def _key_only_delete(before: Image, deletes: Bools, plan: TablePlan) -> Image:
 def _misplaced(before: Image, after: Image, plan: TablePlan) -> Bools:
     """Has a column a placeholder whose values are always in SQL Server's log? Some builds mix columns up."""
     small = [at for at, column in enumerate(plan.writer_schema.columns) if not column.sql_type.is_large]
-    found = np.zeros(len(before.present), np.bool_)
+    misplaced = np.zeros(len(before.present), np.bool_)
     for image in (before, after):
         if image.states is not None:
-            found |= (image.states[:, small] == UNAVAILABLE).any(axis=1)
-    return found
+            misplaced |= (image.states[:, small] == UNAVAILABLE).any(axis=1)
+    return misplaced

@@ -177,20 +177,20 @@ def table_in(value: bytes | None) -> str | None:
 
 
 def discover(
-    found: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
+    messages: pa.RecordBatch, feed: Feed, contracts: Mapping[str, Contract], schemas: Mapping[str, str]
 ) -> Discovery:
     """What the facts of all of a window's messages say.
 
     `contracts`: those of earlier windows, by table. `schemas`: those of a schema registry, by id.
     """
-    found = keys.readable(found, schemas)
-    plain = found.filter(pc.invert(found.column("framed")))
+    messages = keys.readable(messages, schemas)
+    plain = messages.filter(pc.invert(messages.column("framed")))
     chosen, topics = _chosen(plain, feed)
-    in_avro = by_schema([_sample(row) for row in found.filter(found.column("framed")).to_pylist()])
+    in_avro = by_schema([_sample(row) for row in messages.filter(messages.column("framed")).to_pylist()])
     read = {place: avro_schema(some, feed, schemas) for place, some in in_avro.items()}
     names = names_of(topics, read.values(), feed, contracts)
     own, unions = of_feed(topics, names, feed), union_topics(chosen)
-    with_table = Counter(one.topic for one in own)
+    with_table = Counter(feed_table.topic for feed_table in own)
     tables: list[TableRecords] = []
     faults: dict[tuple[str, str], Outcome] = {}
     for topic, table, name, facts_of in own:
@@ -212,7 +212,7 @@ def discover(
             only = topic not in with_table
             tables.append(TableRecords(topic, own_table, name, columns, True, False, schema_id, only))
             with_table[topic] += 1
-    database = next((one.database for one in read.values() if one.database is not None), None)
+    database = next((writer.database for writer in read.values() if writer.database is not None), None)
     warnings = [*defaults.in_json(chosen, feed), *defaults.in_avro(in_avro, read, schemas)]
     return Discovery(tables, database_of(chosen, feed), database, schemas, faults, {}, names, warnings)
 
@@ -248,7 +248,11 @@ def _ends(plain: pa.RecordBatch) -> tuple[list[Sample], frozenset[str]]:
     table = pa.Table.from_batches([plain])
     near = samples.at_ends(table, samples.EACH_END)
     limits = samples.bounds(table).to_pylist()
-    longer = {one["topic"] for one in limits if one["offset_max"] - one["offset_min"] >= 2 * samples.EACH_END}
+    longer = {
+        partition["topic"]
+        for partition in limits
+        if partition["offset_max"] - partition["offset_min"] >= 2 * samples.EACH_END
+    }
     return [_sample(row) for row in plain.filter(pa.array(near)).to_pylist()], frozenset(longer)
 
 
@@ -268,14 +272,17 @@ def _between(
     }
     grouped = plain.filter(pc.is_in(plain.column("topic"), pa.array(sorted(looked_at), pa.string())))
     others = [
-        not (one["topic"] in alike and alike[one["topic"]].holds(one["value"] or b""))
-        for one in grouped.to_pylist()
+        not (row["topic"] in alike and alike[row["topic"]].holds(row["value"] or b""))
+        for row in grouped.to_pylist()
     ]
     listed = {config.table.lower() for config in feed.tables}
-    found = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
+    candidates = _of_each_table(grouped.filter(pa.array(others, pa.bool_())), looked_at)
     known = {topic: listed.union(map(str.lower, names)) for topic, names in topics.items()}
-    of_tables = [(one, set(map(str.lower, table_facts([one], feed).get(one.topic, ())))) for one in found]
-    return [one for one, tables in of_tables if tables <= known.get(one.topic, tables)]
+    of_tables = [
+        (candidate, set(map(str.lower, table_facts([candidate], feed).get(candidate.topic, ()))))
+        for candidate in candidates
+    ]
+    return [candidate for candidate, tables in of_tables if tables <= known.get(candidate.topic, tables)]
 
 
 def _of_each_table(plain: pa.RecordBatch, topics: Collection[str]) -> list[Sample]:

@@ -69,11 +69,11 @@ def _states(states: pa.FixedSizeBinaryArray, columns: int) -> Bytes | None:
     if states.null_count == len(states):
         return None
     data = np.frombuffer(states.buffers()[1], np.uint8).reshape(-1, max(columns, 1))
-    found = data[states.offset : states.offset + len(states)]
+    cell_states = data[states.offset : states.offset + len(states)]
     if states.null_count:
         known = states.is_valid().to_numpy(zero_copy_only=False)
-        found = np.where(known[:, None], found, 0).astype(np.uint8)
-    return found
+        cell_states = np.where(known[:, None], cell_states, 0).astype(np.uint8)
+    return cell_states
 
 
 def together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

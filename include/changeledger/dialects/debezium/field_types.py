@@ -65,15 +65,15 @@ def column_type(field: Mapping[str, Any]) -> str:
     Raises one of `schema_block.BROKEN` where the field is none of Connect's, or the lake lacks its type.
     """
     parameters = field.get("parameters") or {}
-    found = _wire_type(field.get("name"), str(field.get("type")), parameters)
-    return _stated_type(parameters, SqlType.parse(found).spark) or found
+    wire_type = _wire_type(field.get("name"), str(field.get("type")), parameters)
+    return _stated_type(parameters, SqlType.parse(wire_type).spark) or wire_type
 
 
 def is_of_any_length(field: Mapping[str, Any]) -> bool:
     """Is the field text or bytes, whose length and type in the source nobody states?"""
     parameters = field.get("parameters") or {}
-    found = SqlType.parse(_wire_type(field.get("name"), str(field.get("type")), parameters))
-    return found.is_max and _stated_type(parameters, found.spark) is None
+    sql_type = SqlType.parse(_wire_type(field.get("name"), str(field.get("type")), parameters))
+    return sql_type.is_max and _stated_type(parameters, sql_type.spark) is None
 
 
 def _stated_type(parameters: Mapping[str, Any], in_lake: str) -> str | None:

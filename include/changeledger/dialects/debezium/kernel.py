@@ -16,12 +16,12 @@ from changeledger.dialects.kernel import EarlierWindows, MessageKernel
 from changeledger.dialects.messages import samples
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
-    return discovery.discover(found, feed, known.contracts, known.avro_schemas)
+def _discover(window_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
+    return discovery.discover(window_facts, feed, known.contracts, known.avro_schemas)
 
 
-def _warnings(found: discovery.Discovery) -> Sequence[str]:
-    return found.warnings
+def _warnings(discovered: discovery.Discovery) -> Sequence[str]:
+    return discovered.warnings
 
 
 DEBEZIUM = MessageKernel(

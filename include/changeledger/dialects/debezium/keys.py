@@ -20,8 +20,10 @@ from changeledger.model.contract import Contract
 def readable(facts: pa.RecordBatch, schemas: Mapping[str, str]) -> pa.RecordBatch:
     """Facts of messages (`samples.FACTS`) with their keys in JSON: of one in Avro the block of its schema."""
     at, keys = facts.schema.get_field_index("key"), facts.column("key").to_pylist()
-    made = pa.array([_in_json(key, schemas) if avro.is_framed(key) else key for key in keys], pa.binary())
-    return facts.set_column(at, facts.schema.field(at), made)
+    json_keys = pa.array(
+        [_in_json(key, schemas) if avro.is_framed(key) else key for key in keys], pa.binary()
+    )
+    return facts.set_column(at, facts.schema.field(at), json_keys)
 
 
 def _in_json(key: bytes, schemas: Mapping[str, str]) -> bytes:

@@ -24,7 +24,7 @@ def names_of(
     """By the feed's name of each table what the messages call it, None if several may be meant."""
     written: dict[str, dict[str, None]] = {}
     json_names = (name for names in topics.values() for name in names)
-    for name in (*json_names, *(one.source_table for one in in_avro)):
+    for name in (*json_names, *(schema.source_table for schema in in_avro)):
         config = feed.table(name)
         if config is not None:
             written.setdefault(config.table, {})[name] = None

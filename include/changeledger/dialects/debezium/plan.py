@@ -61,18 +61,18 @@ def table_plan(  # noqa: PLR0913, PLR0917 - as every dialect's
     window_id: str,
 ) -> TablePlan:
     """The plan for one of a discovery's tables."""
-    one = discovery.tables[number]
-    is_avro = one.schema_id is not None
-    avro_schema = discovery.schemas[one.schema_id] if one.schema_id is not None else None
+    table = discovery.tables[number]
+    is_avro = table.schema_id is not None
+    avro_schema = discovery.schemas[table.schema_id] if table.schema_id is not None else None
     columns = resolved.writer_schema.names
     block = None if avro_schema is None else avro_tables.block(avro.schema(avro_schema).root)
     return TablePlan(
         feed=feed,
-        writer_schema=resolved.writer_schema.read_as(one.source_table),
+        writer_schema=resolved.writer_schema.read_as(table.source_table),
         contract=contract,
         database=discovery.avro_database if is_avro else discovery.database,
         window_id=window_id,
-        unions=one.unions,
+        unions=table.unions,
         avro_schema=avro_schema,
         fields=written_fields(block, columns),
     )

@@ -54,21 +54,23 @@ def positions(events: pa.RecordBatch, raw: pa.RecordBatch) -> Positions:
 
 
 def _equal(texts: pa.StringArray, text: str) -> Bools:
-    found: Bools = pc.fill_null(pc.equal(texts, text), fill_value=False).to_numpy(zero_copy_only=False)
-    return found
+    equal: Bools = pc.fill_null(pc.equal(texts, text), fill_value=False).to_numpy(zero_copy_only=False)
+    return equal
 
 
-def _lsns(found: pa.BinaryArray) -> Lsns:
-    known = valid(found)
-    digits = np.zeros((len(found), lsn.WIDTH), np.uint8)
-    offsets = np.frombuffer(found.buffers()[1], np.int32)[found.offset : found.offset + len(found) + 1]
-    data = np.frombuffer(found.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+def _lsns(lsn_bytes: pa.BinaryArray) -> Lsns:
+    known = valid(lsn_bytes)
+    digits = np.zeros((len(lsn_bytes), lsn.WIDTH), np.uint8)
+    offsets = np.frombuffer(lsn_bytes.buffers()[1], np.int32)[
+        lsn_bytes.offset : lsn_bytes.offset + len(lsn_bytes) + 1
+    ]
+    data = np.frombuffer(lsn_bytes.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     digits[known] = data.reshape(-1, lsn.WIDTH)
     return Lsns(digits, known)
 
 
-def _or(one: Lsns, other: Lsns) -> Lsns:
-    return Lsns(np.where(one.known[:, None], one.digits, other.digits), one.known | other.known)
+def _or(lsns: Lsns, other: Lsns) -> Lsns:
+    return Lsns(np.where(lsns.known[:, None], lsns.digits, other.digits), lsns.known | other.known)
 
 
 def _is_snapshot(events: pa.RecordBatch) -> Bools:

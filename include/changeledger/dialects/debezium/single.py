@@ -180,22 +180,22 @@ def _position(source: Texts, is_snapshot: bool) -> tuple[bytes | None, bytes | N
     """The LSNs, and the position of another connector, which then takes their place."""
     is_other = source.get("connector") not in {None, "sqlserver"}
     wal = sql_text.whole(source.get("lsn") or "", 0, _LONG) if is_other else None
-    found: dict[str, bytes | None] = {}
+    lsns: dict[str, bytes | None] = {}
     for name in ("commit_lsn", "change_lsn"):
         text = source.get(name)
-        found[name] = None if text is None else lsn.parse(text)
-        if found[name] is None and wal is None and not lsn.is_absent(text) and not is_snapshot:
+        lsns[name] = None if text is None else lsn.parse(text)
+        if lsns[name] is None and wal is None and not lsn.is_absent(text) and not is_snapshot:
             raise Problem("malformed_lsn", f"{name} is {text}")
-    if not is_snapshot and found["commit_lsn"] is None and wal is None:
+    if not is_snapshot and lsns["commit_lsn"] is None and wal is None:
         raise Problem("no_position", "it has neither commit_lsn nor lsn")
-    return found["commit_lsn"], found["change_lsn"], wal
+    return lsns["commit_lsn"], lsns["change_lsn"], wal
 
 
 def _ordinal(text: str | None) -> int | None:
-    found = None if text is None else sql_text.count(text)
-    if text is not None and found is None:
+    ordinal = None if text is None else sql_text.count(text)
+    if text is not None and ordinal is None:
         raise Problem("malformed_serial", f"event_serial_no is {text}")
-    return found
+    return ordinal
 
 
 def _millis(text: str | None) -> int | None:

@@ -45,20 +45,22 @@ class _Gathered:
 
     def add(self, rows: Sequence[int], messages: Sequence[Any]) -> None:
         self.rows += rows
-        said, sources = self.members, [one.source for one in messages]
-        said["op"] += [one.op for one in messages]
-        said["sent_ms"] += [one.ts_ms for one in messages]
-        said["transaction"] += [one.transaction and one.transaction.id for one in messages]
-        said["connector"] += [one.connector for one in sources]
-        said["snapshot"] += [one.snapshot for one in sources]
-        said["ts_ms"] += [one.ts_ms for one in sources]
-        said["commit_lsn"] += [one.commit_lsn for one in sources]
-        said["change_lsn"] += [one.change_lsn for one in sources]
-        said["lsn"] += [one.lsn for one in sources]
-        said["event_serial_no"] += [one.event_serial_no for one in sources]
-        for side, images in enumerate(([one.before for one in messages], [one.after for one in messages])):
-            self.present[side].extend([one is not None for one in images])
-            some = [one for one in images if one is not None]
+        said, sources = self.members, [message.source for message in messages]
+        said["op"] += [message.op for message in messages]
+        said["sent_ms"] += [message.ts_ms for message in messages]
+        said["transaction"] += [message.transaction and message.transaction.id for message in messages]
+        said["connector"] += [source.connector for source in sources]
+        said["snapshot"] += [source.snapshot for source in sources]
+        said["ts_ms"] += [source.ts_ms for source in sources]
+        said["commit_lsn"] += [source.commit_lsn for source in sources]
+        said["change_lsn"] += [source.change_lsn for source in sources]
+        said["lsn"] += [source.lsn for source in sources]
+        said["event_serial_no"] += [source.event_serial_no for source in sources]
+        for side, images in enumerate(
+            ([message.before for message in messages], [message.after for message in messages])
+        ):
+            self.present[side].extend([side_image is not None for side_image in images])
+            some = [side_image for side_image in images if side_image is not None]
             columns = zip(*map(msgspec.structs.astuple, some), strict=True)
             for known, cells in zip(self.cells[side], columns, strict=False):
                 known.extend(cells)
@@ -67,12 +69,12 @@ class _Gathered:
 def read(values: Sequence[bytes | None], plan: TablePlan) -> tuple[pa.RecordBatch, list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
     how = typed(plan)
-    found = _Gathered(how)
+    gathered = _Gathered(how)
     for start in range(0, len(values), _AT_ONCE):
-        found.add(*_messages(values, range(start, min(start + _AT_ONCE, len(values))), how))
-    if not found.rows:
+        gathered.add(*_messages(values, range(start, min(start + _AT_ONCE, len(values))), how))
+    if not gathered.rows:
         return empty(events.schema(plan.writer_schema)), list(range(len(values)))
-    batch, doubtful = _columns(found, how, plan)
+    batch, doubtful = _columns(gathered, how, plan)
     if doubtful.any():
         batch = batch.filter(pa.array(~doubtful))
     left = np.ones(len(values), np.bool_)
@@ -87,13 +89,17 @@ def _messages(values: Sequence[bytes | None], rows: Sequence[int], how: Typed) -
     try:
         messages = [decode(values[at] or b"") for at in some]
     except UNREADABLE:
-        found = [(at, one) for at in some if (one := _message(values[at] or b"", how)) is not None]
-        some, messages = [at for at, _ in found], [one for _, one in found]
-    messages = [one.payload or one for one in messages]
-    if any(one.source is None or one.op is None for one in messages):
-        good = [one.source is not None and one.op is not None for one in messages]
+        decoded = [
+            (at, decoded_message)
+            for at in some
+            if (decoded_message := _message(values[at] or b"", how)) is not None
+        ]
+        some, messages = [at for at, _ in decoded], [message for _, message in decoded]
+    messages = [message.payload or message for message in messages]
+    if any(message.source is None or message.op is None for message in messages):
+        good = [message.source is not None and message.op is not None for message in messages]
         some = [at for at, is_good in zip(some, good, strict=True) if is_good]
-        messages = [one for one, is_good in zip(messages, good, strict=True) if is_good]
+        messages = [message for message, is_good in zip(messages, good, strict=True) if is_good]
     return some, messages
 
 
@@ -104,34 +110,34 @@ def _message(value: bytes, how: Typed) -> Any:
         return None
 
 
-def _columns(found: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBatch, Bools]:
+def _columns(gathered: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBatch, Bools]:
     """The events, and which of them are not as usual after all."""
-    said = found.members
+    said = gathered.members
     texts = [pa.array(said[name], pa.string()) for name in ("commit_lsn", "change_lsn")]
-    lsns = [lsn.parse_all(one) for one in texts]
+    lsns = [lsn.parse_all(lsn_texts) for lsn_texts in texts]
     op, connector = (pa.array(said[name], pa.string()) for name in ("op", "connector"))
     times = pa.array(said["ts_ms"], pa.int64())
     wal = of_others(connector, pa.array(said["lsn"], pa.int64()))
     ordinal, doubtful = _ordinals(said["event_serial_no"])
     doubtful |= _misplaced(texts, lsns) | ~valid(times) | ~(lsns[0].known | valid(wal))
     columns = [
-        pa.array(found.rows, pa.int64()),
+        pa.array(gathered.rows, pa.int64()),
         op,
         connector,
         _snapshots(said["snapshot"]),
         times,
         pa.array(said["sent_ms"], pa.int64()),
-        *(one.array() for one in lsns),
+        *(column_lsns.array() for column_lsns in lsns),
         wal,
         ordinal,
         pa.array(said["transaction"], pa.string()),
     ]
     images = []
-    for present, cells in zip(found.present, found.cells, strict=True):
-        one, unusual = image(np.flatnonzero(np.array(present, np.bool_)), cells, how, len(present))
+    for present, cells in zip(gathered.present, gathered.cells, strict=True):
+        side_image, unusual = image(np.flatnonzero(np.array(present, np.bool_)), cells, how, len(present))
         doubtful |= unusual
-        images.append(one)
-        columns += events.image_columns(one, len(how.cells))
+        images.append(side_image)
+        columns += events.image_columns(side_image, len(how.cells))
     is_delete = pc.equal(op, "d").to_numpy(zero_copy_only=False)
     before, after = images
     doubtful |= ~np.where(is_delete, before.present, after.present)
@@ -142,10 +148,10 @@ def _columns(found: _Gathered, how: Typed, plan: TablePlan) -> tuple[pa.RecordBa
 
 def _misplaced(texts: Sequence[pa.StringArray], lsns: Sequence[Lsns]) -> Bools:
     """Which of the events have a text in place of an LSN that is none."""
-    found = np.zeros(len(texts[0]), np.bool_)
-    for text, one in zip(texts, lsns, strict=True):
-        found |= valid(text) & ~one.known
-    return found
+    misplaced = np.zeros(len(texts[0]), np.bool_)
+    for text, parsed in zip(texts, lsns, strict=True):
+        misplaced |= valid(text) & ~parsed.known
+    return misplaced
 
 
 def of_others(connector: pa.StringArray, wal: pa.Int64Array) -> pa.Int64Array:
@@ -159,8 +165,8 @@ def _ordinals(values: Sequence[int | str | None]) -> tuple[pa.Int64Array, Bools]
     try:
         array = pa.array(values, pa.int64())
     except UNUSUAL:
-        found = [sql_text.count(value) if isinstance(value, str) else value for value in values]
-        array = pa.array(found, pa.int64())
+        counts = [sql_text.count(value) if isinstance(value, str) else value for value in values]
+        array = pa.array(counts, pa.int64())
     if not array.null_count:
         return array, np.zeros(len(values), np.bool_)
     return array, ~valid(array) & np.fromiter((value is not None for value in values), np.bool_, len(values))
@@ -170,5 +176,5 @@ def _snapshots(values: Sequence[str | bool | None]) -> pa.StringArray:
     try:
         texts = pa.array(values, pa.string())
     except UNUSUAL:
-        texts = pa.array([str(one) if isinstance(one, bool) else one for one in values], pa.string())
+        texts = pa.array([str(value) if isinstance(value, bool) else value for value in values], pa.string())
     return pc.utf8_lower(texts)
