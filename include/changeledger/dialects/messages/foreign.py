@@ -53,14 +53,14 @@ def named(
 
     `records`: by their rows, as JSON, the records of messages in Avro that could be read.
     """
-    found = list(outcomes)
+    named_outcomes = list(outcomes)
     for number, (at, outcome) in enumerate(zip(rows, outcomes, strict=True)):
         if outcome.disposition == change.QUARANTINED and outcome.reason in _NOT_OF_ITS_FORM:
             value, headers = (raw.column(name)[at].as_py() for name in ("value", "headers"))
             record = (records or {}).get(at)
             problem = _problem(value if record is None else record, headers or (), dialect)
-            found[number] = outcome if problem is None else problem.outcome
-    return found
+            named_outcomes[number] = outcome if problem is None else problem.outcome
+    return named_outcomes
 
 
 def _problem(value: bytes | None, headers: Headers, dialect: str) -> Problem | None:

@@ -131,8 +131,8 @@ def _of_type(schema_id: str, error: OtherSchema, side: Side) -> Frame:
 def id_header(headers: Headers, side: Side) -> str | None:
     """The header that has the schema id of a message's key or value."""
     names = ID_HEADERS[side]
-    found = next((header["key"] for header in headers if header["key"] in names), None)
-    return _of_azure(headers) if found is None and side == "value" else found
+    header_name = next((header["key"] for header in headers if header["key"] in names), None)
+    return _of_azure(headers) if header_name is None and side == "value" else header_name
 
 
 def _of_azure(headers: Headers) -> str | None:
@@ -156,11 +156,11 @@ def schema_ids(messages: Iterable[tuple[bytes | None, bytes | None, Headers]]) -
 
     `messages`: key, value and headers of each.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for key, value, headers in messages:
-        found.update(avro.schema_ids([None if id_header(headers, "key") else key]))
-        found.update(avro.schema_ids([None if id_header(headers, "value") else value]))
-    return [schema_id for schema_id, _ in found.most_common()]
+        counts.update(avro.schema_ids([None if id_header(headers, "key") else key]))
+        counts.update(avro.schema_ids([None if id_header(headers, "value") else value]))
+    return [schema_id for schema_id, _ in counts.most_common()]
 
 
 def _json_schema(what: str, side: Side) -> Frame:

@@ -60,22 +60,24 @@ def record(batch: pa.RecordBatch) -> pa.StructArray:
     return pa.StructArray.from_arrays(cells, fields=list(RECORD))
 
 
-def outcomes(batch: pa.RecordBatch, rows: Sequence[int], found: Sequence[Outcome]) -> list[pa.Array]:
-    """The columns of `OUTCOME`: those rows are no changes, but what was found; all others are changes."""
+def outcomes(batch: pa.RecordBatch, rows: Sequence[int], row_outcomes: Sequence[Outcome]) -> list[pa.Array]:
+    """The columns of `OUTCOME`: `rows` have `row_outcomes`, all others are changes."""
     size = batch.num_rows
     if not rows:
         texts = [pa.array([change.CHANGE], pa.string()).take(pa.array(np.zeros(size, np.int32)))]
         return [*texts, *(pa.nulls(size, kind) for _, kind in OUTCOME[1:])]
     at = np.array(rows, np.int64)
     where = places(at, size)
-    disposition, reason, detail = (pa.array(column, pa.string()) for column in zip(*found, strict=True))
+    disposition, reason, detail = (
+        pa.array(column, pa.string()) for column in zip(*row_outcomes, strict=True)
+    )
     raw = [batch.column(name).take(pa.array(at)).take(where) for name in ("key", "value", "headers")]
     return [disposition.take(where).fill_null(change.CHANGE), reason.take(where), detail.take(where), *raw]
 
 
-def unchanged(batch: pa.RecordBatch, found: Sequence[Outcome]) -> pa.RecordBatch:
+def unchanged(batch: pa.RecordBatch, row_outcomes: Sequence[Outcome]) -> pa.RecordBatch:
     """A decoded batch of records that belong to no table, one outcome each."""
-    columns = [record(batch), *outcomes(batch, range(batch.num_rows), found)]
+    columns = [record(batch), *outcomes(batch, range(batch.num_rows), row_outcomes)]
     return pa.RecordBatch.from_arrays(columns, schema=UNCHANGED)
 
 

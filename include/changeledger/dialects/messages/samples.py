@@ -78,13 +78,13 @@ def at_ends(facts: pa.Table, each: int) -> Bools:
         pc.greater(joined["offset"], pc.subtract(joined["offset_max"], each)),
     )
     rows = joined.filter(pc.and_(near, pc.invert(joined["framed"])))["row"].to_numpy()
-    found = np.zeros(len(facts), np.bool_)
-    found[rows] = True
-    return found
+    is_at_end = np.zeros(len(facts), np.bool_)
+    is_at_end[rows] = True
+    return is_at_end
 
 
 def _first_or_last(facts: pa.Table) -> Bools:
-    found = np.zeros(len(facts), np.bool_)
+    is_first_or_last = np.zeros(len(facts), np.bool_)
     grouped = facts.select(["topic", "table", "group", "offset", "partition"]).append_column(
         "row", pa.array(np.arange(len(facts)))
     )
@@ -95,8 +95,8 @@ def _first_or_last(facts: pa.Table) -> Bools:
         in_order = grouped.sort_by(order).group_by(["topic", "group", "table"], use_threads=False)
         rows = in_order.aggregate([("row", "first")])["row_first"].to_numpy()
         kept = _of_each_table(facts, rows) if kept is None else kept
-        found[rows] = True
-    return found if kept is None else found & _is_in(facts, kept)
+        is_first_or_last[rows] = True
+    return is_first_or_last if kept is None else is_first_or_last & _is_in(facts, kept)
 
 
 def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
@@ -105,17 +105,17 @@ def _of_each_table(facts: pa.Table, firsts: Any) -> pa.Array:
     tables = facts.select(["topic", "table"]).take(pa.array(firsts)).to_pylist()
     counts: Counter[tuple[str, str | None]] = Counter()
     kept = []
-    for name, one in zip(names.to_pylist(), tables, strict=True):
-        place = one["topic"], one["table"]
+    for name, row in zip(names.to_pylist(), tables, strict=True):
+        place = row["topic"], row["table"]
         counts[place] += 1
-        if one["table"] is None or counts[place] <= _MOST_GROUPS:
+        if row["table"] is None or counts[place] <= _MOST_GROUPS:
             kept.append(name)
     return pa.array(kept, pa.string())
 
 
 def _is_in(facts: pa.Table, kept: pa.Array) -> Bools:
-    found: Bools = pc.is_in(_names(facts), kept).to_numpy(zero_copy_only=False)
-    return found
+    is_kept: Bools = pc.is_in(_names(facts), kept).to_numpy(zero_copy_only=False)
+    return is_kept
 
 
 def _names(facts: pa.Table) -> pa.Array:

@@ -146,8 +146,8 @@ def contents(value: bytes | None) -> Contents:
 def single_contents(value: bytes) -> Contents:
     """As `contents`, member by member: of a message that is not as usual."""
     try:
-        found = messages.read(value)
+        message = messages.read(value)
     except Problem:
         return Contents()
-    operation, timestamp, sequence, changes, columns = map(found.headers.get, _NAMES)
-    return Contents(operation, timestamp, sequence, changes, columns, found.data, found.before_data)
+    operation, timestamp, sequence, changes, columns = map(message.headers.get, _NAMES)
+    return Contents(operation, timestamp, sequence, changes, columns, message.data, message.before_data)

@@ -87,15 +87,15 @@ def as_json(value: bytes, schemas: Schemas) -> Said:
 
 def _opened(value: bytes, schemas: Schemas) -> Said:
     try:
-        found = _ENVELOPE.record(value, "replace")
+        envelope = _ENVELOPE.record(value, "replace")
     except BrokenRecord:
         return Said(None, Problem("malformed_avro", avro.beginning(value)))
-    kind, schema_id, own = (found[name] for name in ("type", "messageSchemaId", "messageSchema"))
+    kind, schema_id, own = (envelope[name] for name in ("type", "messageSchemaId", "messageSchema"))
     name, inside, problem = of_message(schema_id), b"{}", None
     if own is not None:
         name, schemas, schema_id = "own", {"own": own}, None
     try:
-        inside = _of_schema(value, found["message"], name, schemas)
+        inside = _of_schema(value, envelope["message"], name, schemas)
     except Problem as error:
         problem = error
     outer = {"magic": MAGIC, "type": kind, "messageSchemaId": schema_id, "message": msgspec.Raw(inside)}
@@ -121,11 +121,11 @@ def _of_schema(value: bytes, record: bytes, schema_id: str, schemas: Schemas) ->
 
 def _data(record: Mapping[str, Any], root: Node) -> dict[str, Any]:
     """The members of a data message, as JSON has them."""
-    found: dict[str, Any] = {}
+    members: dict[str, Any] = {}
     for name in ("schema", "table"):
-        found[name] = _plain(record.get(name), root.fields.get(name))
-    found["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
-    return found | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
+        members[name] = _plain(record.get(name), root.fields.get(name))
+    members["headers"] = _members(record.get("headers"), root.fields.get("headers"), _HEADERS)
+    return members | {name: _members(record.get(name), root.fields.get(name)) for name in _ROWS}
 
 
 def _members(record: Any, node: Node | None, names: Sequence[str] | None = None) -> dict[str, Any] | None:
@@ -179,13 +179,13 @@ def _decimal(value: bytes, node: Node) -> str:
 
 def schemas_in(values: Iterable[bytes | None]) -> dict[str, str]:
     """The Avro schemas that metadata messages have, by name: needed before any data is read."""
-    found: dict[str, str] = {}
+    schemas: dict[str, str] = {}
     for value in values:
         if value is None or b"dataSchema" not in value:
             continue
         text = as_json(value, {}).json
-        found |= {} if text is None else _schema_in(text)
-    return found
+        schemas |= {} if text is None else _schema_in(text)
+    return schemas
 
 
 class _Body(msgspec.Struct, gc=False):

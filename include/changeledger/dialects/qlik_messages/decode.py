@@ -45,38 +45,38 @@ class Read(NamedTuple):
     old_key: Sequence[pa.Array]
 
     def are(self, operation: str) -> Bools:
-        return np.array([one.operation == operation for one in self.events], np.bool_)
+        return np.array([event.operation == operation for event in self.events], np.bool_)
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """A row for each of a table's messages (`arrow.MESSAGE`), in their order (`messages.decoded_schema`)."""
     values, broken = avro.in_json(raw, dict(plan.avro_schemas))
-    found, left = typed.read(values, plan.writer_schema)
+    events, left = typed.read(values, plan.writer_schema)
     others = {at: problem.outcome for at, problem in broken.items()}
     for at in left:
         if at in broken:
             continue
-        one = single.read(at, values[at], plan)
-        if isinstance(one, Event):
-            found.append(one)
+        result = single.read(at, values[at], plan)
+        if isinstance(result, Event):
+            events.append(result)
         else:
-            others[at] = one
+            others[at] = result
     if left:
-        found.sort(key=lambda event: event.at)
-    rows = np.array([one.at for one in found], np.int64)
+        events.sort(key=lambda event: event.at)
+    rows = np.array([event.at for event in events], np.int64)
     of_events = raw if len(rows) == raw.num_rows else raw.take(pa.array(rows))
-    read = _read(found, of_events, plan)
+    read = _read(events, of_events, plan)
     bad = _problems(read, values, plan.writer_schema)
     if plan.masks_unreadable is not None:
         closed = Outcome(change.QUARANTINED, "mask_order_contradicted", plan.masks_unreadable[:500])
-        masked = [number for number, one in enumerate(found) if one.change_mask]
+        masked = [number for number, event in enumerate(events) if event.change_mask]
         bad = dict.fromkeys(masked, closed) | bad
-    others |= {found[number].at: outcome for number, outcome in bad.items()}
+    others |= {events[number].at: outcome for number, outcome in bad.items()}
     canonical = changes.ledger_rows(
         _changes(read, of_events, plan), plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id
     )
     if bad:
-        good = np.array([number for number in range(len(found)) if number not in bad], np.int64)
+        good = np.array([number for number in range(len(events)) if number not in bad], np.int64)
         canonical, rows = canonical.take(pa.array(good)), rows[good]
     schema = message_rows.decoded_schema(plan.contract)
     columns = message_rows.spread(canonical.columns, rows, raw.num_rows)
@@ -88,30 +88,30 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _read(found: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
+def _read(events: Sequence[Event], raw: pa.RecordBatch, plan: TablePlan) -> Read:
     writer_schema = plan.writer_schema
     ordinals = [column.ordinal for column in writer_schema.columns]
     order = writer_schema.mask_order or "big"
     # An empty text says nothing; no column at all is 00.
     of_changes, of_columns = (
-        masks.read(pa.array([getattr(one, name) or None for one in found], pa.string()), ordinals, order)
+        masks.read(pa.array([getattr(event, name) or None for event in events], pa.string()), ordinals, order)
         for name in ("change_mask", "column_mask")
     )
     is_delete, is_update = (
-        np.array([one.operation == kind for one in found], np.bool_) for kind in (DELETE, UPDATE)
+        np.array([event.operation == kind for event in events], np.bool_) for kind in (DELETE, UPDATE)
     )
-    before = side([one.before for one in found], writer_schema, is_delete)
-    after = side([one.after for one in found], writer_schema)
+    before = side([event.before for event in events], writer_schema, is_delete)
+    after = side([event.after for event in events], writer_schema)
     absent = absent_columns(of_columns)
     # A null behind a value is a NULL.
     is_silent = (is_update & ~of_columns.known)[:, None] & before.is_null
     before = with_gaps(before, absent, writer_schema, is_delete=is_delete, is_silent=True)
     after = with_gaps(after, absent, writer_schema, is_delete=is_delete, is_silent=is_silent)
-    old, new = (images.key(one.image, writer_schema) for one in (before, after))
+    old, new = (images.key(event_side.image, writer_schema) for event_side in (before, after))
     of_delete = pa.array(is_delete)
-    key = [pc.if_else(of_delete, one, other) for one, other in zip(old, new, strict=True)]
-    place = positions.positions(found, raw.column("timestamp"))
-    return Read(found, place, of_changes, of_columns, before, after, key, old)
+    key = [pc.if_else(of_delete, old_cells, new_cells) for old_cells, new_cells in zip(old, new, strict=True)]
+    place = positions.positions(events, raw.column("timestamp"))
+    return Read(events, place, of_changes, of_columns, before, after, key, old)
 
 
 def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contract) -> dict[int, Outcome]:
@@ -123,20 +123,20 @@ def _problems(read: Read, values: Sequence[bytes | None], writer_schema: Contrac
         ("change_mask", read.change_mask.known), ("column_mask", read.column_mask.known),
         ("sequence", valid(place.sequence)), ("counter", valid(place.ordinal)),
     ):  # fmt: skip
-        stated = np.array([getattr(one, name) is not None for one in events], np.bool_)
+        stated = np.array([getattr(event, name) is not None for event in events], np.bool_)
         doubtful |= stated & ~known
     doubtful |= place.bad_time | read.before.inexact | read.after.inexact
     doubtful |= read.before.unfit.any(axis=1) | read.after.unfit.any(axis=1)
-    doubtful |= np.array([bool(one.unknown) for one in events], np.bool_)
+    doubtful |= np.array([bool(event.unknown) for event in events], np.bool_)
     for cells in read.key:
         doubtful |= ~valid(cells)
-    found = {}
+    outcomes = {}
     for number in np.flatnonzero(doubtful).tolist():
         value = values[events[number].at] or b""
         problem = _problem_of_place(read, number) or _problem_of_images(read, number, value, writer_schema)
         if problem is not None:
-            found[number] = problem.outcome
-    return found
+            outcomes[number] = problem.outcome
+    return outcomes
 
 
 def _problem_of_place(read: Read, number: int) -> Problem | None:
@@ -175,9 +175,9 @@ def _problem_of_images(read: Read, number: int, value: bytes, writer_schema: Con
         return Problem("inexact_number", what)
     if event.unknown:
         return no_columns(writer_schema.table, event.unknown, writer_schema.names)
-    for one in (read.before, read.after):
-        if one.unfit[number].any():
-            columns = zip(writer_schema.columns, one.unfit[number], strict=True)
+    for event_side in (read.before, read.after):
+        if event_side.unfit[number].any():
+            columns = zip(writer_schema.columns, event_side.unfit[number], strict=True)
             bad = (f"{column.name} {column.type}" for column, is_bad in columns if is_bad)
             return Problem("value_does_not_fit", f"no value of {', '.join(bad)}")
     if not all(cells[number].is_valid for cells in read.key):
@@ -190,44 +190,44 @@ def _changes(read: Read, raw: pa.RecordBatch, plan: TablePlan) -> Changes:
     before, after, key = read.before.image, read.after.image, list(read.key)
     knows_old_key = _knows_old_key(read)
     moved = _moved(read, knows_old_key)
-    found = changed(before, after, read.are(UPDATE), read.change_mask, writer_schema)
+    changed_columns = changed(before, after, read.are(UPDATE), read.change_mask, writer_schema)
     flags = _flags(read, moved, knows_old_key, writer_schema)
     if not images.is_fitted(writer_schema, contract):
-        before, after = (images.fitted(one, writer_schema, contract) for one in (before, after))
+        before, after = (images.fitted(image, writer_schema, contract) for image in (before, after))
         key = images.fitted_key(key, writer_schema.key, contract)
     rows, place = len(read.events), read.place
     return Changes(
-        operation=pa.array([OPERATIONS[one.operation] for one in read.events], pa.string()),
+        operation=pa.array([OPERATIONS[event.operation] for event in read.events], pa.string()),
         before=before,
         after=after,
         key=key,
         moved=moved,
-        changed=found,
+        changed=changed_columns,
         commit_lsn=place.commit_lsn,
         change_lsn=lsn.Lsns(np.zeros((rows, lsn.WIDTH), np.uint8), np.zeros(rows, np.bool_)),
         event_serial_no=place.ordinal,
         sort_key=positions.sort_keys(place, read.events, raw),
         committed_at=place.committed_at,
-        transaction_id=pa.array([one.transaction for one in read.events], pa.string()),
+        transaction_id=pa.array([event.transaction for event in read.events], pa.string()),
         flags=flags,
         source_position=message_rows.record(raw),
-        mask=pa.array([one.change_mask or None for one in read.events], pa.string()),
+        mask=pa.array([event.change_mask or None for event in read.events], pa.string()),
     )
 
 
 def _knows_old_key(read: Read) -> Bools:
-    found = read.are(UPDATE) & read.before.image.present
+    is_known = read.are(UPDATE) & read.before.image.present
     for cells in read.old_key:
-        found &= valid(cells)
-    return found
+        is_known &= valid(cells)
+    return is_known
 
 
 def _moved(read: Read, knows_old_key: Bools) -> Bools:
     """Which updates have another key in their image before."""
-    found = np.zeros(len(read.events), np.bool_)
+    is_moved = np.zeros(len(read.events), np.bool_)
     for old, own in zip(read.old_key, read.key, strict=True):
-        found |= images.differs(old, own)
-    return found & knows_old_key
+        is_moved |= images.differs(old, own)
+    return is_moved & knows_old_key
 
 
 def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contract) -> dict[str, Bools]:
@@ -242,7 +242,7 @@ def _flags(read: Read, moved: Bools, knows_old_key: Bools, writer_schema: Contra
         change.KEY_CHANGED: moved,
         change.ORDER_AMBIGUOUS: ~is_refresh & ~valid(place.sequence) & ~valid(place.ordinal),
         change.MASK_DISAGREES: mask_disagrees(
-            read.before, read.after, [one.operation for one in read.events], read.change_mask,
+            read.before, read.after, [event.operation for event in read.events], read.change_mask,
             read.column_mask, writer_schema,
         ),
         change.CLOCK_SUSPECT: place.is_suspect,

@@ -79,25 +79,25 @@ class Discovery:
 
 def facts(raw: pa.RecordBatch, schemas: Schemas) -> pa.RecordBatch:
     """The labels and the metadata of a batch (`FACTS`). `schemas`: the Avro schemas of the whole window."""
-    found: dict[Label, None] = {}
+    labels: dict[Label, None] = {}
     said: list[dict[str, Any]] = []
     topics, (values, _) = raw.column("topic").to_pylist(), avro.in_json(raw, schemas)
     for at, (topic, value) in enumerate(zip(topics, values, strict=True)):
-        one = address(value)
-        label = Label(topic, *one[1:])
-        if not one.is_metadata:
-            found[label] = None
+        message_address = address(value)
+        label = Label(topic, *message_address[1:])
+        if not message_address.is_metadata:
+            labels[label] = None
             continue
         place = {name: raw.column(name)[at].as_py() for name in ("partition", "offset")}
         text = (value or b"").decode(errors="replace")
         written_at = _written_at(raw)[at].as_py()
         said.append({**label._asdict(), **place, "written_at": written_at, "metadata": text})
-    return _facts(found, said)
+    return _facts(labels, said)
 
 
-def schemas_in(found: pa.RecordBatch) -> dict[str, str]:
+def schemas_in(merged_facts: pa.RecordBatch) -> dict[str, str]:
     """The Avro schemas that the metadata among merged facts has, by name: data is read by them."""
-    texts = found.column("metadata").drop_null().to_pylist()
+    texts = merged_facts.column("metadata").drop_null().to_pylist()
     return avro.schemas_in([text.encode() for text in texts])
 
 
@@ -114,9 +114,9 @@ def _label(row: Mapping[str, Any]) -> Label:
 
 def _facts(labels: Mapping[Label, None], said: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """Labels in an order of their own, then metadata in the order in which it was written."""
-    in_order = sorted(labels, key=lambda one: [text or "" for text in one])
+    in_order = sorted(labels, key=lambda label: [text or "" for text in label])
     later = sorted(said, key=lambda r: (r["written_at"] or 0, r["topic"], r["partition"], r["offset"]))
-    return pa.RecordBatch.from_pylist([*(one._asdict() for one in in_order), *later], FACTS)
+    return pa.RecordBatch.from_pylist([*(label._asdict() for label in in_order), *later], FACTS)
 
 
 def _written_at(raw: pa.RecordBatch) -> pa.Int64Array:
@@ -125,7 +125,7 @@ def _written_at(raw: pa.RecordBatch) -> pa.Int64Array:
 
 
 def discover(
-    found: pa.RecordBatch,
+    merged_facts: pa.RecordBatch,
     feed: Feed,
     contracts: Mapping[str, Contract],
     known: Mapping[str, Contract],
@@ -136,7 +136,7 @@ def discover(
     `contracts`: those of earlier windows, by table; `known`: writer schemas that earlier windows have found.
     """
     schemas = WriterSchemas(feed, contracts, known)
-    rows, said = found.to_pylist(), {}
+    rows, said = merged_facts.to_pylist(), {}
     for row in rows:
         if row["metadata"] is not None:
             place = (row["topic"], row["partition"], row["offset"])
@@ -144,20 +144,20 @@ def discover(
     labels = [_label(row) for row in rows if row["metadata"] is None]
     schemas.see(labels)
     of_label = {label: schemas.routes(label) for label in labels}
-    reasons = {label: one for label, one in of_label.items() if isinstance(one, NoSchema)}
-    routed = {label: one for label, one in of_label.items() if isinstance(one, Versions)}
+    reasons = {label: reason for label, reason in of_label.items() if isinstance(reason, NoSchema)}
+    routed = {label: versions for label, versions in of_label.items() if isinstance(versions, Versions)}
     since: dict[Contract, int] = {}
-    for version in (version for one in routed.values() for version in one.versions):
+    for version in (version for versions in routed.values() for version in versions.versions):
         since[version.writer_schema] = min(version.since, since.get(version.writer_schema, version.since))
     # A table's contract grows version by version.
-    tables = sorted(since, key=lambda one: (one.table, since[one], one.names))
-    number = {one: at for at, one in enumerate(tables)}
+    tables = sorted(since, key=lambda schema: (schema.table, since[schema], schema.names))
+    number = {schema: at for at, schema in enumerate(tables)}
     routes = {
-        label: Route([number[version.writer_schema] for version in one.versions], one)
-        for label, one in routed.items()
+        label: Route([number[version.writer_schema] for version in versions.versions], versions)
+        for label, versions in routed.items()
     }
     records, topics, new = (
-        [TableRecords(one) for one in tables],
+        [TableRecords(schema) for schema in tables],
         _topics(of_label, routes),
         schemas.new_writer_schemas,
     )
@@ -166,11 +166,11 @@ def discover(
 
 def _topics(labels: Iterable[Label], routes: Mapping[Label, Route]) -> dict[str, int]:
     """The usual topics, of one table with one writer schema: nobody has to look into their messages again."""
-    found: dict[str, set[int | None]] = {}
+    tables_by_topic: dict[str, set[int | None]] = {}
     for label in labels:
         tables = routes[label].tables if label in routes else [None]
-        found.setdefault(label.topic, set()).update(tables)
-    alone = {topic: next(iter(tables)) for topic, tables in found.items() if len(tables) == 1}
+        tables_by_topic.setdefault(label.topic, set()).update(tables)
+    alone = {topic: next(iter(tables)) for topic, tables in tables_by_topic.items() if len(tables) == 1}
     return {topic: number for topic, number in alone.items() if number is not None}
 
 
@@ -178,18 +178,18 @@ def routes(raw: pa.RecordBatch, plan: Discovery) -> pa.Int32Array:
     """For each message the number of its `tables`; NULL for those of no table."""
     topics = raw.column("topic")
     at = pc.index_in(topics, value_set=pa.array(list(plan.topics), pa.string()))
-    found = pa.array(list(plan.topics.values()), pa.int32()).take(at).to_pylist()
+    table_numbers = pa.array(list(plan.topics.values()), pa.int32()).take(at).to_pylist()
     names, partitions, offsets = (raw.column(n).to_pylist() for n in ("topic", "partition", "offset"))
     if not valid(at).all():
         written_at, (values, _) = _written_at(raw).to_pylist(), avro.in_json(raw, plan.avro_schemas)
         for row in np.flatnonzero(~valid(at)).tolist():
             place = names[row], partitions[row], offsets[row]
-            found[row] = _table_of(values[row], place, written_at[row], plan)
+            table_numbers[row] = _table_of(values[row], place, written_at[row], plan)
     if plan.metadata:
         for row, place in enumerate(zip(names, partitions, offsets, strict=True)):
             if place in plan.metadata:
-                found[row] = None
-    return pa.array(found, pa.int32())
+                table_numbers[row] = None
+    return pa.array(table_numbers, pa.int32())
 
 
 def _table_of(value: bytes | None, place: Place, written_at: int | None, plan: Discovery) -> int | None:

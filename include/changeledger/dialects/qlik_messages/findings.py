@@ -30,11 +30,11 @@ def changed(
     before: Image, after: Image, is_update: Bools, mask: Masks, writer_schema: Contract
 ) -> pa.ListArray:
     """The mask's columns, and the large objects that are seen to differ; without a mask all that differ."""
-    found = images.differing(before, after)
-    by_mask = mask.columns | (found & _large(writer_schema))
-    found = np.where(mask.known[:, None], by_mask, found)
+    is_changed = images.differing(before, after)
+    by_mask = mask.columns | (is_changed & _large(writer_schema))
+    is_changed = np.where(mask.known[:, None], by_mask, is_changed)
     known = is_update & (mask.known | before.present)
-    return named_where(found & known[:, None], writer_schema.names, known)
+    return named_where(is_changed & known[:, None], writer_schema.names, known)
 
 
 def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
@@ -46,7 +46,8 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     A value whose bit says that it is not in the message is believed, but the masks are not.
     """
     is_insert, is_update, is_delete = (
-        np.array([one == name for one in operations], np.bool_) for name in (INSERT, UPDATE, DELETE)
+        np.array([operation == name for operation in operations], np.bool_)
+        for name in (INSERT, UPDATE, DELETE)
     )
     key = np.zeros(len(writer_schema.columns), np.bool_)
     key[columns_of_key(writer_schema)] = True
@@ -60,7 +61,7 @@ def mask_disagrees(  # noqa: PLR0913, PLR0917 - both images and both masks
     inserted = is_insert[:, None] & ~after.is_null
     of_key, allowed_of_key = kernel_masks.of_key(is_delete, key)
     required = ((differing | inserted) & small) | of_key
-    found = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
+    disagreeing = kernel_masks.disagrees(mask.columns, mask.known, required, allowed & allowed_of_key)
     has_value = ~after.is_null | ~before.is_null
-    there: Bools = ~is_delete & (absent_columns(columns) & has_value).any(axis=1)
-    return found | (mask.known & mask.beyond) | there
+    has_absent_value: Bools = ~is_delete & (absent_columns(columns) & has_value).any(axis=1)
+    return disagreeing | (mask.known & mask.beyond) | has_absent_value

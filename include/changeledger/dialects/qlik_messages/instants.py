@@ -27,18 +27,18 @@ _DATE_OF_1970 = re.compile(r"1970-\d{2}-\d{2}\Z", re.ASCII)
 def instant(text: str) -> int | None:
     """None if the text is no time, nor says that there is none."""
     text = text.strip() if text.strip() else text
-    found = _iso(text)
-    if found is None:
-        found = _counted(text)
-    if found is None and _is_none(text):
+    micros = _iso(text)
+    if micros is None:
+        micros = _counted(text)
+    if micros is None and _is_none(text):
         return 0
-    return found
+    return micros
 
 
 def known(text: str | None) -> int | None:
     """The instant that a text says; None if it says none."""
-    found = None if text is None else instant(text)
-    return found if found is not None and found >= FIRST_KNOWN else None
+    micros = None if text is None else instant(text)
+    return micros if micros is not None and micros >= FIRST_KNOWN else None
 
 
 def _iso(text: str) -> int | None:
@@ -53,8 +53,8 @@ def _iso(text: str) -> int | None:
     if minutes is None:
         return None
     micros = int(f"{(match[5] or '')[:6]:0<6}")
-    found = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000 + micros
-    return found if MICROS[0] <= found <= MICROS[1] else None
+    since_epoch = (whole.days * 86_400 + whole.seconds - minutes * 60) * 1_000_000 + micros
+    return since_epoch if MICROS[0] <= since_epoch <= MICROS[1] else None
 
 
 def _zone(text: str | None) -> int | None:
@@ -74,12 +74,12 @@ def _counted(text: str) -> int | None:
     if number is None or number < 10**9:
         return None
     if number >= 10**18:
-        found = number // 1000
+        micros = number // 1000
     elif number >= 10**15:
-        found = number
+        micros = number
     else:
-        found = number * (1000 if number >= 10**12 else 10**6)
-    return found if found <= MICROS[1] else None
+        micros = number * (1000 if number >= 10**12 else 10**6)
+    return micros if micros <= MICROS[1] else None
 
 
 def _is_none(text: str) -> bool:

@@ -19,24 +19,24 @@ def mask_rules(writer_schema: Contract) -> MaskRules:
     return MaskRules("key", excluded=frozenset(c.name for c in writer_schema.columns if c.sql_type.is_large))
 
 
-def _discover(found: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
-    return discovery.discover(found, feed, known.contracts, known.writer_schemas, known.avro_schemas)
+def _discover(merged_facts: pa.RecordBatch, feed: Feed, known: EarlierWindows) -> discovery.Discovery:
+    return discovery.discover(merged_facts, feed, known.contracts, known.writer_schemas, known.avro_schemas)
 
 
 def _plan(
-    found: discovery.Discovery,
+    discovered: discovery.Discovery,
     _number: int,
     feed: Feed,
     resolved: ResolvedSchema,
     contract: Contract,
     window_id: str,
 ) -> TablePlan:
-    schemas = tuple(sorted(found.avro_schemas.items()))
+    schemas = tuple(sorted(discovered.avro_schemas.items()))
     return TablePlan(feed, resolved.writer_schema, contract, window_id, schemas, resolved.masks_unreadable)
 
 
-def _decode_other(raw: pa.RecordBatch, _feed: Feed, found: discovery.Discovery) -> pa.RecordBatch:
-    return decode_other(raw, found)
+def _decode_other(raw: pa.RecordBatch, _feed: Feed, discovered: discovery.Discovery) -> pa.RecordBatch:
+    return decode_other(raw, discovered)
 
 
 QLIK_MESSAGES = MessageKernel(

@@ -47,12 +47,12 @@ def read(texts: pa.StringArray, ordinals: Sequence[int], order: ByteOrder = "big
     """The masks of a column, over the columns of these 1-based ordinals. Unknown: NULL, or no mask."""
     encoded = pc.dictionary_encode(texts, null_encoding="encode")
     distinct = [None if text is None else parse(text) for text in encoded.dictionary.to_pylist()]
-    numbers = [None if one is None else int.from_bytes(one, order) for one in distinct]
+    numbers = [None if mask is None else int.from_bytes(mask, order) for mask in distinct]
     named = [[number is not None and number >> (o - 1) & 1 == 1 for o in ordinals] for number in numbers]
     highest = max(ordinals, default=0)
     rows = encoded.indices.to_numpy(zero_copy_only=False)
     return Masks(
-        np.array([one is not None for one in numbers], np.bool_)[rows],
+        np.array([bits is not None for bits in numbers], np.bool_)[rows],
         np.array(named, np.bool_).reshape(len(numbers), len(ordinals))[rows],
-        np.array([one is not None and one.bit_length() > highest for one in numbers], np.bool_)[rows],
+        np.array([bits is not None and bits.bit_length() > highest for bits in numbers], np.bool_)[rows],
     )

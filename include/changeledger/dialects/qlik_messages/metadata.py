@@ -69,19 +69,21 @@ def read(text: str) -> Metadata:
         raise ValueError(f"lineage does not name schema and table: {names}")
     structure = _object(body.get("tableStructure"), "tableStructure")
     columns = _object(structure.get("tableColumns"), "tableStructure.tableColumns")
-    made = [_column(name, _object(one, f"the column {name!r}")) for name, one in columns.items()]
-    ordinals = [column.ordinal for column in made]
-    if not made or len(set(ordinals)) < len(made):
+    contract_columns = [
+        _column(name, _object(definition, f"the column {name!r}")) for name, definition in columns.items()
+    ]
+    ordinals = [column.ordinal for column in contract_columns]
+    if not contract_columns or len(set(ordinals)) < len(contract_columns):
         raise ValueError(f"ordinals are missing or stand twice: {sorted(ordinals)}")
     schema_id = body.get("schemaId")
     if schema_id is not None and not is_kept(str(schema_id)):
         raise ValueError(f"schemaId is no id: {str(schema_id)[:80]!r}")
-    made.sort(key=lambda column: column.ordinal)
-    found = Contract(table=".".join(str(name) for name in names), columns=tuple(made))
-    if alike := found.names_alike:
+    contract_columns.sort(key=lambda column: column.ordinal)
+    contract = Contract(table=".".join(str(name) for name in names), columns=tuple(contract_columns))
+    if alike := contract.names_alike:
         raise ValueError(f"columns differ in their case only: {shown(alike)}")
     stated_at = instants.known(str(lineage.get("timestamp") or ""))
-    return Metadata(None if schema_id is None else str(schema_id), found, stated_at)
+    return Metadata(None if schema_id is None else str(schema_id), contract, stated_at)
 
 
 def is_kept(name: str) -> bool:
@@ -149,8 +151,8 @@ def _column(name: str, said: Mapping[str, Any]) -> Column:
     kind = said.get("type")
     if not isinstance(kind, str):
         raise ValueError(f"the type of {name!r} is {kind!r}")
-    made = sql_type(kind, number("length"), number("precision"), number("scale"))
-    return Column(name=name, type=made, ordinal=ordinal, nullable=not place, key_position=place)
+    column_type = sql_type(kind, number("length"), number("precision"), number("scale"))
+    return Column(name=name, type=column_type, ordinal=ordinal, nullable=not place, key_position=place)
 
 
 def _object(value: object, what: str) -> Mapping[str, Any]:

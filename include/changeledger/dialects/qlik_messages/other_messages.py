@@ -19,12 +19,14 @@ def decode_other(raw: pa.RecordBatch, plan: Discovery) -> pa.RecordBatch:
     """One row per message (`messages.UNCHANGED`) of those for which `discovery.routes` has none."""
     places = zip(*(raw.column(name).to_pylist() for name in ("topic", "partition", "offset")), strict=True)
     values, broken = avro.in_json(raw, plan.avro_schemas)
-    found = [
+    outcomes = [
         _outcome(value, place, broken.get(at), plan)
         for at, (value, place) in enumerate(zip(values, places, strict=True))
     ]
     records = dict(enumerate(values))
-    return message_rows.unchanged(raw, foreign.named(raw, range(len(found)), found, avro.DIALECT, records))
+    return message_rows.unchanged(
+        raw, foreign.named(raw, range(len(outcomes)), outcomes, avro.DIALECT, records)
+    )
 
 
 def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Discovery) -> Outcome:
@@ -38,8 +40,8 @@ def _outcome(value: bytes | None, place: Place, broken: Problem | None, plan: Di
     # Its metadata may still come, and say how to read it; of another table nobody has to.
     is_unread = value is not None and _has_no_schema(broken)
     if problem is not None and not (is_unread and reason in {schemas.UNKNOWN, schemas.NOT_IN_FEED}):
-        found = problem.outcome
-        return found if metadata is None or detail is None else found._replace(detail=detail)
+        outcome = problem.outcome
+        return outcome if metadata is None or detail is None else outcome._replace(detail=detail)
     if reason == schemas.NOT_IN_FEED:
         return message_rows.not_in_feed(detail or place[0])
     if reason == schemas.UNKNOWN:

@@ -46,20 +46,20 @@ class Positions(NamedTuple):
 
 def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions:
     """`received`: the times of the events' messages."""
-    texts = pa.array([one.position for one in events], pa.string())
+    texts = pa.array([event.position for event in events], pa.string())
     is_lsn = pc.match_substring_regex(texts, _LSN)
     lsns = pc.if_else(is_lsn, pc.utf8_slice_codeunits(texts, 0, _LSN_LENGTH), pa.scalar(None, pa.string()))
-    written = pa.array([one.sequence for one in events], pa.string())
+    written = pa.array([event.sequence for event in events], pa.string())
     digits = pc.match_substring_regex(written, f"^[0-9]{{{_SEQUENCE_DIGITS}}}$")
     sequence = pc.if_else(digits, written, pa.scalar(None, pa.string()))
-    streamed = np.array([one.operation != REFRESH for one in events], np.bool_)
-    micros, has_time = _times([one.timestamp for one in events])
+    streamed = np.array([event.operation != REFRESH for event in events], np.bool_)
+    micros, has_time = _times([event.timestamp for event in events])
     is_known = has_time & (micros >= instants.FIRST_KNOWN)
-    stated = np.array([one.timestamp is not None for one in events], np.bool_)
+    stated = np.array([event.timestamp is not None for event in events], np.bool_)
     return Positions(
         lsn.parse_all(lsns),
         sequence,
-        _counters([one.counter for one in events]),
+        _counters([event.counter for event in events]),
         _committed(micros, is_known, sequence, received),
         streamed & ~is_known,
         stated & ~has_time,
@@ -68,13 +68,13 @@ def positions(events: Sequence[Event], received: pa.TimestampArray) -> Positions
 
 def _counters(values: Sequence[str | int | None]) -> pa.Int64Array:
     try:
-        found = pa.array(values, pa.int64())
-        least = pc.min(found).as_py()
+        counters = pa.array(values, pa.int64())
+        least = pc.min(counters).as_py()
         if least is None or least >= 0:
-            return found
+            return counters
     except (pa.ArrowException, OverflowError, TypeError):
         pass
-    return pa.array([None if one is None else sql_text.count(str(one)) for one in values], pa.int64())
+    return pa.array([None if value is None else sql_text.count(str(value)) for value in values], pa.int64())
 
 
 def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
@@ -88,9 +88,9 @@ def _times(values: Sequence[str | int | None]) -> tuple[Indices, Bools]:
                 return np.array(numbers(counts)), valid(texts)
     except (pa.ArrowException, TypeError):
         pass
-    found = [None if one is None else instants.instant(str(one)) for one in values]
-    known = np.array([one is not None for one in found], np.bool_)
-    return np.array([one or 0 for one in found], np.int64), known
+    times = [None if value is None else instants.instant(str(value)) for value in values]
+    known = np.array([micros is not None for micros in times], np.bool_)
+    return np.array([micros or 0 for micros in times], np.int64), known
 
 
 def _committed(
@@ -101,24 +101,26 @@ def _committed(
         micros = micros.copy()
         micros[~is_known] = np.where(valid(received), numbers(received), 0)[~is_known]
         for row in np.flatnonzero(~is_known & valid(sequence)).tolist():
-            found = instants.of_sequence(sequence[row].as_py())
-            if found is not None and found >= instants.FIRST_KNOWN:
-                micros[row] = found
+            from_sequence = instants.of_sequence(sequence[row].as_py())
+            if from_sequence is not None and from_sequence >= instants.FIRST_KNOWN:
+                micros[row] = from_sequence
     return pa.array(micros, pa.int64()).view(INSTANT)
 
 
-def sort_keys(found: Positions, events: Sequence[Event], raw: pa.RecordBatch) -> pa.BinaryArray:
+def sort_keys(event_positions: Positions, events: Sequence[Event], raw: pa.RecordBatch) -> pa.BinaryArray:
     """Bytes: LSN (10), change sequence (18), counter (8), rank (1); without an LSN 1 stands in.
 
     That is below every LSN that SQL Server writes, and above the rows of a full load, which have 10 zeros,
     partition (10), offset (8), rank.
     """
-    rank = np.array([[_RANKS[one.operation]] for one in events], np.uint8).reshape(-1, 1)
-    loaded = np.array([one.operation == REFRESH for one in events], np.bool_)
-    place: Bytes = np.where(found.commit_lsn.known[:, None], found.commit_lsn.digits, 0).astype(np.uint8)
-    place[~found.commit_lsn.known, -1] = 1
-    counter = lsn.big_endian(np.where(valid(found.ordinal), numbers(found.ordinal), 0), 8)
-    streamed = _binary(np.hstack([place, _packed(found.sequence), counter, rank]))
+    rank = np.array([[_RANKS[event.operation]] for event in events], np.uint8).reshape(-1, 1)
+    loaded = np.array([event.operation == REFRESH for event in events], np.bool_)
+    place: Bytes = np.where(
+        event_positions.commit_lsn.known[:, None], event_positions.commit_lsn.digits, 0
+    ).astype(np.uint8)
+    place[~event_positions.commit_lsn.known, -1] = 1
+    counter = lsn.big_endian(np.where(valid(event_positions.ordinal), numbers(event_positions.ordinal), 0), 8)
+    streamed = _binary(np.hstack([place, _packed(event_positions.sequence), counter, rank]))
     if not loaded.any():
         return streamed
     nowhere = np.zeros_like(place)
@@ -133,11 +135,11 @@ def _binary(key: Bytes) -> pa.BinaryArray:
 
 def _packed(sequence: pa.StringArray) -> Bytes:
     """Two decimal digits a byte: their order is that of the numbers."""
-    found = np.zeros((len(sequence), 2 * _SEQUENCE_BYTES), np.uint8)
+    digits = np.zeros((len(sequence), 2 * _SEQUENCE_BYTES), np.uint8)
     known = valid(sequence)
     texts = sequence.drop_null()
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
     data = np.frombuffer(texts.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    found[known, 1:] = data.reshape(-1, _SEQUENCE_DIGITS) - ord("0")
-    packed: Bytes = (found[:, ::2] << 4 | found[:, 1::2]).astype(np.uint8)
+    digits[known, 1:] = data.reshape(-1, _SEQUENCE_DIGITS) - ord("0")
+    packed: Bytes = (digits[:, ::2] << 4 | digits[:, 1::2]).astype(np.uint8)
     return packed

@@ -98,7 +98,9 @@ class WriterSchemas:
 
     def see(self, labels: Iterable[Label]) -> None:
         """What the window's data calls its tables."""
-        self._in_data = [f"{one.schema}.{one.table}" for one in labels if None not in {one.schema, one.table}]
+        self._in_data = [
+            f"{label.schema}.{label.table}" for label in labels if None not in {label.schema, label.table}
+        ]
 
     def routes(self, label: Label) -> Versions | NoSchema:
         """The writer schemas of the messages with a label, or why they have none."""
@@ -134,18 +136,18 @@ class WriterSchemas:
     def _of_id(self, schema_id: str) -> Versions:
         writer_schema = self._known[schema_id]
         of_table = self._metadata.get(writer_schema.table, {})
-        marks = (mark.moment for mark, one in of_table.items() if one == writer_schema)
+        marks = (mark.moment for mark, schema in of_table.items() if schema == writer_schema)
         return versions.only(writer_schema, min(marks, default=0))
 
-    def _stated(self, found: Versions) -> Versions | NoSchema:
-        name = found.versions[0].writer_schema.table
+    def _stated(self, table_versions: Versions) -> Versions | NoSchema:
+        name = table_versions.versions[0].writer_schema.table
         config = self._feed.table(name)
         if config is None:
             return NoSchema(NOT_IN_FEED, name)
         own = self._own_name(config)
         if name != own:
             return NoSchema(TABLES_ALIKE, not_meant(name, config.table, own))
-        return found.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
+        return table_versions.with_schemas(lambda writer_schema: metadata.with_stated(writer_schema, config))
 
     def _own_name(self, config: TableConfig) -> str | None:
         """What metadata, or else data, calls a table of the feed; None if several may be meant."""
@@ -170,7 +172,9 @@ class WriterSchemas:
 
     def _in_metadata(self) -> list[str]:
         """The names of the tables that have metadata."""
-        return list(dict.fromkeys((*(one.table for one in self._known.values()), *self._metadata)))
+        return list(
+            dict.fromkeys((*(writer_schema.table for writer_schema in self._known.values()), *self._metadata))
+        )
 
     def _table(self, label: Label) -> str | None:
         """`schema.table` as the message names it; else the table that the topic is named after.
@@ -209,7 +213,7 @@ class WriterSchemas:
         return next(iter(_ending(label.topic, self._known_tables(), with_schema=False)), None)
 
     def _known_tables(self) -> Sequence[str]:
-        of_contracts = (one.table for one in self._contracts.values())
+        of_contracts = (contract.table for contract in self._contracts.values())
         return list(dict.fromkeys((*self._in_metadata(), *of_contracts)))
 
 
@@ -252,10 +256,10 @@ def _name(mark: Mark, table: str) -> str:
 def _mark(name: str, table: str) -> Mark | None:
     """The place and times in a schema's name; None for the name of a schema id."""
     beginning = _VERSION.format(table.lower())
-    found = _MARK.match(name, len(beginning)) if name.startswith(beginning) else None
-    if found is None:
+    match = _MARK.match(name, len(beginning)) if name.startswith(beginning) else None
+    if match is None:
         return None
-    written_at, stated_at, topic, partition, offset = found.groups()
+    written_at, stated_at, topic, partition, offset = match.groups()
     return Mark(
         (topic, int(partition), int(offset)),
         *(None if at == _NONE else int(at) for at in (written_at, stated_at)),

@@ -40,9 +40,9 @@ class Side(NamedTuple):
 def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = None) -> Side:
     """`images`: as `ImageLayout.row`, None if an event does not have it. `filler`: which are deletes."""
     rows, size = layout_of(writer_schema), len(images)
-    part = [one for one in images if one is not None]
-    there = np.fromiter((one is not None for one in images), np.bool_, size)
-    at = np.flatnonzero(there)
+    part = [image for image in images if image is not None]
+    is_present = np.fromiter((image is not None for image in images), np.bool_, size)
+    at = np.flatnonzero(is_present)
     where = None if len(at) == size else places(at, size)
     shape = (size, len(rows.cells))
     states, is_null, unfit = np.zeros(shape, np.uint8), np.ones(shape, np.bool_), np.zeros(shape, np.bool_)
@@ -50,44 +50,46 @@ def side(images: Sequence[Any], writer_schema: Contract, filler: Bools | None = 
     for number, (field, cell) in enumerate(zip(rows.fields.values(), rows.cells, strict=True)):
         values = list(map(attrgetter(field), part))
         if cell.is_raw:
-            inexact[at[[row for row, one in enumerate(values) if is_inexact(one)]]] = True
-            values = [None if one is not UNSET and bytes(one) == b"null" else one for one in values]
+            inexact[at[[row for row, value in enumerate(values) if is_inexact(value)]]] = True
+            values = [None if value is not UNSET and bytes(value) == b"null" else value for value in values]
         if UNSET in values:
-            absent = np.fromiter((one is UNSET for one in values), np.bool_, len(values))
+            absent = np.fromiter((value is UNSET for value in values), np.bool_, len(values))
             states[at[absent], number] = NOT_CAPTURED
-            values = [None if one is UNSET else one for one in values]
+            values = [None if value is UNSET else value for value in values]
         if filler is not None and rows.keys and number not in rows.keys:
-            values = [None if skip else one for one, skip in zip(values, filler[at], strict=True)]
-        found = cell.convert(values)
-        has_value = valid(found.values)
-        if found.unfit is not None:
-            unfit[at[found.unfit], number] = True
-            has_value |= found.unfit
+            values = [None if skip else value for value, skip in zip(values, filler[at], strict=True)]
+        column_cells = cell.convert(values)
+        has_value = valid(column_cells.values)
+        if column_cells.unfit is not None:
+            unfit[at[column_cells.unfit], number] = True
+            has_value |= column_cells.unfit
         is_null[at[has_value], number] = False
         kind = arrow_type(writer_schema.columns[number].spark_type)
-        if found.values.type != kind:
-            raise TypeError(f"{writer_schema.columns[number].name}: {found.values.type} instead of {kind}")
-        cells.append(found.values if where is None else found.values.take(where))
-    return Side(Image(there, cells, None), states, is_null, unfit, inexact)
+        if column_cells.values.type != kind:
+            raise TypeError(
+                f"{writer_schema.columns[number].name}: {column_cells.values.type} instead of {kind}"
+            )
+        cells.append(column_cells.values if where is None else column_cells.values.take(where))
+    return Side(Image(is_present, cells, None), states, is_null, unfit, inexact)
 
 
 def with_gaps(
-    found: Side, absent: Bools, writer_schema: Contract, *, is_delete: Bools, is_silent: Bools | bool
+    event_side: Side, absent: Bools, writer_schema: Contract, *, is_delete: Bools, is_silent: Bools | bool
 ) -> Side:
     """`absent`: which columns the masks say are not in the messages. `is_silent`: in which cells does a large
     object's null not say that the value is NULL?"""
     rows = layout_of(writer_schema)
-    states = np.where(absent & found.is_null, NOT_CAPTURED, found.states)
+    states = np.where(absent & event_side.is_null, NOT_CAPTURED, event_side.states)
     large = np.array(rows.large, np.bool_)
-    states = np.where((states == 0) & large & found.is_null & is_silent, UNAVAILABLE, states)
+    states = np.where((states == 0) & large & event_side.is_null & is_silent, UNAVAILABLE, states)
     is_key = np.zeros(len(rows.cells), np.bool_)
     is_key[list(rows.keys)] = True
     # Where no key is known, the filler is what is NULL.
-    filler = ~is_key if rows.keys else found.is_null
+    filler = ~is_key if rows.keys else event_side.is_null
     states = np.where(is_delete[:, None], np.where(filler, NOT_CAPTURED, 0), states)
-    states = np.where(found.image.present[:, None], states, 0).astype(np.uint8)
-    image = Image(found.image.present, found.image.cells, states if states.any() else None)
-    return found._replace(image=image, states=states)
+    states = np.where(event_side.image.present[:, None], states, 0).astype(np.uint8)
+    image = Image(event_side.image.present, event_side.image.cells, states if states.any() else None)
+    return event_side._replace(image=image, states=states)
 
 
 def absent_columns(masks: Masks) -> Bools:

@@ -32,19 +32,19 @@ def read(at: int, value: bytes | None, plan: TablePlan) -> Event | Outcome:
     if value is None:
         return message.TOMBSTONE
     try:
-        found = message.read(value)
-        message.check(found)
-        return _event(at, found, plan.writer_schema)
+        data_message = message.read(value)
+        message.check(data_message)
+        return _event(at, data_message, plan.writer_schema)
     except Problem as problem:
         return problem.outcome
 
 
-def _event(at: int, found: Message, writer_schema: Contract) -> Event:
-    operation = (found.headers.get("operation") or "").upper()
+def _event(at: int, data_message: Message, writer_schema: Contract) -> Event:
+    operation = (data_message.headers.get("operation") or "").upper()
     if operation not in OPERATIONS:
         raise Problem("unknown_operation", f"operation is {operation}")
-    _check_names(found, writer_schema)
-    before, after = _images(operation, found)
+    _check_names(data_message, writer_schema)
+    before, after = _images(operation, data_message)
     if operation != DELETE and after is None:
         raise Problem("no_after_image", f"{operation} without `data`")
     if operation == DELETE and before is None:
@@ -52,7 +52,7 @@ def _event(at: int, found: Message, writer_schema: Contract) -> Event:
     rows = layout_of(writer_schema)
     old, unknown = as_row(before, rows)
     new, others = as_row(after, rows)
-    said = {} if operation == REFRESH else found.headers
+    said = {} if operation == REFRESH else data_message.headers
     sequence, time, position, transaction, changes, columns, counter = map(said.get, HEADERS)
     return Event(
         at, operation, sequence, time, position, transaction, changes, columns, counter,
@@ -60,22 +60,22 @@ def _event(at: int, found: Message, writer_schema: Contract) -> Event:
     )  # fmt: skip
 
 
-def _check_names(found: Message, writer_schema: Contract) -> None:
+def _check_names(data_message: Message, writer_schema: Contract) -> None:
     """Either name may be missing, and then says nothing."""
     own = writer_schema.source_table or writer_schema.table
     schema, table = own.split(".", 1)
-    stated = zip((found.schema, found.table), (schema, table), strict=True)
+    stated = zip((data_message.schema, data_message.table), (schema, table), strict=True)
     named = ".".join(otherwise if name is None else name for name, otherwise in stated)
     if named.lower() != own.lower():
         raise Problem("table_mismatch", f"{shown([named])} with the columns of {own}")
     # A schema id says it more exactly.
-    if named != own and found.schema_id is None:
+    if named != own and data_message.schema_id is None:
         raise Problem(TABLES_ALIKE, not_meant(named, writer_schema.table, own))
 
 
-def _images(operation: str, found: Message) -> tuple[Members | None, Members | None]:
+def _images(operation: str, data_message: Message) -> tuple[Members | None, Members | None]:
     """Both images; of a delete the row that is there, in whichever member."""
     if operation == DELETE:
-        is_filled = any(text(token) is not None for token in (found.before_data or {}).values())
-        return (found.before_data if is_filled else found.data), None
-    return found.before_data if operation == UPDATE else None, found.data
+        is_filled = any(text(token) is not None for token in (data_message.before_data or {}).values())
+        return (data_message.before_data if is_filled else data_message.data), None
+    return data_message.before_data if operation == UPDATE else None, data_message.data

@@ -58,7 +58,7 @@ def decoder_of(writer_schema: Contract) -> Callable[[bytes], Any]:
 def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[Event], list[int]]:
     """The events of messages (JSON), and the numbers of the messages that are left."""
     decode, rows = decoder_of(writer_schema), layout_of(writer_schema)
-    found: list[Event] = []
+    events: list[Event] = []
     left: list[int] = []
     for at, value in enumerate(values):
         event = None
@@ -74,8 +74,8 @@ def read(values: Sequence[bytes | None], writer_schema: Contract) -> tuple[list[
         if event is None:
             left.append(at)
         else:
-            found.append(event)
-    return found, left
+            events.append(event)
+    return events, left
 
 
 def _event(at: int, message: Any, rows: Any) -> Event | None:

@@ -48,8 +48,8 @@ def cell_of(column: Column) -> Cell:
         narrow = pa.uint8() if sql.base == "tinyint" else kind
 
         def whole(values: Sequence[Any]) -> pa.Array:
-            found = pa.array(values, narrow)
-            return found if narrow == kind else pc.cast(found, kind)
+            whole_numbers = pa.array(values, narrow)
+            return whole_numbers if narrow == kind else pc.cast(whole_numbers, kind)
 
         return Cell(int | str | None | UnsetType, _native(whole, from_texts), is_raw=False)
     if sql.base == "bit":
@@ -70,7 +70,7 @@ def _native(convert: Callable[[Sequence[Any]], pa.Array], from_texts: FromTexts)
         try:
             return Cells(convert(values))
         except _UNUSUAL:
-            return from_texts(_texts([None if one is None else _text(one) for one in values]))
+            return from_texts(_texts([None if value is None else _text(value) for value in values]))
 
     return either
 
@@ -78,13 +78,13 @@ def _native(convert: Callable[[Sequence[Any]], pa.Array], from_texts: FromTexts)
 def _reals(from_texts: FromTexts) -> Callable[[Sequence[Any]], Cells]:
     def either(values: Sequence[Any]) -> Cells:
         try:
-            found = cells.reals(values)
+            real_cells = cells.reals(values)
         except _UNUSUAL:
-            found = None
+            real_cells = None
         # Half-way between two numbers, or too large: the text decides.
-        if found is not None and found.unfit is None:
-            return found
-        return from_texts(_texts([None if one is None else _text(one) for one in values]))
+        if real_cells is not None and real_cells.unfit is None:
+            return real_cells
+        return from_texts(_texts([None if value is None else _text(value) for value in values]))
 
     return either
 
@@ -98,7 +98,7 @@ def _texts(values: Sequence[str | None]) -> pa.StringArray:
 
 
 def _of_raw(values: Sequence[msgspec.Raw | None]) -> list[str | None]:
-    return [None if one is None else text_of(one) for one in values]
+    return [None if token is None else text_of(token) for token in values]
 
 
 def is_null(value: Any) -> bool:
@@ -113,7 +113,7 @@ def is_inexact(token: Any) -> bool:
     written = bytes(token)
     if len(written) <= EXACT_DIGITS or written[:1] == b'"':
         return False
-    return any(one in written for one in (b".", b"e", b"E"))
+    return any(character in written for character in (b".", b"e", b"E"))
 
 
 def reader(sql: SqlType) -> Reader:
@@ -133,8 +133,8 @@ def _date_and_clock(text: str) -> str:
 
 def _date(text: str) -> str:
     """Without a midnight."""
-    found = _MIDNIGHT.match(text) if len(text) > 10 else None
-    return text if found is None else found[1]
+    midnight = _MIDNIGHT.match(text) if len(text) > 10 else None
+    return text if midnight is None else midnight[1]
 
 
 def _with_offset(text: str) -> str:

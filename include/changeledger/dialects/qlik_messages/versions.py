@@ -75,7 +75,7 @@ class Versions:
 
     def with_schemas(self, change: Callable[[Contract], Contract]) -> Versions:
         """The same versions, each writer schema as `change` gives it, with the same columns."""
-        changed = [one._replace(writer_schema=change(one.writer_schema)) for one in self.versions]
+        changed = [version._replace(writer_schema=change(version.writer_schema)) for version in self.versions]
         return Versions(changed, self.marks)
 
     def number(self, message: DataMessage) -> int:
@@ -120,7 +120,7 @@ class Versions:
     def _committed_by(self, moment: int | None, unknown: int) -> int:
         if moment is None:
             return unknown
-        return max((at for at, one in enumerate(self.versions) if one.since <= moment), default=0)
+        return max((at for at, version in enumerate(self.versions) if version.since <= moment), default=0)
 
     def _written_by(self, moment: int | None) -> int:
         """The newest version of which Kafka had metadata at a moment."""
@@ -137,13 +137,15 @@ def only(writer_schema: Contract, since: int = 0) -> Versions:
 
 def versions(metadata: Mapping[Mark, Contract]) -> Versions:
     """What all metadata of a table says."""
-    in_order = sorted(metadata.items(), key=lambda one: one[0].order)
-    found: list[Version] = []
+    in_order = sorted(metadata.items(), key=lambda marked_schema: marked_schema[0].order)
+    table_versions: list[Version] = []
     numbers: list[tuple[Place, int]] = []
-    for number, (writer_schema, same) in enumerate(groupby(in_order, key=lambda one: one[1])):
+    for number, (writer_schema, same) in enumerate(
+        groupby(in_order, key=lambda marked_schema: marked_schema[1])
+    ):
         marks = [mark for mark, _ in same]
         written = [mark.written_at for mark in marks if mark.written_at is not None]
-        found.append(
+        table_versions.append(
             Version(
                 writer_schema, frozenset(writer_schema.names), marks[0].moment, min(written, default=None)
             )
@@ -154,17 +156,17 @@ def versions(metadata: Mapping[Mark, Contract]) -> Versions:
         of_partition = partitions.setdefault((topic, partition), ([], []))
         of_partition[0].append(offset)
         of_partition[1].append(number)
-    return Versions(_in_wider_types(found), partitions)
+    return Versions(_in_wider_types(table_versions), partitions)
 
 
-def _in_wider_types(found: Sequence[Version]) -> list[Version]:
+def _in_wider_types(table_versions: Sequence[Version]) -> list[Version]:
     """Where a type alone changed the wider one reads both: no time has to say which version a message has."""
     wider = []
-    for one in found:
-        writer_schema = one.writer_schema
-        for other in found:
+    for version in table_versions:
+        writer_schema = version.writer_schema
+        for other in table_versions:
             writer_schema = writer_schema.in_wider_types(other.writer_schema)
-        wider.append(one._replace(writer_schema=writer_schema))
+        wider.append(version._replace(writer_schema=writer_schema))
     return wider
 
 
@@ -177,10 +179,10 @@ def telling(metadata: Mapping[Mark, Contract]) -> Iterator[Mark]:
     for mark in sorted(metadata, key=lambda mark: mark.place):
         partitions.setdefault(mark.place[:2], []).append(mark)
     orders = [sorted(metadata, key=lambda mark: mark.order), *partitions.values()]
-    found = {
+    telling_marks = {
         mark
         for marks in orders
         for before, mark in zip([None, *marks], marks, strict=False)
         if before is None or metadata[before] != metadata[mark]
     }
-    return (mark for mark in metadata if mark in found)
+    return (mark for mark in metadata if mark in telling_marks)

@@ -80,12 +80,12 @@ class _Rows:
     cells: Sequence[Cells]
 
     def is_one_of(self, *codes: int) -> Bools:
-        found: Bools = np.isin(self.code, codes)
-        return found
+        is_of_code: Bools = np.isin(self.code, codes)
+        return is_of_code
 
     @property
     def values(self) -> list[pa.Array]:
-        return [one.values for one in self.cells]
+        return [column_cells.values for column_cells in self.cells]
 
 
 def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
@@ -213,24 +213,26 @@ def _gaps(rows: _Rows, plan: TablePlan) -> Bytes:
 
     Of a DELETE all beside the key; large ones before an update, and after it where no bit is set.
     """
-    found = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
+    states = np.full((len(rows.code), len(rows.cells)), KNOWN, np.uint8)
     is_delete, is_before, is_update = (rows.code == code for code in (_DELETE, _BEFORE, _UPDATE))
-    for at, (column, one) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
+    for at, (column, column_cells) in enumerate(zip(plan.writer_schema.columns, rows.cells, strict=True)):
         if not rows.header.rows.has(column.name):
-            found[:, at] = NOT_CAPTURED
+            states[:, at] = NOT_CAPTURED
             continue
         unknown = is_delete if not column.key_position else np.zeros(len(is_delete), np.bool_)
         if column.sql_type.is_large:
             unknown = unknown | is_before | (is_update & ~(rows.masks.flags[:, at] & rows.masks.known))
-        found[unknown & ~valid(one.values), at] = UNAVAILABLE
-    return found
+        states[unknown & ~valid(column_cells.values), at] = UNAVAILABLE
+    return states
 
 
 def _disagrees(rows: _Rows, writer_schema: Contract) -> Bools:
     """An insert sets what it inserted, a delete its key, and nothing sets a column of the header."""
     key = np.array([bool(column.key_position) for column in writer_schema.columns], np.bool_)
     required, allowed = masks.of_key(rows.code == _DELETE, key)
-    for at, one in enumerate(rows.cells):
-        required[:, at] |= (rows.code == _INSERT) & valid(one.values)
-    found = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
-    return found | (rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known)
+    for at, column_cells in enumerate(rows.cells):
+        required[:, at] |= (rows.code == _INSERT) & valid(column_cells.values)
+    disagreeing = masks.disagrees(rows.masks.flags, rows.masks.known, required, allowed)
+    return disagreeing | (
+        rows.is_one_of(_INSERT, _UPDATE, _DELETE) & rows.masks.sets_header & rows.masks.known
+    )

@@ -113,10 +113,10 @@ class Header:
         An empty text sets no bit, where it does not stand for NULL.
         """
 
-        def read(one: Read) -> pa.BinaryArray:
-            if one.kind == "binary":
-                return one.values
-            digits = pc.utf8_trim(as_text(one.values), " ")
+        def read(column: Read) -> pa.BinaryArray:
+            if column.kind == "binary":
+                return column.values
+            digits = pc.utf8_trim(as_text(column.values), " ")
             if self.source.empty_is_null:
                 digits = pc.if_else(pc.equal(digits, ""), _NO_TEXT, digits)
             return masks.from_texts(digits)
@@ -132,13 +132,13 @@ class Header:
     def stamp(self) -> pa.TimestampArray:
         """The timestamps, in UTC; NULL if there is none or where it is no point in time."""
 
-        def read(one: Read) -> pa.TimestampArray:
-            if one.kind not in {"timestamp", "timestamp_ntz", "date"}:
-                text = trimmed(as_text(one.values))
+        def read(column: Read) -> pa.TimestampArray:
+            if column.kind not in {"timestamp", "timestamp_ntz", "date"}:
+                text = trimmed(as_text(column.values))
                 # A time of day is none, nor is a number.
                 begins = pc.match_substring_regex(text, "^[0-9]{4}-")
-                one = Read("string", pc.if_else(begins, text, _NO_TEXT))
-            return instants.known(*instants.read(one, in_zone=True))
+                column = Read("string", pc.if_else(begins, text, _NO_TEXT))
+            return instants.known(*instants.read(column, in_zone=True))
 
         return self.rows.first(self.name(TIMESTAMP), read, INSTANT)
 
@@ -154,7 +154,9 @@ def record(raw: pa.RecordBatch, instance: str, feed: Feed) -> pa.StructArray:
     nowhere = ~valid(place)
     if nowhere.any():
         contents = json_rows.rows(rows.columns, rows.size)
-        digests = [sha256(one.encode()).hexdigest() for one in contents.filter(pa.array(nowhere)).to_pylist()]
+        digests = [
+            sha256(content.encode()).hexdigest() for content in contents.filter(pa.array(nowhere)).to_pylist()
+        ]
         place = pc.replace_with_mask(place, pa.array(nowhere), pa.array(digests, pa.string()))
     source = pa.array([instance] * rows.size, pa.string())
     nothing = [pa.nulls(rows.size, RECORD.field(name).type) for name in ("partition", "offset")]

@@ -33,17 +33,17 @@ class Sequences(NamedTuple):
     def of(cls, texts: pa.StringArray) -> Sequences:
         known = masks.lengths(texts) == SEQ_DIGITS
         some = texts if known.all() else texts.filter(pa.array(known))
-        found = masks.matrix(some, SEQ_DIGITS)
-        known[known] = np.logical_and.reduce((found >= _ZERO) & (found <= _ZERO + 9), axis=1)
+        characters = masks.matrix(some, SEQ_DIGITS)
+        known[known] = np.logical_and.reduce((characters >= _ZERO) & (characters <= _ZERO + 9), axis=1)
         digits = np.full((len(texts), SEQ_DIGITS), _ZERO, np.uint8)
-        digits[known] = found if known.all() else masks.matrix(texts.filter(pa.array(known)), SEQ_DIGITS)
+        digits[known] = characters if known.all() else masks.matrix(texts.filter(pa.array(known)), SEQ_DIGITS)
         return cls(digits, known)
 
     def ordinal(self) -> pa.Int64Array:
         """The number; NULL if it is none, or has more than 63 bits."""
-        found = _number(self.digits[:, _TIME_DIGITS:])
-        fits = self.known & (found <= _LONG)
-        return pa.array(np.where(fits, found, 0).astype(np.int64), mask=~fits)
+        ordinals = _number(self.digits[:, _TIME_DIGITS:])
+        fits = self.known & (ordinals <= _LONG)
+        return pa.array(np.where(fits, ordinals, 0).astype(np.int64), mask=~fits)
 
     def micros(self) -> tuple[npt.NDArray[np.int64], Bools]:
         """The time, in microseconds from 1970, and which of them are a time."""
@@ -60,10 +60,10 @@ class Sequences(NamedTuple):
 
 
 def _number(digits: Bytes) -> npt.NDArray[np.uint64]:
-    found = np.zeros(len(digits), np.uint64)
+    whole_numbers = np.zeros(len(digits), np.uint64)
     for at in range(digits.shape[1]):
-        found = found * np.uint64(10) + (digits[:, at] - np.uint8(48)).astype(np.uint64)
-    return found
+        whole_numbers = whole_numbers * np.uint64(10) + (digits[:, at] - np.uint8(48)).astype(np.uint64)
+    return whole_numbers
 
 
 class Times(NamedTuple):
@@ -81,6 +81,6 @@ def times(stamp: pa.TimestampArray, sequences: Sequences, is_load: Bools) -> Tim
     micros = numbers(stamp)
     is_known = valid(stamp) & (micros >= _FIRST_TIME)
     in_seq, has_seq = sequences.micros()
-    found = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
-    there = is_known | has_seq | is_load
-    return Times(pa.array(found, pa.int64(), mask=~there).view(INSTANT), ~is_load & ~is_known)
+    committed_at = np.where(is_known, micros, np.where(has_seq, in_seq, 0))
+    has_time = is_known | has_seq | is_load
+    return Times(pa.array(committed_at, pa.int64(), mask=~has_time).view(INSTANT), ~is_load & ~is_known)

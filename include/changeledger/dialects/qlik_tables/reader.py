@@ -90,17 +90,17 @@ class ChangeTables:
 
     def landmarks(self, positions: TablePositions) -> Mapping[str, str]:
         """The change table of each position: another one can have a name that differs in case only."""
-        names = {one.table: one.instance for one in self.tables}
+        names = {change_table.table: change_table.instance for change_table in self.tables}
         return {table: f"{at} ({names[table]})" for table, at in positions.items() if table in names}
 
     def source_states(self, read: TablePositions, at: datetime) -> Sequence[SourceState]:
         """A change_seq begins with its time; nothing marks the time of a task that has nothing to write."""
-        found = []
+        states = []
         for of_table in self.tables:
             (top,) = self._highest(of_table)
             position, end = read.get(of_table.table, ""), top or ""
-            found.append(SourceState(of_table.instance, position, end, at, newest=_time_of(end)))
-        return found
+            states.append(SourceState(of_table.instance, position, end, at, newest=_time_of(end)))
+        return states
 
     def kept_since(self) -> datetime | None:
         """Of the table that reaches back least, among those that have rows."""
@@ -120,16 +120,19 @@ class ChangeTables:
         return first, last
 
     def queries(self, table: ChangeTable, after: str | None, to: str | None) -> Sequence[Select[Any]]:
-        found, last = self._found[table.instance], to or ""
-        names = [found.rows.c[name] for name in found.headers.values()]
-        data = [as_read(found.rows.c[c.name], c.sql_type).label(c.name) for c in table.writer_schema.columns]
+        database_table, last = self._found[table.instance], to or ""
+        names = [database_table.rows.c[name] for name in database_table.headers.values()]
+        data = [
+            as_read(database_table.rows.c[c.name], c.sql_type).label(c.name)
+            for c in table.writer_schema.columns
+        ]
         first, *others = (
-            _between(found, low, high)
-            for low, high in pairwise([after or "", *self._cuts(found, after or "", last), last])
+            _between(database_table, low, high)
+            for low, high in pairwise([after or "", *self._cuts(database_table, after or "", last), last])
         )
         # One of the queries takes the rows without a position along.
-        ranges = [or_(first, ~_placed(found.seq)), *others]
-        return [select(*names, *data).where(one) for one in ranges]
+        ranges = [or_(first, ~_placed(database_table.seq)), *others]
+        return [select(*names, *data).where(condition) for condition in ranges]
 
     def _find(self, config: TableConfig) -> ChangeTable:
         schema, _, name = config.table.partition(".")
@@ -170,10 +173,10 @@ class ChangeTables:
 
     def _highest(self, of_table: ChangeTable, *before: datetime) -> list[str | None]:
         """The highest change_seq of all, and of the changes before each of the times."""
-        found = self._found[of_table.instance]
-        seq = found.seq
-        early = [func.max(case((_is_before(found, at), seq))) for at in before]
-        results = [one.label(f"highest_{n}") for n, one in enumerate([func.max(seq), *early])]
+        database_table = self._found[of_table.instance]
+        seq = database_table.seq
+        early = [func.max(case((_is_before(database_table, at), seq))) for at in before]
+        results = [highest.label(f"highest_{n}") for n, highest in enumerate([func.max(seq), *early])]
         query = select(*results).where(_placed(seq))
         (row,) = self._database.rows(query)
         return [row[result.name] for result in results]
@@ -184,11 +187,11 @@ class ChangeTables:
         lowest: str | None = row["lowest"]
         return lowest
 
-    def _cuts(self, found: _Found, after: str, to: str) -> list[str]:
+    def _cuts(self, database_table: _Found, after: str, to: str) -> list[str]:
         """Ends of minutes that cut a large read into ranges of about `partition_rows` rows."""
-        minute = func.substring(found.seq, 1, _MINUTE_DIGITS)
+        minute = func.substring(database_table.seq, 1, _MINUTE_DIGITS)
         query = select(minute.label("minute"), func.count().label("rows")).group_by(minute)
-        rows = self._database.rows(query.where(_between(found, after, to)))
+        rows = self._database.rows(query.where(_between(database_table, after, to)))
         counted = sorted((str(row["minute"]), int(row["rows"])) for row in rows)
         totals = [n // self._source.partition_rows for n in accumulate(count for _, count in counted)]
         ends = [at + "9" * (SEQ_DIGITS - _MINUTE_DIGITS) for at, _ in counted]
@@ -203,13 +206,15 @@ def _time_of(seq: str) -> datetime | None:
         return None
 
 
-def _is_before(found: _Found, at: datetime) -> ColumnElement[bool]:
+def _is_before(database_table: _Found, at: datetime) -> ColumnElement[bool]:
     """By the change's timestamp, or by the time in its change_seq, which runs up to 3 s behind."""
     utc = at.astimezone(UTC)
-    if not found.timestamp_type.startswith(("timestamp", "datetime")):
-        return found.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
-    stamp = found.rows.c[found.headers[TIMESTAMP]]
-    zoned = "with time zone" in found.timestamp_type or found.timestamp_type == "datetimeoffset"
+    if not database_table.timestamp_type.startswith(("timestamp", "datetime")):
+        return database_table.seq < literal(utc.strftime("%Y%m%d%H%M%S%f")[:16])
+    stamp = database_table.rows.c[database_table.headers[TIMESTAMP]]
+    zoned = (
+        "with time zone" in database_table.timestamp_type or database_table.timestamp_type == "datetimeoffset"
+    )
     end = (
         cast(literal(utc.strftime("%Y-%m-%dT%H:%M:%S+00:00")), DateTime(timezone=True))
         if zoned
@@ -218,8 +223,10 @@ def _is_before(found: _Found, at: datetime) -> ColumnElement[bool]:
     return or_(stamp < end, stamp.is_(None))
 
 
-def _between(found: _Found, after: str, to: str) -> ColumnElement[bool]:
-    return and_(_placed(found.seq), found.seq > literal(after), found.seq <= literal(to))
+def _between(database_table: _Found, after: str, to: str) -> ColumnElement[bool]:
+    return and_(
+        _placed(database_table.seq), database_table.seq > literal(after), database_table.seq <= literal(to)
+    )
 
 
 def _placed(seq: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -43,13 +43,13 @@ def decode(raw: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     """`outcomes.decoded_schema`: a row for each raw row, in their order. `raw` has a `source_position`."""
     rows = RawRows.of(raw)
     header = Header.of(rows, plan.feed)
-    found = [values.cells_of(rows, column, empty_is_null=False) for column in plan.writer_schema.columns]
-    problems = _problems(rows, header, found, plan)
-    decoded = _decoded(raw, rows, header, [one.values for one in found], plan)
+    cells = [values.cells_of(rows, column, empty_is_null=False) for column in plan.writer_schema.columns]
+    problems = _problems(rows, header, cells, plan)
+    decoded = _decoded(raw, rows, header, [column_cells.values for column_cells in cells], plan)
     return outcomes.decoded_rows(raw, decoded, problems, plan)
 
 
-def _problems(rows: RawRows, header: Header, found: Sequence[Cells], plan: TablePlan) -> Problems:
+def _problems(rows: RawRows, header: Header, cells: Sequence[Cells], plan: TablePlan) -> Problems:
     problems = Problems(rows.size)
     start, seqval = rows.shown(START_LSN), rows.shown(SEQVAL)
     wrong = f"is not {lsn.WIDTH} bytes:"
@@ -63,10 +63,10 @@ def _problems(rows: RawRows, header: Header, found: Sequence[Cells], plan: Table
     problems.add(unknown, "unknown_operation", lambda row: f"{OPERATION} is {code(row)}")
     if rows.has(UPDATE_MASK):
         _add_mask_problems(problems, rows, header, plan)
-    outcomes.add_misfits(problems, found, plan)
+    outcomes.add_misfits(problems, cells, plan)
     if rows.has(COMMIT_TIME):
         problems.add(~valid(header.committed_at), "no_commit_time", "cdc.lsn_time_mapping has no such LSN")
-    lacking = outcomes.lacks_key([one.values for one in found], plan)
+    lacking = outcomes.lacks_key([column_cells.values for column_cells in cells], plan)
     problems.add(lacking, "null_key", "a column of the key is NULL")
     return problems
 
@@ -89,8 +89,8 @@ def _add_mask_problems(problems: Problems, rows: RawRows, header: Header, plan: 
 
 
 def _flags(condition: pa.BooleanArray) -> Bools:
-    found: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
-    return found
+    flags: Bools = pc.fill_null(condition, fill_value=False).to_numpy(zero_copy_only=False)
+    return flags
 
 
 def _highest(plan: TablePlan) -> int:

@@ -27,7 +27,7 @@ def with_folds(rows: Sequence[Cells], feed: Feed) -> Sequence[Cells]:
     commits = _commits(rows)
     known: list[FallBack] = []
     for _, local in commits.values():
-        if comes_twice(local, zone) and not any(one.hour.has(local) for one in known):
+        if comes_twice(local, zone) and not any(transition.hour.has(local) for transition in known):
             hours = repeated_hours(zone, local, local)
             known += [fall_back(hour, commits.values(), marked=False) for hour in hours]
     if not known:
@@ -39,7 +39,7 @@ def with_folds(rows: Sequence[Cells], feed: Feed) -> Sequence[Cells]:
 
 
 def _fold(lsn: bytes, local: datetime, known: Sequence[FallBack]) -> str | None:
-    fold = next((one.of(lsn) for one in known if one.hour.has(local)), None)
+    fold = next((transition.of(lsn) for transition in known if transition.hour.has(local)), None)
     return None if fold is None else str(fold)
 
 

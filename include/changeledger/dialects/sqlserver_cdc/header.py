@@ -82,27 +82,27 @@ def record(raw: pa.RecordBatch, instance: str, _feed: Feed) -> pa.StructArray:
 def _cut(values: npt.NDArray[np.int64], width: int) -> pa.BinaryArray:
     """Numbers in so many bytes; of one that does not fit the first ones, as ledgers have them."""
     if ((values >= 0) & (values < 256**width)).all():
-        found = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
-        return fixed_width(np.ascontiguousarray(found), np.ones(len(values), np.bool_), pa.binary())
+        last_bytes = values.astype(">i8").view(np.uint8).reshape(-1, 8)[:, 8 - width :]
+        return fixed_width(np.ascontiguousarray(last_bytes), np.ones(len(values), np.bool_), pa.binary())
     digits = (f"{int(value) % 2**64:0{2 * width}X}"[: 2 * width] for value in values)
-    return pa.array([bytes.fromhex(one) for one in digits], pa.binary())
+    return pa.array([bytes.fromhex(hex_digits) for hex_digits in digits], pa.binary())
 
 
 def lsn_bytes(rows: RawRows, name: str) -> pa.BinaryArray:
     """LSNs from bytes (of any width) or from an export's text: 0x and hex, bare hex, 8:8:4, base64."""
 
-    def read(one: Read) -> pa.BinaryArray:
-        return one.values if one.kind == "binary" else _of_texts(as_text(one.values))
+    def read(column: Read) -> pa.BinaryArray:
+        return column.values if column.kind == "binary" else _of_texts(as_text(column.values))
 
     return rows.first(name, read, pa.binary())
 
 
 def _of_texts(texts: pa.StringArray) -> pa.BinaryArray:
-    found = lsn.parse_all(texts)
-    rest = np.flatnonzero(~found.known & valid(texts))
+    lsns = lsn.parse_all(texts)
+    rest = np.flatnonzero(~lsns.known & valid(texts))
     if not len(rest):
-        return found.array()
-    values = found.array().to_pylist()
+        return lsns.array()
+    values = lsns.array().to_pylist()
     for row in rest:
         values[row] = _of_base64(texts[int(row)].as_py())
     return pa.array(values, pa.binary())
@@ -114,21 +114,21 @@ def _of_base64(text: str) -> bytes | None:
     return b64decode(text)
 
 
-def _of_width(found: pa.BinaryArray) -> Lsns:
+def _of_width(values: pa.BinaryArray) -> Lsns:
     """Those that have the width of an LSN."""
-    known = masks.lengths(found) == lsn.WIDTH
-    digits = np.zeros((len(found), lsn.WIDTH), np.uint8)
+    known = masks.lengths(values) == lsn.WIDTH
+    digits = np.zeros((len(values), lsn.WIDTH), np.uint8)
     if known.any():
-        some = found if known.all() else found.filter(pa.array(known))
+        some = values if known.all() else values.filter(pa.array(known))
         offsets = np.frombuffer(some.buffers()[1], np.int32)[some.offset : some.offset + len(some) + 1]
         data = np.frombuffer(some.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
         digits[known] = data.reshape(-1, lsn.WIDTH)
     return Lsns(digits, known)
 
 
-def _mask(one: Read) -> pa.BinaryArray:
+def _mask(column: Read) -> pa.BinaryArray:
     """Exports write masks as hex text, with or without 0x."""
-    return one.values if one.kind == "binary" else masks.from_texts(as_text(one.values))
+    return column.values if column.kind == "binary" else masks.from_texts(as_text(column.values))
 
 
 def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
@@ -136,11 +136,11 @@ def _committed(rows: RawRows, feed: Feed) -> tuple[pa.TimestampArray, Bools]:
     fold, _ = rows.whole(COMMIT_FOLD, otherwise=instants.NO_FOLD)
     is_doubtful = np.zeros(rows.size, np.bool_)
 
-    def read(one: Read) -> pa.TimestampArray:
-        local, there = instants.read(one, in_zone=False)
+    def read(column: Read) -> pa.TimestampArray:
+        local, has_time = instants.read(column, in_zone=False)
         utc, doubtful = instants.to_utc(local, feed.time_zone, fold)
-        np.logical_or(is_doubtful, doubtful & there, out=is_doubtful)
-        return instants.known(utc, there)
+        np.logical_or(is_doubtful, doubtful & has_time, out=is_doubtful)
+        return instants.known(utc, has_time)
 
     return rows.first(COMMIT_TIME, read, INSTANT), is_doubtful
 

@@ -55,12 +55,12 @@ def of_table(table: str, instances: Sequence[CaptureInstance]) -> list[CaptureIn
     if not alike:
         raise _not_captured(table, instances)
     own = meant(table, None, {i.table for i in alike})
-    found = [i for i in alike if i.table == own]
-    if not found:
+    own_instances = [i for i in alike if i.table == own]
+    if not own_instances:
         raise several_alike(table, {f"{i.table} ({i.name})" for i in alike})
-    begun = [i for i in found if i.start_lsn is not None]
+    begun = [i for i in own_instances if i.start_lsn is not None]
     # A clean-up can give both the same start_lsn.
-    return sorted(begun or found, key=lambda i: (i.start_lsn or b"", i.created or datetime.min))
+    return sorted(begun or own_instances, key=lambda i: (i.start_lsn or b"", i.created or datetime.min))
 
 
 def _not_captured(table: str, instances: Iterable[CaptureInstance]) -> ConfigError:

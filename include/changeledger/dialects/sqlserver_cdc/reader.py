@@ -167,16 +167,16 @@ class CaptureTables:
         high = bytes.fromhex(to) if to else bytes(WIDTH)
         self._read = max(self._read, high)
         high = high if end is None else min(high, end)
-        there = set(self._database.columns(self._catalog.header(instance)))
-        names = [name for name in _HEADER if name in there]
+        header_columns = set(self._database.columns(self._catalog.header(instance)))
+        names = [name for name in _HEADER if name in header_columns]
         cuts = self._cuts(instance, low, high)
-        found = [
+        queries = [
             self._catalog.changes(instance, table.writer_schema, names, lower, upper)
             for lower, upper in pairwise([low, *cuts, high])
             if upper is not None
         ]
         known = self._falls_back()
-        return [self._catalog.with_fold(query, known) for query in found] if known else found
+        return [self._catalog.with_fold(query, known) for query in queries] if known else queries
 
     def _instances(self) -> dict[str, list[CaptureInstance]]:
         """The capture instances of each table as the database has them now, the oldest first."""
@@ -203,7 +203,7 @@ class CaptureTables:
 
     def _found(self) -> list[ChangeTable]:
         instances, columns = self._instances(), self._database.rows(self._catalog.captured_columns())
-        found = []
+        change_tables = []
         for config in self._feed.tables:
             of_one = instances[config.table]
             self._oldest[config.table] = of_one[0]
@@ -211,8 +211,8 @@ class CaptureTables:
             for instance, (begin, end) in zip(of_one, pairwise(bounds), strict=True):
                 self._parts[instance.name] = _Part(instance, begin, end)
                 writer_schema = sql.contract_of(config, instance, columns).checked()
-                found.append(ChangeTable(config.table, instance.name, writer_schema))
-        return found
+                change_tables.append(ChangeTable(config.table, instance.name, writer_schema))
+        return change_tables
 
     def _highest_lsn(self, before: datetime, known: Sequence[FallBack]) -> bytes | None:
         local = before.astimezone(ZoneInfo(self._feed.time_zone)).replace(tzinfo=None)
@@ -243,8 +243,8 @@ class CaptureTables:
         parts = ceil(int(_only(rows)["rows"]) / self._partition_rows)
         if parts <= 1:
             return []
-        found = self._database.rows(self._mapping.transactions(low, high))
-        lsns = sorted(bytes(row["lsn"]) for row in found)
+        transactions = self._database.rows(self._mapping.transactions(low, high))
+        lsns = sorted(bytes(row["lsn"]) for row in transactions)
         cuts = {lsns[len(lsns) * part // parts] for part in range(1, parts)} if lsns else set()
         return sorted(cut for cut in cuts if cut < high)
 
@@ -256,7 +256,7 @@ def _local(time: object) -> datetime:
 
 def _of_hour(known: Sequence[FallBack], local: datetime) -> FallBack | None:
     """The one of the hour that has the time twice."""
-    return next((one for one in known if one.hour.has(local)), None)
+    return next((transition for transition in known if transition.hour.has(local)), None)
 
 
 def _only(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -272,5 +272,5 @@ def _text(at: bytes) -> str:
     return at.hex().upper()
 
 
-def _highest(one: bytes | None, other: bytes | None) -> bytes | None:
-    return max((at for at in (one, other) if at is not None), default=None)
+def _highest(lsn: bytes | None, other: bytes | None) -> bytes | None:
+    return max((at for at in (lsn, other) if at is not None), default=None)

@@ -101,11 +101,11 @@ class TimeMapping:
 def fold(lsn: ColumnElement[Any], time: ColumnElement[Any], known: Sequence[FallBack]) -> ColumnElement[Any]:
     """In which pass of an hour that comes twice a commit was; NULL: not known, or in no such hour."""
     whens: list[tuple[ColumnElement[bool], Any]] = []
-    for one in known:
-        in_hour = and_(time >= literal_time(one.hour.start), time < literal_time(one.hour.end))
-        if one.since is not None:
-            later = and_(in_hour, lsn >= LsnLiteral(one.since))
-            whens.append((later, null() if one.fold is None else one.fold))
+    for transition in known:
+        in_hour = and_(time >= literal_time(transition.hour.start), time < literal_time(transition.hour.end))
+        if transition.since is not None:
+            later = and_(in_hour, lsn >= LsnLiteral(transition.since))
+            whens.append((later, null() if transition.fold is None else transition.fold))
         whens.append((in_hour, 0))
     return case(*whens).label(COMMIT_FOLD)
 

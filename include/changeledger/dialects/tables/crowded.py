@@ -44,7 +44,9 @@ def numbered(raw: pa.RecordBatch) -> pa.RecordBatch:
 def _places(raw: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
     """A number for each row's place, and how many rows each place has."""
     source, _, _, position = raw.column("source_position").flatten()
-    codes = [one.dictionary_encode().indices.to_numpy(zero_copy_only=False) for one in (source, position)]
+    codes = [
+        column.dictionary_encode().indices.to_numpy(zero_copy_only=False) for column in (source, position)
+    ]
     _, place, counts = np.unique(
         codes[0].astype(np.int64) << 32 | codes[1].astype(np.int64), return_inverse=True, return_counts=True
     )

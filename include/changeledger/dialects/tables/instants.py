@@ -35,22 +35,22 @@ _TEXT = re.compile(
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])([0-9]{1,2})(?::?([0-9]{2}))?(?::?([0-9]{2}))?\Z")
 
 
-def known(micros: Micros, there: Bools) -> pa.TimestampArray:
+def known(micros: Micros, has_time: Bools) -> pa.TimestampArray:
     """The instants; NULL if there is none, or outside the calendar."""
-    fits = there & (micros >= MICROS[0]) & (micros <= MICROS[1])
+    fits = has_time & (micros >= MICROS[0]) & (micros <= MICROS[1])
     return pa.array(np.where(fits, micros, 0), pa.int64(), mask=~fits).view(INSTANT)
 
 
-def read(found: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
+def read(column: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
     """The times of a column, and which of its values are one.
 
     `in_zone`: a zone in a text counts, and what has none is UTC; else it is passed over: the time is local.
     """
-    if found.kind in {"timestamp", "timestamp_ntz"}:
-        return numbers(found.values), valid(found.values)
-    if found.kind == "date":
-        return numbers(found.values).astype(np.int64) * MICROS_A_DAY, valid(found.values)
-    texts = as_text(found.values)
+    if column.kind in {"timestamp", "timestamp_ntz"}:
+        return numbers(column.values), valid(column.values)
+    if column.kind == "date":
+        return numbers(column.values).astype(np.int64) * MICROS_A_DAY, valid(column.values)
+    texts = as_text(column.values)
     usual = pc.all(pc.match_substring_regex(texts, _USUAL), skip_nulls=True).as_py()
     if usual is not False:
         try:
@@ -58,8 +58,8 @@ def read(found: Read, *, in_zone: bool) -> tuple[Micros, Bools]:
         except pa.ArrowInvalid:
             pass
     each = [None if text is None else of_text(text, in_zone=in_zone) for text in texts.to_pylist()]
-    return np.array([one or 0 for one in each], np.int64), np.array(
-        [one is not None for one in each], np.bool_
+    return np.array([micros or 0 for micros in each], np.int64), np.array(
+        [micros is not None for micros in each], np.bool_
     )
 
 

@@ -33,8 +33,8 @@ def rows(columns: Mapping[str, pa.Array], size: int) -> pa.StringArray:
     begins = ["{" if is_plain else ",", *[","] * (len(names) - 1)]
     starts = [f"{begin}{quoted(name)}:" for begin, name in zip(begins, names, strict=True)]
     members = [_member(start, columns[name]) for start, name in zip(starts, names, strict=True)]
-    found = pc.binary_join_element_wise(*members, "}", "", null_handling="replace", null_replacement="")
-    return found if is_plain else pc.replace_substring_regex(found, "^,?", "{")
+    objects = pc.binary_join_element_wise(*members, "}", "", null_handling="replace", null_replacement="")
+    return objects if is_plain else pc.replace_substring_regex(objects, "^,?", "{")
 
 
 def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - a form for each type
@@ -51,11 +51,11 @@ def _member(start: str, values: pa.Array) -> pa.StringArray:  # noqa: PLR0911 - 
         return _in_quotes(start, _times(values))
     if pa.types.is_decimal(kind):
         return pc.binary_join_element_wise(start, pc.cast(values, pa.string()), "")
-    found = texts.as_text(values)
-    plain = pc.binary_join_element_wise(start, found, "")
+    cell_texts = texts.as_text(values)
+    plain = pc.binary_join_element_wise(start, cell_texts, "")
     if pa.types.is_floating(kind):
-        return pc.if_else(pc.is_finite(values), plain, _in_quotes(start, found))
-    return _in_quotes(start, found) if pa.types.is_date(kind) else plain
+        return pc.if_else(pc.is_finite(values), plain, _in_quotes(start, cell_texts))
+    return _in_quotes(start, cell_texts) if pa.types.is_date(kind) else plain
 
 
 def _in_quotes(start: str, values: pa.StringArray) -> pa.StringArray:
@@ -72,7 +72,7 @@ def _times(values: pa.Array) -> pa.StringArray:
 def _base64(values: pa.BinaryArray) -> pa.StringArray:
     """Values of one length at a time: nearly all are LSNs and masks."""
     lengths = masks.lengths(values)
-    found = pa.nulls(len(values), pa.string())
+    encoded = pa.nulls(len(values), pa.string())
     known = values.is_valid().to_numpy(zero_copy_only=False)
     for length in np.unique(lengths[known]):
         mine = np.flatnonzero(known & (lengths == length))
@@ -81,8 +81,8 @@ def _base64(values: pa.BinaryArray) -> pa.StringArray:
         letters = fixed_width(_letters(data), every, pa.string()) if length else pa.array([""] * len(mine))
         if len(mine) == len(values):
             return letters
-        found = pc.coalesce(found, letters.take(places(mine, len(values))))
-    return found
+        encoded = pc.coalesce(encoded, letters.take(places(mine, len(values))))
+    return encoded
 
 
 def _letters(data: Bytes) -> Bytes:
@@ -90,11 +90,11 @@ def _letters(data: Bytes) -> Bytes:
     lacking = -data.shape[1] % 3
     padded = np.pad(data, ((0, 0), (0, lacking)))
     a, b, c = (padded[:, at::3] for at in range(3))
-    found = np.empty((len(data), padded.shape[1] // 3 * 4), np.uint8)
-    found[:, ::4], found[:, 1::4] = _BASE64[a >> 2], _BASE64[(a & 3) << 4 | b >> 4]
-    found[:, 2::4], found[:, 3::4] = _BASE64[(b & 15) << 2 | c >> 6], _BASE64[c & 63]
-    found[:, found.shape[1] - lacking :] = ord("=")
-    return found
+    letters = np.empty((len(data), padded.shape[1] // 3 * 4), np.uint8)
+    letters[:, ::4], letters[:, 1::4] = _BASE64[a >> 2], _BASE64[(a & 3) << 4 | b >> 4]
+    letters[:, 2::4], letters[:, 3::4] = _BASE64[(b & 15) << 2 | c >> 6], _BASE64[c & 63]
+    letters[:, letters.shape[1] - lacking :] = ord("=")
+    return letters
 
 
 def quoted(text: str) -> str:
@@ -102,4 +102,4 @@ def quoted(text: str) -> str:
     written = json.dumps(text, ensure_ascii=False)
     if r"\u" not in written:
         return written
-    return _ESCAPE.sub(lambda found: r"\u" + found[1][1:].upper() if found[1][1:] else found[0], written)
+    return _ESCAPE.sub(lambda match: r"\u" + match[1][1:].upper() if match[1][1:] else match[0], written)

@@ -57,8 +57,8 @@ class Problems:
         """`disposition`, `reason` and `detail` of all rows."""
         rows = np.flatnonzero(self.bad)
         where = places(rows, len(self.bad))
-        found = [self._found[int(row)] for row in rows]
-        reasons, details = (pa.array([one[at] for one in found], pa.string()) for at in range(2))
+        problems = [self._found[int(row)] for row in rows]
+        reasons, details = (pa.array([problem[at] for problem in problems], pa.string()) for at in range(2))
         words = pa.array([change.CHANGE, change.QUARANTINED], pa.string())
         return words.take(pa.array(self.bad.astype(np.int8))), reasons.take(where), details.take(where)
 
@@ -74,13 +74,15 @@ class Decoded:
     pair_key: pa.BinaryArray
 
 
-def decoded_rows(raw: pa.RecordBatch, found: Decoded, problems: Problems, plan: TablePlan) -> pa.RecordBatch:
+def decoded_rows(
+    raw: pa.RecordBatch, decoded: Decoded, problems: Problems, plan: TablePlan
+) -> pa.RecordBatch:
     """`decoded_schema` of the rows: whole changes are complete, halves of updates await `pairs.joined`."""
-    close_masks(found.changes, problems, plan)
+    close_masks(decoded.changes, problems, plan)
     rows = RawRows.of(raw)
     good = np.flatnonzero(~problems.bad)
-    is_half = (found.is_before | found.is_after) & ~problems.bad
-    canonical = found.changes if len(good) == rows.size else changes.taken(found.changes, good)
+    is_half = (decoded.is_before | decoded.is_after) & ~problems.bad
+    canonical = decoded.changes if len(good) == rows.size else changes.taken(decoded.changes, good)
     ledger = changes.ledger_rows(
         canonical, plan.contract, plan.feed.feed, plan.feed.dialect, plan.window_id, ~is_half[good]
     )
@@ -88,8 +90,10 @@ def decoded_rows(raw: pa.RecordBatch, found: Decoded, problems: Problems, plan: 
     columns = message_rows.spread(ledger.columns, good, rows.size)
     columns[schema.get_field_index("source_position")] = raw.column("source_position").cast(RECORD)
     parts = pa.array([WHOLE, BEFORE, AFTER], pa.string())
-    part = parts.take(pa.array(np.where(is_half, found.is_before + 2 * found.is_after, 0).astype(np.int8)))
-    pair_key = found.pair_key if is_half.all() else found.pair_key.take(_places_of(is_half))
+    part = parts.take(
+        pa.array(np.where(is_half, decoded.is_before + 2 * decoded.is_after, 0).astype(np.int8))
+    )
+    pair_key = decoded.pair_key if is_half.all() else decoded.pair_key.take(_places_of(is_half))
     outcome = [*problems.columns(), *as_they_came(rows, problems.bad | is_half)]
     return pa.RecordBatch.from_arrays([*columns, *outcome, part, pair_key], schema=schema)
 
@@ -97,8 +101,8 @@ def decoded_rows(raw: pa.RecordBatch, found: Decoded, problems: Problems, plan: 
 def side(cells: Sequence[pa.Array], present: Bools, states: Bytes) -> Image:
     """The cells as the image of the rows that have one; NULL for the others."""
     if not present.all():
-        there = pa.array(present)
-        cells = [pc.if_else(there, cell, pa.scalar(None, cell.type)) for cell in cells]
+        is_present = pa.array(present)
+        cells = [pc.if_else(is_present, cell, pa.scalar(None, cell.type)) for cell in cells]
     return Image(present, cells, states if states.any() else None)
 
 
@@ -111,17 +115,21 @@ def fitted(image: Image, plan: TablePlan) -> Image:
 
 def lacks_key(cells: Sequence[pa.Array], plan: TablePlan) -> Bools:
     """In which rows a column of the key is NULL; of a table without a key in none."""
-    found = np.zeros(len(cells[0]) if cells else 0, np.bool_)
+    has_null_key = np.zeros(len(cells[0]) if cells else 0, np.bool_)
     for column, cell in zip(plan.writer_schema.columns, cells, strict=True):
         if column.key_position:
-            found |= ~valid(cell)
-    return found
+            has_null_key |= ~valid(cell)
+    return has_null_key
 
 
-def add_misfits(problems: Problems, found: Sequence[Cells], plan: TablePlan) -> None:
+def add_misfits(problems: Problems, cells: Sequence[Cells], plan: TablePlan) -> None:
     """Rows with a value that is none of its column's type."""
     columns = plan.writer_schema.columns
-    unfit = [(column, one.unfit) for column, one in zip(columns, found, strict=True) if one.unfit is not None]
+    unfit = [
+        (column, column_cells.unfit)
+        for column, column_cells in zip(columns, cells, strict=True)
+        if column_cells.unfit is not None
+    ]
     if unfit:
         problems.add(
             np.logical_or.reduce([flags for _, flags in unfit]),
@@ -158,8 +166,8 @@ def refused(raw: pa.RecordBatch, why: str) -> pa.RecordBatch:
     )
 
 
-def close_masks(found: Changes, problems: Problems, plan: TablePlan) -> None:
+def close_masks(canonical: Changes, problems: Problems, plan: TablePlan) -> None:
     """Changes whose masks must not be read are quarantined: what they changed is not known."""
     if plan.masks_unreadable is not None:
-        assert found.mask is not None, "both dialects of change tables have masks"
-        problems.add(valid(found.mask), "mask_order_contradicted", plan.masks_unreadable)
+        assert canonical.mask is not None, "both dialects of change tables have masks"
+        problems.add(valid(canonical.mask), "mask_order_contradicted", plan.masks_unreadable)

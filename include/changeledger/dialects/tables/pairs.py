@@ -57,10 +57,10 @@ def joined(decoded: pa.RecordBatch, plan: TablePlan) -> pa.RecordBatch:
     if not len(at):
         return decoded
     halves = _halves(decoded if is_half.all() else decoded.take(pa.array(at)))
-    found = _resolved(halves, plan)
+    resolved = _resolved(halves, plan)
     if is_half.all():
-        return found
-    both = as_batch(pa.Table.from_batches([decoded.filter(pa.array(~is_half)), found]))
+        return resolved
+    both = as_batch(pa.Table.from_batches([decoded.filter(pa.array(~is_half)), resolved]))
     order = np.concatenate([np.flatnonzero(~is_half), at])
     return both.take(pa.array(np.argsort(order)))
 
@@ -100,18 +100,20 @@ def _by_record(batch: pa.RecordBatch, kind: Indices, rows: Indices) -> Indices:
 def _all_but_first(kind: Indices, order: Indices, crowded: Indices) -> Indices:
     in_order = order[crowded]
     kinds = kind[in_order]
-    found: Indices = in_order[1:][kinds[1:] == kinds[:-1]]
-    return found
+    repeats: Indices = in_order[1:][kinds[1:] == kinds[:-1]]
+    return repeats
 
 
 def _differing(batch: pa.RecordBatch, rows: Indices, firsts: Indices) -> Bools:
     """Which of the rows say something else than the first one of their kind: in images or mask."""
-    found = np.zeros(len(rows), np.bool_)
-    one, other = (batch.take(pa.array(at)) for at in (rows, firsts))
+    differing = np.zeros(len(rows), np.bool_)
+    halves, first_halves = (batch.take(pa.array(at)) for at in (rows, firsts))
     for side in ("before", "after"):
-        for cell, first in zip(one.column(side).flatten(), other.column(side).flatten(), strict=True):
-            found |= images.differs(cell, first)
-    return found | images.differs(one.column("mask"), other.column("mask"))
+        for cell, first in zip(
+            halves.column(side).flatten(), first_halves.column(side).flatten(), strict=True
+        ):
+            differing |= images.differs(cell, first)
+    return differing | images.differs(halves.column("mask"), first_halves.column("mask"))
 
 
 def _resolved(halves: _Halves, plan: TablePlan) -> pa.RecordBatch:
@@ -154,31 +156,31 @@ def _changes(halves: _Halves, rows: Indices, plan: TablePlan) -> pa.RecordBatch:
     old = halves.batch.take(pa.array(np.where(paired, partner, 0), mask=~paired))
     after = ledger.image(batch, "after", plan.contract)
     before = ledger.image(old, "before", plan.contract)
-    key, old_key = (one.column("key").flatten() for one in (batch, old))
+    key, old_key = (half.column("key").flatten() for half in (batch, old))
     moved = np.zeros(len(rows), np.bool_)
     for cell, new in zip(old_key, key, strict=True):
         moved |= images.differs(cell, new)
     emptied = _emptied(before, after, plan) & paired[:, None]
     if after.states is not None:
         after = replace(after, states=np.where(emptied, KNOWN, after.states))
-    found = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
+    updates = ledger.changes(batch, before, after, key, moved & paired, old.column("source_position"))
     late = {
         change.BEFORE_UNKNOWN: ~paired,
-        change.KEY_CHANGED: found.moved,
-        change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(found, paired, plan),
+        change.KEY_CHANGED: updates.moved,
+        change.MASK_DISAGREES: _masks_differ(old, batch) | _disagrees(updates, paired, plan),
     }
     feed = plan.feed
-    columns = changes.ledger_rows(found, plan.contract, feed.feed, feed.dialect, plan.window_id)
+    columns = changes.ledger_rows(updates, plan.contract, feed.feed, feed.dialect, plan.window_id)
     at = columns.schema.get_field_index("flags")
     return columns.set_column(at, "flags", with_flags(batch.column("flags"), late))
 
 
 def _masks_differ(old: pa.RecordBatch, new: pa.RecordBatch) -> Bools:
     """Have the two rows different masks? A row before may have none, or no bit in it."""
-    one, other = old.column("mask"), new.column("mask")
-    has_bits = pc.not_equal(pc.utf8_ltrim(one, "0"), "")
-    found = pc.fill_null(pc.and_(pc.not_equal(one, other), has_bits), fill_value=False)
-    flags: Bools = found.to_numpy(zero_copy_only=False)
+    old_mask, new_mask = old.column("mask"), new.column("mask")
+    has_bits = pc.not_equal(pc.utf8_ltrim(old_mask, "0"), "")
+    differing = pc.fill_null(pc.and_(pc.not_equal(old_mask, new_mask), has_bits), fill_value=False)
+    flags: Bools = differing.to_numpy(zero_copy_only=False)
     return flags
 
 
@@ -187,20 +189,20 @@ def _emptied(before: Image, after: Image, plan: TablePlan) -> Bools:
 
     The row of old values has one only where the update has changed it (operation 3 of SQL Server's `_CT`).
     """
-    found = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
+    is_emptied = np.zeros((len(after.present), len(plan.contract.columns)), np.bool_)
     if after.states is not None:
         for at, column in enumerate(plan.contract.columns):
             if column.sql_type.is_large:
-                found[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
-    return found
+                is_emptied[:, at] = valid(before.cells[at]) & (after.states[:, at] == UNAVAILABLE)
+    return is_emptied
 
 
-def _disagrees(found: Changes, paired: Bools, plan: TablePlan) -> Bools:
+def _disagrees(updates: Changes, paired: Bools, plan: TablePlan) -> Bools:
     """Does the mask set other columns than those in which the images differ, gaps aside?"""
-    both = found.before, found.after
+    both = updates.before, updates.after
     required, allowed = masks.of_images(images.differing(*both), images.known_in_both(*both))
-    flags = ledger.named(found.changed, plan.contract.names)
-    known = valid(found.mask) & valid(found.changed) & paired
+    flags = ledger.named(updates.changed, plan.contract.names)
+    known = valid(updates.mask) & valid(updates.changed) & paired
     return masks.disagrees(flags, known, required, allowed)
 
 
@@ -211,8 +213,8 @@ def with_flags(flags: pa.ListArray, late: dict[str, Bools]) -> pa.ListArray:
     columns = [first[:, at] for at in range(len(names))]
     for name, condition in late.items():
         columns.append(condition & ~first[:, names.index(name)] if name in names else condition)
-    found = np.column_stack(columns)
-    return named_where(found, [*names, *late], masks.any_set(found))
+    is_set = np.column_stack(columns)
+    return named_where(is_set, [*names, *late], masks.any_set(is_set))
 
 
 _FLAG_ORDER = (change.MASK_DISAGREES, change.POSITION_UNKNOWN, change.CLOCK_SUSPECT, change.BEFORE_UNKNOWN,

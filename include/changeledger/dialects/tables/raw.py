@@ -38,9 +38,9 @@ class RawTable:
     names: Mapping[str, Sequence[str]]
 
     @classmethod
-    def of(cls, read: Mapping[str, pa.Schema], there: Mapping[str, str]) -> RawTable:
-        """`read`: the columns of each change table. `there`: Spark's types of the raw table, by name."""
-        kinds = {name.lower(): kind for name, kind in there.items()}
+    def of(cls, read: Mapping[str, pa.Schema], spark_types: Mapping[str, str]) -> RawTable:
+        """`read`: the columns of each change table. `spark_types`: those of the raw table, by name."""
+        kinds = {name.lower(): kind for name, kind in spark_types.items()}
         fields: dict[str, pa.Field] = {}
         names = {}
         for instance, schema in read.items():
@@ -72,7 +72,7 @@ class AsRaw:
 
     def __call__(self, read: pa.RecordBatch) -> pa.RecordBatch:
         size, schema = read.num_rows, self.table.schema
-        found = {
+        values_by_name = {
             name.lower(): values
             for name, values in zip(self.table.names[self.instance], read.columns, strict=True)
         } | {
@@ -81,7 +81,7 @@ class AsRaw:
             "_instance": _same(self.instance, size),
         }
         columns = [
-            values.cast(field.type) if (values := found.get(field.name.lower())) is not None
+            values.cast(field.type) if (values := values_by_name.get(field.name.lower())) is not None
             else pa.nulls(size, field.type)
             for field in schema
         ]  # fmt: skip

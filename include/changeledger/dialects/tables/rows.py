@@ -40,22 +40,22 @@ def kind_of(kind: pa.DataType) -> str:
     return f"decimal({kind.precision},{kind.scale})" if pa.types.is_decimal(kind) else _KINDS[kind]
 
 
-def stored_names(read: pa.Schema, there: Mapping[str, str]) -> list[str]:
+def stored_names(read: pa.Schema, spark_types: Mapping[str, str]) -> list[str]:
     """Names in the raw table for the columns that were read.
 
     A source column whose name is taken there, by a column of the raw table itself or by one that had
-    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. `there` are the
-    types (Spark's names) of the raw table's columns by lower-case name.
+    another type before, is stored as `<name>::<type>`: raw rows stay as they were read. `spark_types`
+    are those of the raw table's columns (Spark's names) by lower-case name.
     """
-    kinds = {**there, **dict.fromkeys(OWN, "")}
-    found = []
+    kinds = {**spark_types, **dict.fromkeys(OWN, "")}
+    names = []
     for field in read:
         kind = kind_of(field.type)
         # Iceberg has no whole number narrower than int.
         in_lake = "int" if kind in {"tinyint", "smallint"} else kind
         is_free = kinds.get(field.name.lower(), kind) in {kind, in_lake}
-        found.append(field.name if is_free else f"{field.name}::{in_lake}")
-    return found
+        names.append(field.name if is_free else f"{field.name}::{in_lake}")
+    return names
 
 
 class Read(NamedTuple):
@@ -80,11 +80,11 @@ class RawRows:
     @classmethod
     def of(cls, raw: pa.RecordBatch) -> RawRows:
         columns = {n: c for n, c in zip(raw.schema.names, raw.columns, strict=True) if n not in OWN}
-        found: dict[str, list[Read]] = {}
+        reads: dict[str, list[Read]] = {}
         for stored, values in columns.items():
             kind = kind_of(values.type)
-            found.setdefault(stored.removesuffix(f"::{kind}").lower(), []).append(Read(kind, values))
-        return cls(raw.num_rows, columns, found)
+            reads.setdefault(stored.removesuffix(f"::{kind}").lower(), []).append(Read(kind, values))
+        return cls(raw.num_rows, columns, reads)
 
     def has(self, name: str) -> bool:
         return name.lower() in self.found
@@ -112,15 +112,15 @@ class RawRows:
 
     def whole(self, name: str, otherwise: int = 0) -> tuple[npt.NDArray[np.int64], Bools]:
         """32-bit numbers, `otherwise` for none; and which values are no such number, though there is one."""
-        found = np.full(self.size, otherwise, np.int64)
+        whole_numbers = np.full(self.size, otherwise, np.int64)
         broken = np.zeros(self.size, np.bool_)
         for kind, values in self.read(name):
             is_there = valid(values)
             whole = values if kind in _INTS else _wholes(as_text(values))
             is_known = valid(whole)
-            found = np.where(is_known, numbers(whole), found)
+            whole_numbers = np.where(is_known, numbers(whole), whole_numbers)
             broken |= is_there & ~is_known
-        return found, broken
+        return whole_numbers, broken
 
 
 def shown(read: Read) -> pa.StringArray:
@@ -131,11 +131,11 @@ def shown(read: Read) -> pa.StringArray:
 
 def _wholes(texts: pa.StringArray) -> pa.Int64Array:
     """The 32-bit numbers of texts; NULL if a text is none."""
-    found = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
-    return pa.array(found, pa.int64())
+    whole_numbers = [None if text is None else sql_text.whole(text, *_INT) for text in texts.to_pylist()]
+    return pa.array(whole_numbers, pa.int64())
 
 
 def trimmed(texts: pa.StringArray) -> pa.StringArray:
     """Without the blanks around them, and NULL if nothing is left."""
-    found = pc.utf8_trim(texts, " ")
-    return pc.if_else(pc.equal(found, ""), pa.scalar(None, pa.string()), found)
+    trimmed_texts = pc.utf8_trim(texts, " ")
+    return pc.if_else(pc.equal(trimmed_texts, ""), pa.scalar(None, pa.string()), trimmed_texts)

@@ -74,8 +74,8 @@ def key_positions(config: TableConfig, names: Sequence[str]) -> Mapping[str, int
 
     Raises ContractError if it states a column that the change table does not have.
     """
-    there = {name.lower() for name in names}
-    missing = [name for name in config.key if name.lower() not in there]
+    lower_case_names = {name.lower() for name in names}
+    missing = [name for name in config.key if name.lower() not in lower_case_names]
     if missing:
         raise ContractError(
             f"the key of {config.table} has {', '.join(missing)}, which its change table has not",

@@ -45,7 +45,7 @@ def _floats(values: pa.Array) -> pa.StringArray:
 
 
 def _each(values: pa.Array, form: Callable[[Any], str]) -> pa.StringArray:
-    return pa.array([None if one is None else form(one) for one in values.to_pylist()], pa.string())
+    return pa.array([None if value is None else form(value) for value in values.to_pylist()], pa.string())
 
 
 def double(number: float) -> str:

@@ -41,19 +41,19 @@ def converted(texts: pa.StringArray, sql: SqlType) -> pa.Array | None:
 
 def _match(texts: pa.StringArray, pattern: str) -> bool:
     """Are all the texts so?"""
-    found = pc.all(pc.match_substring_regex(texts, pattern), skip_nulls=True).as_py()
-    return found is not False
+    all_match = pc.all(pc.match_substring_regex(texts, pattern), skip_nulls=True).as_py()
+    return all_match is not False
 
 
 def _wholes(texts: pa.StringArray, sql: SqlType) -> pa.Array | None:
     if not _match(texts, _WHOLE):
         return None
-    found = pc.cast(texts, pa.int64())
+    whole_numbers = pc.cast(texts, pa.int64())
     least, most = sql_text.whole_range(sql)
-    bounds = pc.min_max(found)
+    bounds = pc.min_max(whole_numbers)
     if bounds["min"].as_py() < least or bounds["max"].as_py() > most:
         return None
-    return pc.cast(found, arrow_type(sql.spark))
+    return pc.cast(whole_numbers, arrow_type(sql.spark))
 
 
 def _decimals(texts: pa.StringArray, sql: SqlType) -> pa.Array | None:
@@ -68,8 +68,8 @@ def _decimals(texts: pa.StringArray, sql: SqlType) -> pa.Array | None:
 def _doubles(texts: pa.StringArray, _: SqlType) -> pa.Array | None:
     if not _match(texts, _FLOAT):
         return None
-    found = pc.cast(texts, pa.float64())
-    return found if pc.all(pc.is_finite(found)).as_py() is not False else None
+    doubles = pc.cast(texts, pa.float64())
+    return doubles if pc.all(pc.is_finite(doubles)).as_py() is not False else None
 
 
 def _bits(texts: pa.StringArray, _: SqlType) -> pa.Array | None:

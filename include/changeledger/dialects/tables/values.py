@@ -39,14 +39,14 @@ def cells_of(rows: RawRows, column: Column, *, empty_is_null: bool) -> cells.Cel
     kind, parts = arrow_type(column.spark_type), rows.read(column.name)
     if not parts:
         return cells.Cells(pa.nulls(rows.size, kind))
-    found: list[pa.Array] = []
+    part_values: list[pa.Array] = []
     unfit = np.zeros(rows.size, np.bool_)
     for read in parts:
-        one = _typed(read, column, empty_is_null)
-        found.append(one.values)
-        if one.unfit is not None:
-            unfit |= one.unfit
-    values = found[0] if len(found) == 1 else pc.coalesce(*found)
+        part = _typed(read, column, empty_is_null)
+        part_values.append(part.values)
+        if part.unfit is not None:
+            unfit |= part.unfit
+    values = part_values[0] if len(part_values) == 1 else pc.coalesce(*part_values)
     return cells.Cells(values, unfit if unfit.any() else None)
 
 
@@ -60,8 +60,8 @@ def typed(read: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     A column may have any name here, that of a raw table's own column as well.
     """
     columns = zip(read.schema.names, read.columns, strict=True)
-    found = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
-    rows = RawRows(read.num_rows, {}, found)
+    reads = {name.lower(): [Read(kind_of(values.type), values)] for name, values in columns}
+    rows = RawRows(read.num_rows, {}, reads)
     cells = [cells_of(rows, column, empty_is_null=False).values for column in contract.columns]
     return pa.RecordBatch.from_arrays(cells, schema=typed_schema(contract))
 
@@ -92,14 +92,14 @@ def of_texts(texts: pa.StringArray, sql: SqlType) -> pa.Array:
     """The values of texts in the lake's type; NULL if a text does not fit."""
     if sql.spark == "string" and sql.base not in _IN_FORM:
         return texts
-    found = usual.converted(texts, sql)
-    return found if found is not None else _one_by_one(texts, sql)
+    converted = usual.converted(texts, sql)
+    return converted if converted is not None else _one_by_one(texts, sql)
 
 
 def _one_by_one(texts: pa.StringArray, sql: SqlType) -> pa.Array:
     read, form = sql_text.reader(sql), _form(sql)
-    found = [None if text is None else read(form(text)) for text in texts.to_pylist()]
-    return pa.array(found, arrow_type(sql.spark))
+    values = [None if text is None else read(form(text)) for text in texts.to_pylist()]
+    return pa.array(values, arrow_type(sql.spark))
 
 
 @lru_cache(maxsize=256)
