@@ -33,7 +33,7 @@ def _tables(facts: CutoverFacts) -> Table:
     grid = Table("table", *_COUNTS, "expected", "accepted", "covered", "proof")
     for name, table in sorted(facts.compared.tables.items()):
         proof = facts.proofs.get(name)
-        accepted = sum(one.differences for one in table.accepted)
+        accepted = sum(acceptance.differences for acceptance in table.accepted)
         cells = (
             table.table,
             *(f"{getattr(table, count):,}" for count in _COUNTS),

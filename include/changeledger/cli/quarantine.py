@@ -40,7 +40,9 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
     table = feed.lake.quarantine
     if not catalog.exists(table):
         raise ConfigError(f"the feed {feed.feed!r} has published nothing yet", "run its DAG first")
-    schema = table_schema([one for one in change.QUARANTINE_COLUMNS if not columns or one[0] in columns])
+    schema = table_schema(
+        [column for column in change.QUARANTINE_COLUMNS if not columns or column[0] in columns]
+    )
     meant: BooleanExpression = AlwaysTrue()
     for name, value in chosen._asdict().items():
         if value is not None:
@@ -51,11 +53,13 @@ def records(feed: Feed, chosen: Chosen, *columns: str) -> Iterator[dict[str, Any
 
 def summary(feed: Feed, chosen: Chosen) -> list[dict[str, Any]]:
     """`SUMMARY` by table and reason, the most first: an example is the least detail."""
-    found: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for row in records(feed, chosen, "window_id", "table", "reason", "detail"):
-        found.setdefault((row["table"], row["reason"]), []).append(row)
+        groups.setdefault((row["table"], row["reason"]), []).append(row)
     lines = []
-    for (table, reason), rows in sorted(found.items(), key=lambda one: (-len(one[1]), *map(str, one[0]))):
+    for (table, reason), rows in sorted(
+        groups.items(), key=lambda group: (-len(group[1]), *map(str, group[0]))
+    ):
         runs = [row["window_id"] for row in rows]
         example = min((row["detail"] for row in rows if row["detail"] is not None), default=None)
         lines.append(

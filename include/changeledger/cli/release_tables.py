@@ -44,7 +44,7 @@ def listed(releases: Sequence[ReleaseRow], resets: Sequence[ResetRow] = ()) -> l
             release.window_id,
             release.created_at.isoformat(),
             {table: _compared(count, before.get(table, {})) for table, count in counts.items()},
-            [dict(zip(("table", "rule", "rows", "why"), one, strict=True)) for one in tolerated],
+            [dict(zip(("table", "rule", "rows", "why"), failure, strict=True)) for failure in tolerated],
             _rollback(release, release=release.rolled_back_to) if release.is_rollback else None,
             None if taker is None else _rollback(taker, rollback=taker.id),
             None if reset is None else _of_reset(reset),
@@ -63,7 +63,8 @@ def in_words(row: Mapping[str, Any]) -> list[object]:
         **row,
         "tables": "\n".join(lines[:_MOST_TABLES] + more),
         "tolerated": "\n".join(
-            f"{one['table']}: {one['rule']} ({one['rows']}): {one['why']}" for one in row["tolerated"]
+            f"{failure['table']}: {failure['rule']} ({failure['rows']}): {failure['why']}"
+            for failure in row["tolerated"]
         ),
         "rolled_back_to": _in_words("release", row["rolled_back_to"]),
         "taken_back": _in_words("rollback", row["taken_back"]),

@@ -112,10 +112,10 @@ def _how_to_load(since: datetime | None, until: datetime | None) -> str:
 def _released(feed: FeedStatus) -> str:
     if feed.released_to is None or feed.behind is None:
         return "nothing yet"
-    made = "nothing found yet"
+    release = "nothing found yet"
     if feed.released_at is not None:
-        made = f"release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S}"
-    return f"to {feed.released_to:%Y-%m-%d %H:%M:%S} UTC, {duration(feed.behind)} ago ({made})"
+        release = f"release {feed.release}, {feed.released_at:%Y-%m-%d %H:%M:%S}"
+    return f"to {feed.released_to:%Y-%m-%d %H:%M:%S} UTC, {duration(feed.behind)} ago ({release})"
 
 
 def _sources(feed: FeedStatus) -> list[tuple[str, str]]:

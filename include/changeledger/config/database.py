@@ -125,10 +125,10 @@ class Database(Strict):
             for feed in feeds.values()
             if feed.database == self.database and isinstance(feed.source, SqlServerCdcSource)
         )
-        found = next(of_source, None)
-        if found is None:
+        cdc_source = next(of_source, None)
+        if cdc_source is None:
             return None
-        return self.verify.model_copy(update={"connection": found[0], "cdc_schema": found[1]})
+        return self.verify.model_copy(update={"connection": cdc_source[0], "cdc_schema": cdc_source[1]})
 
     def is_compared(self, feeds: Mapping[str, Feed]) -> bool:
         """Do several feeds capture it?"""
@@ -161,16 +161,18 @@ def readable_databases(
 ) -> tuple[dict[str, Database], dict[str, ConfigError]]:
     """The databases of the feeds, by name, and what is wrong of those that are left out; `folder` holds their
     YAML files. A broken file stops no other database."""
-    found, errors = {}, {}
+    databases, errors = {}, {}
     for path in sorted(folder.glob("*.yaml")):
         try:
             database = read_yaml(path, Database, "the file", "docs/settings.md")
             database.require_feeds(feeds)
-            found[database.database] = database
+            databases[database.database] = database
         except ConfigError as error:
             errors[_named_in(path)] = error
-    names = {feed.database for feed in feeds.values()} | set(found)
-    return {name: found.get(name) or Database(database=name) for name in sorted(names - set(errors))}, errors
+    names = {feed.database for feed in feeds.values()} | set(databases)
+    return {
+        name: databases.get(name) or Database(database=name) for name in sorted(names - set(errors))
+    }, errors
 
 
 def _named_in(path: Path) -> str:

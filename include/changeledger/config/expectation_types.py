@@ -39,11 +39,11 @@ def require(kind: str, arguments: Mapping[str, Any]) -> None:
 
 def columns(arguments: Mapping[str, Any]) -> list[str]:
     """The columns that an expectation is about."""
-    found: list[str] = []
+    names: list[str] = []
     for name in sorted(_COLUMNS & arguments.keys()):
         value = arguments[name]
-        found += value if isinstance(value, list) else [value]
-    return found
+        names += value if isinstance(value, list) else [value]
+    return names
 
 
 def _guess(name: str, names: Mapping[str, Any]) -> str:

@@ -155,14 +155,14 @@ class Feed(Strict):
 
     def only(self, tables: Sequence[str]) -> Feed:
         """The feed as if it had these tables alone. Raises ConfigError if it lacks one."""
-        found = [self.table(name) for name in tables]
-        missing = [name for name, config in zip(tables, found, strict=True) if config is None]
+        configs = [self.table(name) for name in tables]
+        missing = [name for name, config in zip(tables, configs, strict=True) if config is None]
         if missing:
             raise ConfigError(
                 f"the feed {self.feed!r} has no table {', '.join(missing)}",
                 f"choose from {', '.join(t.table for t in self.tables)}",
             )
-        return self.model_copy(update={"tables": tuple(t for t in self.tables if t in found)})
+        return self.model_copy(update={"tables": tuple(t for t in self.tables if t in configs)})
 
     def table(self, name: str) -> TableConfig | None:
         """The configured table of that `schema.table` name in whatever case; see `source_names.meant`."""

@@ -63,20 +63,20 @@ def load_feed(path: Path) -> Feed:
 
 def _with_expectations(feed: Feed, path: Path) -> Feed:
     what = "the file of expectations"
-    found = read_yaml(path, ExpectationsFile, what, "docs/expectations.md")
-    table = feed.table(found.table)
+    file = read_yaml(path, ExpectationsFile, what, "docs/expectations.md")
+    table = feed.table(file.table)
     if table is None:
-        near = meant(found.table, [one.table for one in feed.tables])
+        near = meant(file.table, [config.table for config in feed.tables])
         guess = f", did you mean {near!r}?" if near else ""
-        said = f"{what} {path} is for {found.table!r}, which the feed {feed.feed!r} does not have{guess}"
+        said = f"{what} {path} is for {file.table!r}, which the feed {feed.feed!r} does not have{guess}"
         raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)")
-    of_table = {**table.model_dump(), "expectations": [*table.expectations, *found.expectations]}
+    of_table = {**table.model_dump(), "expectations": [*table.expectations, *file.expectations]}
     try:
         extended = TableConfig.model_validate(of_table)
     except ValidationError as error:
         said = f"{what} {path} is not valid: {invalid_settings(error)}"
         raise ConfigError(said, f"correct {path} (docs/expectations.md has examples)") from error
-    tables = tuple(extended if one is table else one for one in feed.tables)
+    tables = tuple(extended if config is table else config for config in feed.tables)
     return feed.model_copy(update={"tables": tables})
 
 

@@ -11,9 +11,9 @@ _OWNER_ONLY = 0o700
 
 def private(folder: Path) -> Path:
     """The folder; if it is missing it is made, with those above it that are missing, for nobody else."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(_OWNER_ONLY, exist_ok=True)
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(_OWNER_ONLY, exist_ok=True)
     return folder
 
 
@@ -23,8 +23,8 @@ def private_home(home: Path) -> Path:
     An earlier version left it open; who shares it on purpose does so with a group. One in which everybody has
     files, as in /tmp, is no home of ours alone.
     """
-    found = private(home).stat()
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & stat.S_IRWXO and not mode & stat.S_ISVTX and found.st_uid == os.geteuid():
+    status = private(home).stat()
+    mode = stat.S_IMODE(status.st_mode)
+    if mode & stat.S_IRWXO and not mode & stat.S_ISVTX and status.st_uid == os.geteuid():
         home.chmod(mode & ~stat.S_IRWXO)
     return home

@@ -89,7 +89,7 @@ class TableConfig(Strict):
 
     @model_validator(mode="after")
     def _rules_differ(self) -> TableConfig:
-        rules = [one.rule for one in self.expectations]
+        rules = [expectation.rule for expectation in self.expectations]
         if twice := sorted({name for name in rules if rules.count(name) > 1}):
             raise ValueError(f"two expectations are called {', '.join(twice)}: give them a `name`")
         return self

@@ -86,7 +86,7 @@ def explained(conn_id: str, servers: str, said: str) -> ConfigError | None:
     return None
 
 
-def _line_around(said: str, found: re.Match[str]) -> str:
-    start = said.rfind("\n", 0, found.start()) + 1
+def _line_around(said: str, match: re.Match[str]) -> str:
+    start = said.rfind("\n", 0, match.start()) + 1
     line = said[start:].partition("\n")[0].strip()
     return line if len(line) <= _REASON_CHARACTERS else f"{line[:_REASON_CHARACTERS]}..."

@@ -61,16 +61,16 @@ Part = tuple[Range, ...]
 
 def in_parts(ranges: Sequence[Range], most: int = _OFFSETS_AT_ONCE) -> tuple[Part, ...]:
     """The ranges, cut and put together so that each part has about `most` offsets, and not more."""
-    found: list[list[Range]] = [[]]
+    parts: list[list[Range]] = [[]]
     room = most
-    for piece in (piece for one in ranges for piece in _pieces(one, most)):
+    for piece in (piece for offset_range in ranges for piece in _pieces(offset_range, most)):
         size = piece.end - piece.start
         if size > room:
-            found.append([])
+            parts.append([])
             room = most
-        found[-1].append(piece)
+        parts[-1].append(piece)
         room -= size
-    return tuple(tuple(part) for part in found if part)
+    return tuple(tuple(part) for part in parts if part)
 
 
 def _pieces(whole: Range, most: int) -> Iterator[Range]:
@@ -94,7 +94,7 @@ class MessageScan:
     @property
     def weights(self) -> list[int]:
         """How many offsets each part has."""
-        return [sum(one.end - one.start for one in part) for part in self.parts]
+        return [sum(offset_range.end - offset_range.start for offset_range in part) for part in self.parts]
 
     def without_parts(self) -> MessageScan:
         return replace(self, parts=())
@@ -123,13 +123,20 @@ class _Reading:
     def __init__(self, scan: MessageScan, part: Part) -> None:
         self._scan = scan
         # Of the ranges that are not over.
-        self._ends: dict[Place, int] = {(one.topic, one.partition): one.end for one in part}
+        self._ends: dict[Place, int] = {
+            (offset_range.topic, offset_range.partition): offset_range.end for offset_range in part
+        }
         # Where a partition ends before its range does.
         self._short: dict[Place, int] = {}
         self._complaints = Complaints()
         with scan.settings.given() as settings:
             self._consumer = consumer(self._complaints.heard(settings), "read_committed", _AHEAD)
-        self._consumer.assign([TopicPartition(one.topic, one.partition, one.start) for one in part])
+        self._consumer.assign(
+            [
+                TopicPartition(offset_range.topic, offset_range.partition, offset_range.start)
+                for offset_range in part
+            ]
+        )
 
     def close(self) -> None:
         self._consumer.close()
@@ -148,16 +155,18 @@ class _Reading:
 
     def _wanted(self, came: Sequence[Message]) -> Sequence[Message]:
         """The records of the ranges among what came. Ranges that are over are left."""
-        records = [one for one in came if one.error() is None]
-        reached = {_place(one): int(one.offset() or 0) + 1 for one in records}
+        records = [record for record in came if record.error() is None]
+        reached = {_place(record): int(record.offset() or 0) + 1 for record in records}
         wanted = records
         if any(offset >= self._ends.get(place, 0) for place, offset in reached.items()):
-            wanted = [one for one in records if int(one.offset() or 0) < self._ends.get(_place(one), 0)]
+            wanted = [
+                record for record in records if int(record.offset() or 0) < self._ends.get(_place(record), 0)
+            ]
         self._leave(reached)
-        for one in came if len(records) < len(came) else ():
-            error = one.error()
+        for message in came if len(records) < len(came) else ():
+            error = message.error()
             if error is not None:
-                self._meet(error, one)
+                self._meet(error, message)
         return wanted
 
     def _leave(self, reached: Mapping[Place, int]) -> None:
@@ -225,15 +234,15 @@ def _lost(what: str) -> SourceDataLostError:
 
 
 def _as_batch(records: Sequence[Message]) -> pa.RecordBatch:
-    times = pa.array([one.timestamp()[1] for one in records], pa.timestamp("ms", "UTC"))
+    times = pa.array([record.timestamp()[1] for record in records], pa.timestamp("ms", "UTC"))
     cells = [
-        pa.array([one.topic() for one in records], pa.string()),
-        pa.array([one.partition() for one in records], pa.int32()),
-        pa.array([one.offset() for one in records], pa.int64()),
+        pa.array([record.topic() for record in records], pa.string()),
+        pa.array([record.partition() for record in records], pa.int32()),
+        pa.array([record.offset() for record in records], pa.int64()),
         times.cast(INSTANT),
-        pa.array([one.key() for one in records], pa.binary()),
-        pa.array([one.value() for one in records], pa.binary()),
-        _headers([one.headers() for one in records]),
+        pa.array([record.key() for record in records], pa.binary()),
+        pa.array([record.value() for record in records], pa.binary()),
+        _headers([record.headers() for record in records]),
     ]
     return pa.RecordBatch.from_arrays(cells, schema=MESSAGE)
 
@@ -242,8 +251,10 @@ def _headers(of: Sequence[Any]) -> pa.Array:
     """NULL for a message without any."""
     if not any(of):
         return pa.nulls(len(of), HEADERS)
-    pairs = [pair for one in of for pair in one or ()]
+    pairs = [pair for headers in of for pair in headers or ()]
     cells = [pa.array([key for key, _ in pairs], pa.string()), pa.array([v for _, v in pairs], pa.binary())]
-    ends = pa.array(np.cumsum([0, *(len(one or ()) for one in of)]), pa.int32())
+    ends = pa.array(np.cumsum([0, *(len(headers or ()) for headers in of)]), pa.int32())
     struct = pa.StructArray.from_arrays(cells, fields=list(HEADERS.value_type))
-    return pa.ListArray.from_arrays(ends, struct, type=HEADERS, mask=pa.array([not one for one in of]))
+    return pa.ListArray.from_arrays(
+        ends, struct, type=HEADERS, mask=pa.array([not headers for headers in of])
+    )

@@ -52,7 +52,7 @@ def consumer(settings: Mapping[str, Any], isolation: str, more: Mapping[str, Any
 
 
 def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> FirstMessages:
-    found: FirstMessages = {}
+    messages: FirstMessages = {}
     wanted = {(place.topic, place.partition) for place in places}
     fault, deadline = KafkaError(KafkaError._TIMED_OUT), time.monotonic() + seconds
     consumer.assign(places)
@@ -70,5 +70,5 @@ def _read(consumer: Consumer, places: list[TopicPartition], seconds: float) -> F
         if (topic, partition) in wanted:
             wanted.remove((topic, partition))
             consumer.pause([TopicPartition(topic, partition)])
-            found.setdefault(topic, {})[str(partition)] = message if error is None else None
-    return found
+            messages.setdefault(topic, {})[str(partition)] = message if error is None else None
+    return messages

@@ -38,7 +38,7 @@ class SchemaRegistry:
         logging.getLogger("httpx2").setLevel(logging.WARNING)
         self._conn_id = conn_id
         known = dict(settings)
-        addresses = [urlsplit(one.strip()) for one in str(known.pop("url")).split(",")]
+        addresses = [urlsplit(address.strip()) for address in str(known.pop("url")).split(",")]
         # Without a login in it: addresses are in errors.
         self._address = ",".join(f"{a.scheme}://{a.netloc.rpartition('@')[2]}{a.path}" for a in addresses)
         login = addresses[0].netloc.rpartition("@")[0]
@@ -91,7 +91,7 @@ class SchemaRegistry:
         Raises SourceUnavailable, and ConfigError if it refuses the login.
         """
         try:
-            found = self._client.get_schema(schema_id)
+            schema = self._client.get_schema(schema_id)
         except SchemaRegistryError as error:
             code = error.http_status_code
             if error.error_code == _UNKNOWN_SCHEMA:
@@ -101,8 +101,8 @@ class SchemaRegistry:
             raise self._wrong(f"answers {code} to the question for the schema {schema_id}") from error
         except HTTPError as error:
             raise self._unavailable(f"does not answer: {type(error).__name__}") from error
-        text = found.schema_str
-        return None if text is None else avro.registered(found.schema_type, text)
+        text = schema.schema_str
+        return None if text is None else avro.registered(schema.schema_type, text)
 
     def _unavailable(self, what: str) -> SourceUnavailable:
         return SourceUnavailable(

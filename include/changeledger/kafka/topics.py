@@ -111,11 +111,11 @@ class Kafka:
     def at(self, topics: Iterable[str], time: datetime) -> Offsets:
         """The first offset with that time or a later one; after the last message if there is none."""
         topics = list(topics)
-        found = self._offsets(topics, _from(time))
+        offsets = self._offsets(topics, _from(time))
         end = self.latest(topics)
         return {
             topic: {p: min(o, end[topic][p]) if o >= 0 else end[topic][p] for p, o in partitions.items()}
-            for topic, partitions in found.items()
+            for topic, partitions in offsets.items()
         }
 
     def until(self, topics: Iterable[str], time: datetime) -> Offsets:
@@ -128,14 +128,14 @@ class Kafka:
         ends, last = self.at(topics, time), self.latest(topics)
         if time > now:
             return ends
-        for place, found in self._listed(topics, _from(time)).items():
-            stamp = _moment(found.timestamp)
+        for place, listed_offset in self._listed(topics, _from(time)).items():
+            stamp = _moment(listed_offset.timestamp)
             topic, partition = place.topic, str(place.partition)
-            if found.offset >= 0 and stamp is not None and stamp > now:
+            if listed_offset.offset >= 0 and stamp is not None and stamp > now:
                 log.warning(
                     "%s[%s]: the message at offset %d has the time %s, in the future: its producer's "
                     "clock is ahead; all that follows it is read, too",
-                    topic, partition, found.offset, stamp.isoformat(),
+                    topic, partition, listed_offset.offset, stamp.isoformat(),
                 )  # fmt: skip
                 ends[topic][partition] = last[topic][partition]
         return ends
@@ -143,7 +143,7 @@ class Kafka:
     def times(self, places: Offsets) -> dict[str, dict[str, datetime | None]]:
         """The time of the first message at each offset or after it, committed or not; None if none is."""
         return {
-            topic: {p: None if one is None else _time(one) for p, one in partitions.items()}
+            topic: {p: None if message is None else _time(message) for p, message in partitions.items()}
             for topic, partitions in self._first("read_uncommitted", places).items()
         }
 
@@ -181,25 +181,27 @@ class Kafka:
         if not names:
             return {}
         futures = self._admin.describe_topics(TopicCollection(names))
-        found = {}
+        topic_ids = {}
         for topic, future in futures.items():
             try:
-                found[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
+                topic_ids[topic] = str(future.result(_TIMEOUT_SECONDS).topic_id)
             except KafkaException:
-                found[topic] = ""
-        return {topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in found.items()}
+                topic_ids[topic] = ""
+        return {
+            topic: "" if set(topic_id) <= set("A=") else topic_id for topic, topic_id in topic_ids.items()
+        }
 
     def fingerprints(self, behind: Offsets) -> Fingerprints:
         """A hash of the record before each offset; None if none is there (a mark of a transaction)."""
-        found = self._first(
+        messages = self._first(
             "read_committed", {t: {p: o - 1 for p, o in ps.items() if o > 0} for t, ps in behind.items()}
         )
         return {
             topic: {
-                p: None if one is None or one.offset() != behind[topic][p] - 1 else _hash(one)
-                for p, one in ps.items()
+                p: None if message is None or message.offset() != behind[topic][p] - 1 else _hash(message)
+                for p, message in ps.items()
             }
-            for topic, ps in found.items()
+            for topic, ps in messages.items()
         }
 
     def _first(self, isolation: str, places: Offsets) -> FirstMessages:
@@ -209,10 +211,10 @@ class Kafka:
             raise self._unavailable(error) from error
 
     def _offsets(self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True) -> Offsets:
-        found: Offsets = {}
+        offsets: Offsets = {}
         for place, found_at in self._listed(topics, spec, committed=committed).items():
-            found.setdefault(place.topic, {})[str(place.partition)] = found_at.offset
-        return found
+            offsets.setdefault(place.topic, {})[str(place.partition)] = found_at.offset
+        return offsets
 
     def _listed(
         self, topics: Iterable[str], spec: OffsetSpec, *, committed: bool = True

@@ -88,36 +88,36 @@ _MANY = 10
 
 
 def decide(
-    found: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
+    evidence: Evidence, stored: Evidence, setting: ByteOrder | Literal["auto"], published: ByteOrder | None
 ) -> MaskDecision:
-    """How to read the masks of a window that says `found`, when the other windows said `stored`.
+    """How to read the masks of a window that says `evidence`, when the other windows said `stored`.
 
     `published`: the order that published data of the dialect prove. It is taken where records read
     differently and none shows which order is right; where it is None, such a window stays closed.
     """
-    total = found + stored
-    if _obeys_nothing(found, stored):
+    total = evidence + stored
+    if _obeys_nothing(evidence, stored):
         return _closed("the masks obey the rules in neither byte order", total)
-    return _found_out(found, total, published) if setting == "auto" else _stated(setting, found, total)
+    return _found_out(evidence, total, published) if setting == "auto" else _stated(setting, evidence, total)
 
 
-def _found_out(found: Evidence, total: Evidence, published: ByteOrder | None) -> MaskDecision:
+def _found_out(evidence: Evidence, total: Evidence, published: ByteOrder | None) -> MaskDecision:
     possible = [order for order in ORDERS if _is_possible(order, total)]
     if not possible:
         return _closed("the masks contradict both byte orders", total)
     if len(possible) == 1:
-        return _proved(possible[0], found, total)
-    if not found.undecided:
+        return _proved(possible[0], evidence, total)
+    if not evidence.undecided:
         return MaskDecision("big", False, f"both byte orders read the same so far: {total.in_words()}")
     if published is None:
         return _closed("the two byte orders read the masks differently, and no record decides", total)
     return MaskDecision(published, False, f"not proved, {published} as in published data: {total.in_words()}")
 
 
-def _obeys_nothing(found: Evidence, stored: Evidence) -> bool:
+def _obeys_nothing(evidence: Evidence, stored: Evidence) -> bool:
     """Are most masks wrong in whatever order, so that their bits are not where the shape says?"""
-    total = found + stored
-    changed_now = found.neither >= _MANY and found.neither > found.obeying
+    total = evidence + stored
+    changed_now = evidence.neither >= _MANY and evidence.neither > evidence.obeying
     return changed_now or (total.neither > 1 and total.neither > total.obeying)
 
 
@@ -127,21 +127,21 @@ def _is_possible(order: ByteOrder, total: Evidence) -> bool:
     return against == 0 or (against <= forgiven and total.of_only(order) >= _OUTWEIGH * against)
 
 
-def _proved(order: ByteOrder, found: Evidence, total: Evidence) -> MaskDecision:
-    if _has_turned(order, found):
+def _proved(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
+    if _has_turned(order, evidence):
         return _closed(f"the masks were {order} before, and this window contradicts that", total)
     return MaskDecision(order, True, f"proved: {total.in_words()}")
 
 
-def _has_turned(order: ByteOrder, found: Evidence) -> bool:
+def _has_turned(order: ByteOrder, evidence: Evidence) -> bool:
     """Does the window speak against an order that all windows together prove? History may be long."""
-    return found.against(order) > max(1, found.decisive // _FORGIVEN_SHARE)
+    return evidence.against(order) > max(1, evidence.decisive // _FORGIVEN_SHARE)
 
 
-def _stated(order: ByteOrder, found: Evidence, total: Evidence) -> MaskDecision:
+def _stated(order: ByteOrder, evidence: Evidence, total: Evidence) -> MaskDecision:
     """A setting is judged by the window, for a source may have been set up again; by all if it is silent."""
-    agrees = found.against(order) == 0 and (found.decisive > 0 or not found.undecided)
-    judge = found if agrees or found.decisive > 1 else total
+    agrees = evidence.against(order) == 0 and (evidence.decisive > 0 or not evidence.undecided)
+    judge = evidence if agrees or evidence.decisive > 1 else total
     if not (agrees or _is_possible(order, judge)):
         return _closed(f"the feed states {order}, and its records contradict that", judge)
     return MaskDecision(order, judge.of_only(order) > 0, f"as the feed states: {judge.in_words()}")

@@ -73,7 +73,7 @@ class Counted(NamedTuple):
     examples: Mapping[str, Example]
 
     def evidence(self, writer_schema: Contract) -> Evidence:
-        examples = {name: one.in_words(writer_schema) for name, one in self.examples.items()}
+        examples = {name: example.in_words(writer_schema) for name, example in self.examples.items()}
         return Evidence(**self.counts, examples=examples)
 
 
@@ -82,9 +82,9 @@ def merged(parts: Sequence[Counted]) -> Counted:
     counts = {name: sum(part.counts[name] for part in parts) for name in COUNTS}
     examples = {}
     for name in _SHOWN:
-        found = [part.examples[name] for part in parts if name in part.examples]
-        if found:
-            examples[name] = min(found, key=Example.order)
+        candidates = [part.examples[name] for part in parts if name in part.examples]
+        if candidates:
+            examples[name] = min(candidates, key=Example.order)
     return Counted(counts, examples)
 
 
@@ -103,8 +103,8 @@ class Facts:
     gaps: Bools
 
     def is_kind(self, operation: str) -> Bools:
-        found: Bools = pc.equal(self.kind, operation).to_numpy(zero_copy_only=False)
-        return found
+        flags: Bools = pc.equal(self.kind, operation).to_numpy(zero_copy_only=False)
+        return flags
 
 
 def facts(decoded: pa.RecordBatch, writer_schema: Contract, rules: MaskRules) -> Facts:
@@ -133,31 +133,31 @@ def _highest(writer_schema: Contract, rules: MaskRules) -> int:
     return max((*(c.ordinal for c in writer_schema.columns), *rules.header_ordinals), default=0)
 
 
-def counted(found: Facts, writer_schema: Contract, rules: MaskRules) -> Counted:
+def counted(mask_facts: Facts, writer_schema: Contract, rules: MaskRules) -> Counted:
     """What the records say of the two orders: each is in one of the counts."""
-    judged = _Judged(found, writer_schema, rules)
+    judged = _Judged(mask_facts, writer_schema, rules)
     examples, counts = {}, {}
     for name, rows in judged.said():
         counts[name] = int(rows.sum())
         if name in _SHOWN and counts[name]:
-            examples[name] = _first(found, np.flatnonzero(rows))
+            examples[name] = _first(mask_facts, np.flatnonzero(rows))
     return Counted(counts, examples)
 
 
-def _first(found: Facts, rows: npt.NDArray[np.int64]) -> Example:
+def _first(mask_facts: Facts, rows: npt.NDArray[np.int64]) -> Example:
     """The example that is first in order, whichever batch it is found in."""
     at = pa.array(rows)
-    kind, mask = found.kind.take(at), masks.to_hex(found.mask.take(at))
+    kind, mask = mask_facts.kind.take(at), masks.to_hex(mask_facts.mask.take(at))
     table = pa.Table.from_arrays([kind, mask], ["kind", "mask"])
     first = pc.sort_indices(table, sort_keys=[("kind", "ascending"), ("mask", "ascending")])[0].as_py()
     alike = pc.and_(pc.equal(kind, kind[first]), pc.equal(mask, mask[first])).to_numpy(zero_copy_only=False)
-    return min((_example(found, int(row)) for row in rows[alike]), key=Example.order)
+    return min((_example(mask_facts, int(row)) for row in rows[alike]), key=Example.order)
 
 
-def _example(found: Facts, row: int) -> Example:
-    differ = tuple(int(at) + 1 for at in np.flatnonzero(found.differing[row]))
-    mask = found.mask[row].as_py().hex().upper()
-    return Example(found.kind[row].as_py(), mask, differ if found.has_images[row] else None)
+def _example(mask_facts: Facts, row: int) -> Example:
+    differ = tuple(int(at) + 1 for at in np.flatnonzero(mask_facts.differing[row]))
+    mask = mask_facts.mask[row].as_py().hex().upper()
+    return Example(mask_facts.kind[row].as_py(), mask, differ if mask_facts.has_images[row] else None)
 
 
 def _is_unsure(column: Column) -> bool:
@@ -181,42 +181,42 @@ class _Judged:
         big, little = (masks.bits(self.found.mask, self.highest, order) for order in ORDERS)
         tops = {order: masks.highest_set(self.found.mask, order) for order in ORDERS}
         obeys = [self._obeys(bits, tops[order]) for bits, order in zip((big, little), ORDERS, strict=True)]
-        same, both, one = (big == little).all(axis=1), obeys[0] & obeys[1], obeys[0] | obeys[1]
+        same, both, either = (big == little).all(axis=1), obeys[0] & obeys[1], obeys[0] | obeys[1]
         tested = self._tested(tops["big"])
         yield "big", obeys[0] & ~obeys[1]
         yield "little", obeys[1] & ~obeys[0]
-        yield "neither", ~one
+        yield "neither", ~either
         yield "undecided", both & ~same
         yield "either", both & same & tested
         yield "untested", both & same & ~tested
 
     def _tested(self, top: npt.NDArray[np.int64]) -> Bools:
         """Does a rule apply to the record?"""
-        found = self.found
+        mask_facts = self.found
         if self.rules.header_ordinals:
-            return np.ones(len(found.mask), np.bool_)
-        return found.is_kind(change.DELETE) | found.is_known | (found.has_images & (top > 0))
+            return np.ones(len(mask_facts.mask), np.bool_)
+        return mask_facts.is_kind(change.DELETE) | mask_facts.is_known | (mask_facts.has_images & (top > 0))
 
     def _obeys(self, bits: Bools, top: npt.NDArray[np.int64]) -> Bools:
         """Does the record obey every rule that applies to it, read in this order?"""
-        found, columns = self.found, self.writer_schema.columns
+        mask_facts, columns = self.found, self.writer_schema.columns
         sure = self._flags([c for c in columns if c.name not in self.rules.excluded and not _is_unsure(c)])
-        care = sure & ~found.gaps
-        inserted = ~found.is_known | ~(found.known & ~bits & care).any(axis=1)
+        care = sure & ~mask_facts.gaps
+        inserted = ~mask_facts.is_known | ~(mask_facts.known & ~bits & care).any(axis=1)
         within = top <= self.highest
         if self.rules.delete_sets == "all":
             deleted = (bits | ~sure).all(axis=1)
             # A wider mask is of a table with more columns than its rows show; SQL Server trims no zero bytes.
-            within |= masks.lengths(found.mask) > masks.width(self.highest)
+            within |= masks.lengths(mask_facts.mask) > masks.width(self.highest)
         else:
             deleted = (
                 self._sets_the_key(bits) & within if self.writer_schema.key else np.ones(len(top), np.bool_)
             )
-        differ = ((bits ^ found.differing) & care).any(axis=1)
-        updated = within & (~found.has_images | (top == 0) | ~differ)
+        differ = ((bits ^ mask_facts.differing) & care).any(axis=1)
+        updated = within & (~mask_facts.has_images | (top == 0) | ~differ)
         headers = masks.of(self.rules.header_ordinals, self.highest)
         by_kind = np.select(
-            [found.is_kind(kind) for kind in (change.INSERT, change.DELETE, change.UPDATE)],
+            [mask_facts.is_kind(kind) for kind in (change.INSERT, change.DELETE, change.UPDATE)],
             [inserted, deleted, updated],
             default=True,
         )
@@ -225,8 +225,8 @@ class _Judged:
 
     def _sets_the_key(self, bits: Bools) -> Bools:
         of_table = bits & self._flags(self.writer_schema.columns)
-        found: Bools = (of_table == self._flags(self.writer_schema.key)).all(axis=1)
-        return found
+        sets_key: Bools = (of_table == self._flags(self.writer_schema.key)).all(axis=1)
+        return sets_key
 
     def _flags(self, columns: Sequence[Column]) -> Bools:
         return masks.of([column.ordinal for column in columns], self.highest)

@@ -57,11 +57,11 @@ def _audited(folder: PagePath) -> list[str]:
 
 def _window(name: str) -> str:
     """A window's id as people read it."""
-    found = _WINDOW.fullmatch(name)
-    if found is None:
+    match = _WINDOW.fullmatch(name)
+    if match is None:
         return name
-    since, until = ("{}-{}-{} {}:{}".format(*found.groups()[at : at + 5]) for at in (0, 5))
-    return f"{since} to {until} UTC{', read again' if found[11] else ''}"
+    since, until = ("{}-{}-{} {}:{}".format(*match.groups()[at : at + 5]) for at in (0, 5))
+    return f"{since} to {until} UTC{', read again' if match[11] else ''}"
 
 
 def _listed(links: list[tuple[str, str]]) -> str:

@@ -31,9 +31,9 @@ def json_line(value: Any, default: Callable[[Any], str] = str) -> str:
     """The value as JSON on one line: as readable as JSON allows, and the same for whoever parses it."""
     text = json.dumps(value, ensure_ascii=False, default=default)
     # All of them are within a string's quotes, where JSON has this form of them.
-    return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _shown(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _shown(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return {9: "\\t", 10: "\\n", 13: "\\r"}.get(code, f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")

@@ -34,7 +34,7 @@ def write(template: Path, page: PagePath, known: Mapping[str, Any], **filters: C
 
 def rendered(template: Path, known: Mapping[str, Any], **filters: Callable[..., Any]) -> str:
     """The filter `value` is for what comes from a row of a source: see `Settings.redact_values`."""
-    value = redacted if Settings().redact_values else lambda one: one
+    value = redacted if Settings().redact_values else lambda cell: cell
     filled = environment(template.parent, {**filters, "value": value})
     return filled.get_template(template.name).render(known)
 

@@ -86,8 +86,10 @@ class Continue:
         again = tables[AGAIN]
         keys = column(again, "key") if len(again) else pa.array([], row_type(self.contract.key))
         published = Published(tables[OPENED], tables[SHOWN], keys)
-        made = history.continued(tables[CHANGES], published, self.truncates, self.contract, self.window_id)
-        return _tables(made)
+        window_history = history.continued(
+            tables[CHANGES], published, self.truncates, self.contract, self.window_id
+        )
+        return _tables(window_history)
 
 
 @dataclass(frozen=True)
@@ -109,6 +111,11 @@ def _are_among(changes: pa.Table, keys: pa.StructArray) -> Bools:
     return order.are_among(keys_of(changes).flatten(), keys.flatten())
 
 
-def _tables(made: History) -> dict[str, pa.Table]:
-    again = pa.table([made.again], schema=pa.schema([("key", made.again.type)]))
-    return {CLOSED: made.closed, OPENED: made.opened, BREAKS: made.breaks, AGAIN: again}
+def _tables(window_history: History) -> dict[str, pa.Table]:
+    again = pa.table([window_history.again], schema=pa.schema([("key", window_history.again.type)]))
+    return {
+        CLOSED: window_history.closed,
+        OPENED: window_history.opened,
+        BREAKS: window_history.breaks,
+        AGAIN: again,
+    }

@@ -20,12 +20,12 @@ def repeated(new: pa.Table, known: pa.StringArray) -> Bools:
     of what the ledger has already, those of the deletes in joined updates of a key among them.
     """
     ids = column(new, "change_id")
-    found = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
+    is_repeated = flags_of(pc.is_in(ids, value_set=known)) if len(known) else np.zeros(len(ids), np.bool_)
     several = order.repeated(order.hashed([ids.cast(pa.binary())]))
     if len(several):
         of_id = numbers(ids.take(pa.array(several)).dictionary_encode().indices)
-        found[_later(new, several, of_id)] = True
-    return found
+        is_repeated[_later(new, several, of_id)] = True
+    return is_repeated
 
 
 def _later(new: pa.Table, rows: Indices, of_id: order.Ranks) -> Indices:
@@ -51,9 +51,9 @@ def dispositions(repeats: pa.Table, table: str, window_id: str) -> pa.Table:
         "disposition": change.DUPLICATE,
         "reason": change.DELIVERED_AGAIN,
     }
-    found = {
+    columns = {
         "source_position": records,
         "detail": pa.concat_arrays([ids, ids.take(pa.array(has_pair))]),
         **{name: pa.repeat(pa.scalar(text, pa.string()), len(records)) for name, text in same.items()},
     }
-    return pa.table([found[name] for name in DISPOSITIONS.names], schema=DISPOSITIONS)
+    return pa.table([columns[name] for name in DISPOSITIONS.names], schema=DISPOSITIONS)

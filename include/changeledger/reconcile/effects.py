@@ -129,10 +129,10 @@ def _schema(contract: Contract) -> pa.Schema:
     )  # fmt: skip
 
 
-def _rows(found: Mapping[str, pa.Array], rows: int, contract: Contract) -> pa.Table:
+def _rows(columns: Mapping[str, pa.Array], rows: int, contract: Contract) -> pa.Table:
     schema = _schema(contract)
     return pa.table(
-        [found[f.name] if f.name in found else pa.nulls(rows, f.type) for f in schema], schema=schema
+        [columns[f.name] if f.name in columns else pa.nulls(rows, f.type) for f in schema], schema=schema
     )
 
 
@@ -150,10 +150,10 @@ def of_changes(exploded_rows: pa.Table, contract: Contract) -> Effects:
     )
     after_at, before_at = _places(sides[0], 0), _places(sides[1], size)
     previous = pc.if_else(pa.array(leaves), None, column(rows, "previous_key"))
-    found = {name: rows.column(name) for name in _schema(contract).names if name in rows.column_names}
-    found |= {"valid_from": found["committed_at"], "previous_key": previous}
+    columns = {name: rows.column(name) for name in _schema(contract).names if name in rows.column_names}
+    columns |= {"valid_from": columns["committed_at"], "previous_key": previous}
     return Effects(
-        rows=_rows(found, size, contract),
+        rows=_rows(columns, size, contract),
         key=keys_of(rows).flatten(),
         pool=[pa.concat_arrays(list(cells)) for cells in zip(*chunks, strict=True)],
         image=np.where(is_deleted, before_at, after_at),
@@ -171,10 +171,10 @@ def _places(image: pa.ChunkedArray, begin: int) -> Indices:
     return np.where(image.is_valid().to_numpy(), at, -1)
 
 
-def _chosen(where: Bools, one: Bytes | None, other: Bytes | None) -> Bytes | None:
-    if one is None and other is None:
+def _chosen(where: Bools, chosen: Bytes | None, other: Bytes | None) -> Bytes | None:
+    if chosen is None and other is None:
         return None
-    sides = [np.uint8(KNOWN) if states is None else states for states in (one, other)]
+    sides = [np.uint8(KNOWN) if states is None else states for states in (chosen, other)]
     return np.where(where[:, None], *sides)
 
 
@@ -196,23 +196,23 @@ def of_intervals(opened: pa.Table, contract: Contract) -> Effects:
     )
 
 
-def of_truncate(one: pa.Table, keys: Sequence[pa.Array], contract: Contract) -> Effects:
+def of_truncate(truncate: pa.Table, keys: Sequence[pa.Array], contract: Contract) -> Effects:
     """Of one ledger row that emptied the table, on these keys. The rows go with their last known cells."""
     size = len(keys[0])
-    row = one.take(pa.array(np.zeros(size, np.int64)))
-    found = {name: column(row, name) for name in _schema(contract).names if name in row.column_names}
-    found |= {"valid_from": found["committed_at"]}
+    row = truncate.take(pa.array(np.zeros(size, np.int64)))
+    columns = {name: column(row, name) for name in _schema(contract).names if name in row.column_names}
+    columns |= {"valid_from": columns["committed_at"]}
     is_unknown = np.array([UNAVAILABLE if not c.key_position else KNOWN for c in contract.columns], np.uint8)
     return _without_image(
-        _rows(found, size, contract), keys, contract, CHANGED, np.tile(is_unknown, (size, 1))
+        _rows(columns, size, contract), keys, contract, CHANGED, np.tile(is_unknown, (size, 1))
     )
 
 
 def of_marks(published: pa.Table, origin: int, contract: Contract) -> Effects:
     """Of `key`, and `sort_key` if there is one, of what history has no trace of."""
-    found = {name: column(published, name) for name in published.column_names if name == "sort_key"}
+    columns = {name: column(published, name) for name in published.column_names if name == "sort_key"}
     key = column(published, "key").flatten()
-    return _without_image(_rows(found, len(published), contract), key, contract, origin, None)
+    return _without_image(_rows(columns, len(published), contract), key, contract, origin, None)
 
 
 def _without_image(
@@ -240,10 +240,10 @@ def together(parts: Sequence[Effects]) -> Effects:
     shifts = np.concatenate(([0], np.cumsum(sizes[:-1])))
 
     def shifted(places: Sequence[Indices]) -> Indices:
-        found: Indices = np.concatenate(
+        indices: Indices = np.concatenate(
             [np.where(at < 0, -1, at + shift) for at, shift in zip(places, shifts, strict=True)]
         )
-        return found
+        return indices
 
     return Effects(
         rows=pa.concat_tables([part.rows for part in parts]).combine_chunks(),
@@ -258,13 +258,13 @@ def together(parts: Sequence[Effects]) -> Effects:
     )
 
 
-def _stacked(found: Sequence[Bytes | None], parts: Sequence[Effects]) -> Bytes | None:
-    if all(states is None for states in found):
+def _stacked(states_of_parts: Sequence[Bytes | None], parts: Sequence[Effects]) -> Bytes | None:
+    if all(states is None for states in states_of_parts):
         return None
     width = len(parts[0].pool)
     return np.vstack(
         [
             np.zeros((len(part), width), np.uint8) if states is None else states
-            for states, part in zip(found, parts, strict=True)
+            for states, part in zip(states_of_parts, parts, strict=True)
         ]
     )

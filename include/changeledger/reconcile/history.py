@@ -81,7 +81,7 @@ def continued(
     changes: pa.Table, published: Published, truncates: pa.Table, contract: Contract, window_id: str
 ) -> History:
     """From the open intervals on. `changes`: the window's, exploded; `truncates`: the whole ledger's."""
-    found = together(
+    effects = together(
         [
             of_intervals(published.opened, contract),
             of_changes(changes, contract),
@@ -89,43 +89,43 @@ def continued(
             of_marks(pa.table({"key": published.again}), FORCED, contract),
         ]
     )
-    ordered = in_order(with_truncates(found, truncates, contract))
+    ordered = in_order(with_truncates(effects, truncates, contract))
     is_again = _is_no_continuation(ordered)
     keys = [taken(cells, ordered.at[ordered.is_first & is_again]) for cells in ordered.effects.key]
     is_row = np.isin(ordered.effects.origin, (CHANGED, SEED))[ordered.at]
-    made = _intervals(ordered.only(~is_again & is_row), contract, window_id)
+    intervals = _intervals(ordered.only(~is_again & is_row), contract, window_id)
     kinds = row_type(contract.key)
-    return made._replace(again=pa.StructArray.from_arrays(keys, fields=list(kinds)))
+    return intervals._replace(again=pa.StructArray.from_arrays(keys, fields=list(kinds)))
 
 
 def rebuilt(changes: pa.Table, truncates: pa.Table, contract: Contract, window_id: str) -> History:
     """From nothing: `changes` are all that the ledger has of the keys, the window's among them, exploded."""
-    found = with_truncates(of_changes(changes, contract), truncates, contract)
-    return _intervals(in_order(found), contract, window_id)
+    effects = with_truncates(of_changes(changes, contract), truncates, contract)
+    return _intervals(in_order(effects), contract, window_id)
 
 
-def _is_no_continuation(found: OrderedEffects) -> Bools:
+def _is_no_continuation(ordered: OrderedEffects) -> Bools:
     """The places of keys whose history cannot continue from what is published.
 
     What comes now is older. Or the row leaves the key in the transaction in which it arrived, of which a
     window's end has parted the two: all of the key's changes alone say which row it is (`key_moves`).
     """
-    origin, number = found.effects.origin[found.at], found.key_number
+    origin, number = ordered.effects.origin[ordered.at], ordered.key_number
     is_new = origin == CHANGED
     so_far = np.cumsum(is_new)
-    earlier = so_far - (so_far - is_new)[order.begun_at(found.is_first)]
+    earlier = so_far - (so_far - is_new)[order.begun_at(ordered.is_first)]
     is_late = np.isin(origin, (SEED, MARK)) & (earlier > 0)
     is_again = np.bincount(number, weights=is_late | (origin == FORCED), minlength=1) > 0
     rest = ~np.isin(origin, (MARK, FORCED))
-    is_again[number[rest][_is_parted(found.only(rest))]] = True
+    is_again[number[rest][_is_parted(ordered.only(rest))]] = True
     return is_again[number]
 
 
-def _is_parted(found: OrderedEffects) -> Indices:
+def _is_parted(ordered: OrderedEffects) -> Indices:
     """The seeds that are a row's arrival at the key, and that its leaving in the same transaction follows."""
-    effects, at = found.effects, found.at
+    effects, at = ordered.effects, ordered.at
     is_seed = effects.origin[at] == SEED
-    places = np.flatnonzero(is_seed & effects.arrives[at] & found.behind(effects.leaves[at]))
+    places = np.flatnonzero(is_seed & effects.arrives[at] & ordered.behind(effects.leaves[at]))
     seeds, leaving = at[places], at[places + 1]
     left_at = taken(column(effects.rows, "committed_at"), leaving)
     since = taken(column(effects.rows, "valid_from"), seeds)
@@ -136,16 +136,16 @@ def _is_parted(found: OrderedEffects) -> Indices:
 
 def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str) -> History:
     placed = without_vain(key_moves.in_statement_order(ordered, contract))
-    found = images.without_repeats(images.filled(placed, contract), contract)
-    chain = image_chain.judged(found, contract)
-    rows = _Rows(found, chain, contract, window_id)
-    is_followed = found.sequence.is_followed
-    is_new = found.sequence.effects.origin[found.sequence.at] != SEED
+    filled_images = images.without_repeats(images.filled(placed, contract), contract)
+    chain = image_chain.judged(filled_images, contract)
+    rows = _Rows(filled_images, chain, contract, window_id)
+    is_followed = filled_images.sequence.is_followed
+    is_new = filled_images.sequence.effects.origin[filled_images.sequence.at] != SEED
     return History(
         closed=rows.at(np.flatnonzero(is_followed)),
         # A seed that nothing follows stays as it is.
         opened=rows.at(np.flatnonzero(~is_followed & is_new)),
-        breaks=image_chain.breaks(found, chain, contract, window_id),
+        breaks=image_chain.breaks(filled_images, chain, contract, window_id),
         again=pa.array([], row_type(contract.key)),
     )
 
@@ -153,13 +153,13 @@ def _intervals(ordered: OrderedEffects, contract: Contract, window_id: str) -> H
 class _Rows:
     """The rows of history, of whichever places are asked for."""
 
-    def __init__(self, found: Images, chain: Chain, contract: Contract, window_id: str) -> None:
-        self.found, self.chain, self.contract, self.window_id = found, chain, contract, window_id
-        begins = taken(column(found.sequence.effects.rows, "valid_from"), found.sequence.at)
+    def __init__(self, filled_images: Images, chain: Chain, contract: Contract, window_id: str) -> None:
+        self.found, self.chain, self.contract, self.window_id = filled_images, chain, contract, window_id
+        begins = taken(column(filled_images.sequence.effects.rows, "valid_from"), filled_images.sequence.at)
         # Commit times can go back while positions go on; an interval never ends before it begins.
         least = np.iinfo(np.int64).min
         times = np.where(valid(begins), numbers(begins), least)
-        self.valid_from = order.running_max(times, found.sequence.is_first)
+        self.valid_from = order.running_max(times, filled_images.sequence.is_first)
 
     def at(self, places: Indices) -> pa.Table:
         sequence, contract = self.found.sequence, self.contract
@@ -191,6 +191,6 @@ class _Rows:
         return gaps(Image(np.ones(len(places), np.bool_), (), states), self.contract.names)
 
     def _time(self, places: Indices) -> pa.TimestampArray:
-        found = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])
-        is_unknown = found == np.iinfo(np.int64).min
-        return pa.array(np.where(is_unknown, 0, found), pa.int64(), mask=is_unknown).view(INSTANT)
+        times = np.where(places < 0, np.iinfo(np.int64).min, self.valid_from[places])
+        is_unknown = times == np.iinfo(np.int64).min
+        return pa.array(np.where(is_unknown, 0, times), pa.int64(), mask=is_unknown).view(INSTANT)

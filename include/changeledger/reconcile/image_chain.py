@@ -49,17 +49,17 @@ class Chain:
         return np.flatnonzero(self.kinds)
 
 
-def judged(found: Images, contract: Contract) -> Chain:
-    sequence = found.sequence
+def judged(images: Images, contract: Contract) -> Chain:
+    sequence = images.sequence
     effects, at = sequence.effects, sequence.at
     is_deleted = sequence.is_deleted
     was_there, was_gone = sequence.before(~is_deleted), sequence.before(is_deleted)
     begins = effects.is_a(change.INSERT)[at] | effects.moved_here[at]
     goes_on = (effects.is_update[at] | effects.is_a(change.DELETE)[at]) & ~begins
     # A delete shows the row that it ends as its image.
-    image = np.where(is_deleted, found.image, effects.before[at])
+    image = np.where(is_deleted, images.image, effects.before[at])
     rows = np.flatnonzero(goes_on & was_there & (image >= 0))
-    differing = _differing(found, rows, contract)
+    differing = _differing(images, rows, contract)
     is_broken = differing.any(axis=1)
     kinds = np.zeros(len(sequence), np.uint8)
     kinds[rows[is_broken]] = _DIFFER
@@ -70,33 +70,33 @@ def judged(found: Images, contract: Contract) -> Chain:
     return Chain(kinds, rows[is_broken], differing[is_broken])
 
 
-def _differing(found: Images, rows: Indices, contract: Contract) -> Bools:
+def _differing(images: Images, rows: Indices, contract: Contract) -> Bools:
     """Which cells outside the key are known of the row as it was found and as it was left, and differ."""
-    effects, at = found.sequence.effects, found.sequence.at[rows]
+    effects, at = images.sequence.effects, images.sequence.at[rows]
     is_deleted = effects.is_deleted[at]
     differing = np.zeros((len(rows), len(contract.columns)), np.bool_)
     for number, described in enumerate(contract.columns):
         if described.key_position:
             continue
-        source = np.where(is_deleted, found.sources(number, rows), effects.before[at])
-        left = found.sources(number, rows - 1)
+        source = np.where(is_deleted, images.sources(number, rows), effects.before[at])
+        left = images.sources(number, rows - 1)
         # A cell that was carried is the same one.
         other = np.flatnonzero(source != left)
         pool = effects.pool[number]
         differing[other, number] = equality.differ(
             taken(pool, source[other]), taken(pool, left[other]), described
         )
-    if found.states is not None:
-        differing &= found.states[rows - 1] == KNOWN
-        differing &= (found.states[rows] == KNOWN) | ~is_deleted[:, None]
+    if images.states is not None:
+        differing &= images.states[rows - 1] == KNOWN
+        differing &= (images.states[rows] == KNOWN) | ~is_deleted[:, None]
     if effects.before_states is not None:
         differing &= (effects.before_states[at] == KNOWN) | is_deleted[:, None]
     return differing
 
 
-def column_of(found: Images, chain: Chain, places: Indices, contract: Contract) -> pa.StructArray:
+def column_of(images: Images, chain: Chain, places: Indices, contract: Contract) -> pa.StructArray:
     """`change.BREAK_TYPE` of these places, NULL if there is none; seeds keep what they have."""
-    sequence = found.sequence
+    sequence = images.sequence
     rows = sequence.effects.rows
     broken = chain.broken
     ids = taken(column(rows, "change_id"), sequence.at[broken - 1])
@@ -112,23 +112,23 @@ def _columns(chain: Chain, contract: Contract) -> pa.ListArray:
     """Of each break, the columns that differ; NULL if it is of another kind."""
     broken = chain.broken
     is_differing = chain.kinds[broken] == _DIFFER
-    found = np.zeros((len(broken), len(contract.columns)), np.bool_)
-    found[is_differing] = chain.differing[np.isin(chain.rows, broken[is_differing])]
-    return named_where(found, contract.names, is_differing)
+    column_flags = np.zeros((len(broken), len(contract.columns)), np.bool_)
+    column_flags[is_differing] = chain.differing[np.isin(chain.rows, broken[is_differing])]
+    return named_where(column_flags, contract.names, is_differing)
 
 
-def breaks(found: Images, chain: Chain, contract: Contract, window_id: str) -> pa.Table:
+def breaks(images: Images, chain: Chain, contract: Contract, window_id: str) -> pa.Table:
     """The columns of `change.BREAK_COLUMNS`: each break with both images."""
-    sequence, rows = found.sequence, chain.broken
+    sequence, rows = images.sequence, chain.broken
     effects, at = sequence.effects, sequence.at[rows]
     travels = ("change_id", "operation", "sort_key", "commit_lsn", "committed_at", "flags", "source_position")
-    judgement = column_of(found, chain, rows, contract)
+    judgement = column_of(images, chain, rows, contract)
     kinds, columns, previous = judgement.flatten()
     keys = {c.name: taken(cells, at) for c, cells in zip(contract.key, effects.key, strict=True)}
     before_states = None if effects.before_states is None else effects.before_states[at]
-    known_states = None if found.states is None else found.states[rows - 1]
+    known_states = None if images.states is None else images.states[rows - 1]
     # A deleted row's key comes from the key, also where its image is not known.
-    known = [keys.get(c.name, found.cells(n, rows - 1)) for n, c in enumerate(contract.columns)]
+    known = [keys.get(c.name, images.cells(n, rows - 1)) for n, c in enumerate(contract.columns)]
     before = [taken(pool, effects.before[at]) for pool in effects.pool]
     by_name = {
         **{name: taken(column(effects.rows, name), at) for name in travels},

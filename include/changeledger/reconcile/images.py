@@ -47,14 +47,14 @@ class Images:
         return taken(self.sequence.effects.pool[number], self.sources(number, places))
 
 
-def filled(found: OrderedEffects, contract: Contract) -> Images:
+def filled(ordered: OrderedEffects, contract: Contract) -> Images:
     """Each gap has the key's last known cell since its row appeared; the gaps that remain."""
-    image, states = found.effects.image[found.at], found.states()
+    image, states = ordered.effects.image[ordered.at], ordered.states()
     if states is None or not states.any():
-        return Images(found, image, {}, None)
+        return Images(ordered, image, {}, None)
     # A row that appears again owes nothing to one of the same key that was deleted.
-    begins = order.begun_at(found.is_first | found.before(found.is_deleted))
-    places, carried = np.arange(len(found)), {}
+    begins = order.begun_at(ordered.is_first | ordered.before(ordered.is_deleted))
+    places, carried = np.arange(len(ordered)), {}
     remaining = np.zeros_like(states)
     for number, described in enumerate(contract.columns):
         is_gap = states[:, number] != KNOWN
@@ -67,22 +67,22 @@ def filled(found: OrderedEffects, contract: Contract) -> Images:
         is_known = last >= begins
         carried[number] = np.where(is_known, image[last], -1)
         remaining[:, number] = np.where(is_known, KNOWN, states[:, number])
-    return Images(found, image, carried, remaining if remaining.any() else None)
+    return Images(ordered, image, carried, remaining if remaining.any() else None)
 
 
-def without_repeats(found: Images, contract: Contract) -> Images:
+def without_repeats(images: Images, contract: Contract) -> Images:
     """Without rows of snapshots that show what is known already."""
-    sequence = found.sequence
+    sequence = images.sequence
     is_shown = sequence.effects.is_a(change.SNAPSHOT)[sequence.at]
     rows = np.flatnonzero(is_shown & sequence.before(~sequence.is_deleted))
     if not len(rows):
-        return found
+        return images
     is_news = np.zeros(len(rows), np.bool_)
     for number, _ in enumerate(contract.columns):
-        is_news |= differs(found.cells(number, rows), found.cells(number, rows - 1))
-    if found.states is not None:
-        gaps = (found.states != KNOWN).sum(axis=1)
+        is_news |= differs(images.cells(number, rows), images.cells(number, rows - 1))
+    if images.states is not None:
+        gaps = (images.states != KNOWN).sum(axis=1)
         is_news |= gaps[rows] != gaps[rows - 1]
     keep = np.ones(len(sequence), np.bool_)
     keep[rows[~is_news]] = False
-    return found.only(keep)
+    return images.only(keep)

@@ -27,51 +27,54 @@ from changeledger.reconcile.ordered import OrderedEffects
 ORDER_UNKNOWN: Final = "order_unknown"
 
 
-def in_statement_order(found: OrderedEffects, contract: Contract) -> OrderedEffects:
+def in_statement_order(ordered: OrderedEffects, contract: Contract) -> OrderedEffects:
     """Where a row that is covered leaves before the other one arrives: the two exchange their positions.
 
     It is covered where the key held a row. Where nothing was known of the key, the image of the row that
     leaves says whether it is the one that arrived. Where it says nothing, either, the order stays as it is,
     and the place is unsure.
     """
-    effects, at = found.effects, found.at
-    ends = np.flatnonzero(effects.leaves[at] & found.before(effects.arrives[at]))
+    effects, at = ordered.effects, ordered.at
+    ends = np.flatnonzero(effects.leaves[at] & ordered.before(effects.arrives[at]))
     ends = ends[_of_one_transaction(effects, at[ends - 1], at[ends])]
     if not len(ends):
-        return found
-    is_held, is_known = _held_before(found, ends)
+        return ordered
+    is_held, is_known = _held_before(ordered, ends)
     differs, is_comparable = _compared(effects, at[ends - 1], at[ends], contract)
-    start = order.begun_at(found.is_first)[ends]
+    start = order.begun_at(ordered.is_first)[ends]
     of_key = order.begins([start], len(ends))
     is_another = order.running_max(differs.astype(np.int64), of_key) > 0
     swapped = ends[np.where(is_known, is_held, is_another)]
-    placed, is_unsure = at.copy(), found.is_unsure.copy()
+    placed, is_unsure = at.copy(), ordered.is_unsure.copy()
     placed[swapped], placed[swapped - 1] = at[swapped - 1], at[swapped]
     is_unsure[ends[~is_known & ~is_another & ~is_comparable]] = True
-    return replace(found, at=placed, is_unsure=is_unsure)
+    return replace(ordered, at=placed, is_unsure=is_unsure)
 
 
-def _of_one_transaction(effects: Effects, one: Indices, other: Indices) -> Bools:
+def _of_one_transaction(effects: Effects, arrived: Indices, left: Indices) -> Bools:
     """By its id; where the source has none, all changes of a transaction have its commit time."""
     ids, times = (column(effects.rows, name) for name in ("transaction_id", "committed_at"))
-    of_one, of_other = taken(ids, one), taken(ids, other)
-    has_id = [valid(found) & ~flags_of(pc.equal(found, "")) for found in (of_one, of_other)]
-    same_id = flags_of(pc.equal(of_one, of_other)) & has_id[0]
-    same_time = flags_of(pc.equal(taken(times, one), taken(times, other))) & ~has_id[0] & ~has_id[1]
-    is_same: Bools = (same_id | same_time) & (effects.origin[one] != SEED)
+    arrived_ids, left_ids = taken(ids, arrived), taken(ids, left)
+    has_id = [
+        valid(transaction_ids) & ~flags_of(pc.equal(transaction_ids, ""))
+        for transaction_ids in (arrived_ids, left_ids)
+    ]
+    same_id = flags_of(pc.equal(arrived_ids, left_ids)) & has_id[0]
+    same_time = flags_of(pc.equal(taken(times, arrived), taken(times, left))) & ~has_id[0] & ~has_id[1]
+    is_same: Bools = (same_id | same_time) & (effects.origin[arrived] != SEED)
     return is_same
 
 
-def _held_before(found: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
+def _held_before(ordered: OrderedEffects, ends: Indices) -> tuple[Bools, Bools]:
     """Did the key hold a row before the pair that ends there, and is that known?
 
     Swap or chain: the key is held after such a pair where it was before.
     """
-    is_pair = np.zeros(len(found), np.bool_)
+    is_pair = np.zeros(len(ordered), np.bool_)
     is_pair[ends] = is_pair[ends - 1] = True
-    last = np.maximum.accumulate(np.where(is_pair, -1, np.arange(len(found))))[ends]
-    is_known = last >= order.begun_at(found.is_first)[ends]
-    return is_known & ~found.is_deleted[last], is_known
+    last = np.maximum.accumulate(np.where(is_pair, -1, np.arange(len(ordered))))[ends]
+    is_known = last >= order.begun_at(ordered.is_first)[ends]
+    return is_known & ~ordered.is_deleted[last], is_known
 
 
 def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contract) -> tuple[Bools, Bools]:
@@ -80,8 +83,8 @@ def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contr
     is_known = np.repeat((effects.image[left] >= 0)[:, None], len(outside), axis=1)
     differs = np.zeros_like(is_known)
     for number, (at, described) in enumerate(outside):
-        one, other = (taken(effects.pool[at], effects.image[rows]) for rows in (arrived, left))
-        differs[:, number] = equality.differ(one, other, described)
+        arrived_cells, left_cells = (taken(effects.pool[at], effects.image[rows]) for rows in (arrived, left))
+        differs[:, number] = equality.differ(arrived_cells, left_cells, described)
         if effects.states is not None:
             is_known[:, number] &= (effects.states[arrived, at] == KNOWN) & (
                 effects.states[left, at] == KNOWN
@@ -89,6 +92,6 @@ def _compared(effects: Effects, arrived: Indices, left: Indices, contract: Contr
     return _any(differs & is_known), _any(is_known)
 
 
-def _any(found: Bools) -> Bools:
+def _any(flags: Bools) -> Bools:
     """Of each row, is any of its flags set?"""
-    return np.asarray(found.any(axis=1))
+    return np.asarray(flags.any(axis=1))

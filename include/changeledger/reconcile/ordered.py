@@ -47,16 +47,16 @@ class OrderedEffects:
     def is_deleted(self) -> Bools:
         return self.effects.is_deleted[self.at]
 
-    def before(self, found: Bools) -> Bools:
-        """`found` of the place before, on the same key; False if there is none."""
-        shifted = np.zeros(len(found), np.bool_)
-        shifted[1:] = found[:-1]
+    def before(self, flags: Bools) -> Bools:
+        """`flags` of the place before, on the same key; False if there is none."""
+        shifted = np.zeros(len(flags), np.bool_)
+        shifted[1:] = flags[:-1]
         return shifted & ~self.is_first
 
-    def behind(self, found: Bools) -> Bools:
-        """`found` of the place behind, on the same key; False if there is none."""
-        shifted = np.zeros(len(found), np.bool_)
-        shifted[:-1] = found[1:] & ~self.is_first[1:]
+    def behind(self, flags: Bools) -> Bools:
+        """`flags` of the place behind, on the same key; False if there is none."""
+        shifted = np.zeros(len(flags), np.bool_)
+        shifted[:-1] = flags[1:] & ~self.is_first[1:]
         return shifted
 
     @property

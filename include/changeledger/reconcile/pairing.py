@@ -34,10 +34,14 @@ def halves_of_key_updates(rows: pa.Table) -> Halves:
     is_insert = equal(column(rows, "operation"), change.INSERT)
     is_delete = equal(column(rows, "operation"), change.DELETE)
     commit, at = column(rows, "commit_lsn"), column(rows, "change_lsn")
-    found = np.flatnonzero((is_insert | is_delete) & valid(commit) & valid(at))
-    found = found[order.repeated(order.hashed([lsn.take(pa.array(found)) for lsn in (commit, at)]))]
-    of_place = order.codes([lsn.take(pa.array(found)) for lsn in (commit, at)], len(found))
-    return _in_pairs(found, of_place, is_insert[found], column(rows, "sort_key").take(pa.array(found)))
+    candidates = np.flatnonzero((is_insert | is_delete) & valid(commit) & valid(at))
+    candidates = candidates[
+        order.repeated(order.hashed([lsn.take(pa.array(candidates)) for lsn in (commit, at)]))
+    ]
+    of_place = order.codes([lsn.take(pa.array(candidates)) for lsn in (commit, at)], len(candidates))
+    return _in_pairs(
+        candidates, of_place, is_insert[candidates], column(rows, "sort_key").take(pa.array(candidates))
+    )
 
 
 def _in_pairs(rows: Indices, of_place: order.Ranks, is_insert: Bools, sort_key: pa.BinaryArray) -> Halves:
@@ -62,10 +66,10 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
     old_key, key = column(old, "key"), column(new, "key")
     moved = np.asarray(_differ(old_key, key).any(axis=1))
     before, after = column(old, "before"), column(new, "after")
-    found = _differ(before, after)
+    differing = _differ(before, after)
     for gaps in (column(old, "before_unknown_columns"), column(new, "after_unknown_columns")):
         states = images.states(gaps, contract.names)
-        found &= True if states is None else states == 0
+        differing &= True if states is None else states == 0
     same = {"operation": change.UPDATE, "window_id": window_id}
     by_name = {
         "previous_key": pc.if_else(pa.array(moved), old_key, pa.scalar(None, key.type)),
@@ -73,17 +77,17 @@ def key_updates(old: pa.Table, new: pa.Table, contract: Contract, window_id: str
         "before_unknown_columns": column(old, "before_unknown_columns"),
         "paired_source_position": column(old, "source_position"),
         "paired_change_id": column(old, "change_id"),
-        "changed": named_where(found, contract.names, np.ones(len(key), np.bool_)),
+        "changed": named_where(differing, contract.names, np.ones(len(key), np.bool_)),
         "flags": with_flag(column(new, "flags"), change.KEY_CHANGED, moved),
         **{name: pa.repeat(pa.scalar(text, pa.string()), len(key)) for name, text in same.items()},
     }
     return pa.table([by_name.get(f.name, new.column(f.name)) for f in new.schema], schema=new.schema)
 
 
-def _differ(one: pa.StructArray, other: pa.StructArray) -> Bools:
+def _differ(old: pa.StructArray, new: pa.StructArray) -> Bools:
     """n x fields: which fields differ. The fields of a struct that is NULL are."""
-    sides = zip(one.flatten(), other.flatten(), strict=True)
-    return np.column_stack([differs(a, b) for a, b in sides] or [np.zeros((len(one), 0), np.bool_)])
+    sides = zip(old.flatten(), new.flatten(), strict=True)
+    return np.column_stack([differs(a, b) for a, b in sides] or [np.zeros((len(old), 0), np.bool_)])
 
 
 def with_flag(flags: pa.ListArray, flag: str, where: Bools) -> pa.ListArray:

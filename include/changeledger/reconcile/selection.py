@@ -68,8 +68,8 @@ def _was_there(rows: pa.RecordBatch, emptied: tuple[bytes, ...]) -> Bools:
         flags_of(pc.less(begins, at)) & (~valid(ends) | flags_of(pc.greater(ends, at)))
         for at in map(pa.scalar, emptied)
     ]
-    found: Bools = reduce(np.logical_or, each) & ~flags_of(is_deleted)
-    return found
+    was_alive: Bools = reduce(np.logical_or, each) & ~flags_of(is_deleted)
+    return was_alive
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class EffectsOn:
     def of(cls, keys: pa.Table) -> EffectsOn:
         """`keys`: a column `key`."""
         batches = keys.combine_chunks().to_batches()
-        return cls(known(pa.Table.from_batches([HashesOf(by("key"))(one) for one in batches], HASHES)))
+        return cls(known(pa.Table.from_batches([HashesOf(by("key"))(batch) for batch in batches], HASHES)))
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         passes = is_among(hash_of([rows.column("key")]), self.hashes)

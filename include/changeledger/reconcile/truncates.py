@@ -13,24 +13,24 @@ from changeledger.reconcile.effects import CHANGED, SEED, Effects, of_truncate, 
 from changeledger.reconcile.ordered import OrderedEffects, in_order
 
 
-def with_truncates(found: Effects, truncates: pa.Table, contract: Contract) -> Effects:
+def with_truncates(effects: Effects, truncates: pa.Table, contract: Contract) -> Effects:
     """With what truncates, of which there are few, do to the keys that were there before them."""
     if not len(truncates):
-        return found
-    ordered = in_order(found)
-    of_rows = ordered.only(np.isin(found.origin, (CHANGED, SEED))[ordered.at])
+        return effects
+    ordered = in_order(effects)
+    of_rows = ordered.only(np.isin(effects.origin, (CHANGED, SEED))[ordered.at])
     firsts = of_rows.at[of_rows.is_first]
-    begun = taken(column(found.rows, "sort_key"), firsts)
-    parts = [found]
+    begun = taken(column(effects.rows, "sort_key"), firsts)
+    parts = [effects]
     for row in range(len(truncates)):
-        one = truncates.slice(row, 1)
-        behind = firsts[flags_of(pc.less(begun, one.column("sort_key")[0]))]
+        truncate = truncates.slice(row, 1)
+        behind = firsts[flags_of(pc.less(begun, truncate.column("sort_key")[0]))]
         if len(behind):
-            parts.append(of_truncate(one, [taken(cells, behind) for cells in found.key], contract))
+            parts.append(of_truncate(truncate, [taken(cells, behind) for cells in effects.key], contract))
     return together(parts)
 
 
-def without_vain(found: OrderedEffects) -> OrderedEffects:
+def without_vain(ordered: OrderedEffects) -> OrderedEffects:
     """Without truncates that have found no row of their key."""
-    is_truncate = found.effects.is_a(change.TRUNCATE)[found.at]
-    return found.only(~(is_truncate & found.before(found.is_deleted)))
+    is_truncate = ordered.effects.is_a(change.TRUNCATE)[ordered.at]
+    return ordered.only(~(is_truncate & ordered.before(ordered.is_deleted)))

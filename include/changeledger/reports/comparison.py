@@ -126,7 +126,7 @@ class Pair:
             for verdict in verdicts.FAULTS
             if (count := sum(row.counts[verdict] for row in self.rows))
         ]
-        first = min((one.since for one in self.wrong), default=None)
+        first = min((wrong.since for wrong in self.wrong), default=None)
         since = f", since {first:%Y-%m-%d %H:%M:%S} UTC" if first else ""
         tables = ", ".join(row.table for row in self.rows if any(row.counts[v] for v in verdicts.FAULTS))
         text = ", ".join(worst)
@@ -230,11 +230,11 @@ def _picture(all_rows: Sequence[ComparisonRow]) -> list[Span]:
 def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
     if not comparisons or not catalog.exists(FINDINGS):
         return []
-    found = iceberg.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
+    findings = iceberg.read(spark, FINDINGS).where(F.col("comparison_id").isin(list(comparisons)))
     by = ["table", "verdict"]
     micros = F.unix_micros("committed_at")
     groups = (
-        found.groupBy(*by)
+        findings.groupBy(*by)
         .agg(
             F.count(F.lit(1)).alias("count"),
             F.hex(F.min("commit_lsn")).alias("first"),
@@ -245,7 +245,7 @@ def _wrong(spark: SparkSession, comparisons: Sequence[str]) -> list[Wrong]:
         .orderBy(*by)
         .collect()
     )
-    samples = page.samples(found, by, ["commit_lsn", "key"], _SAMPLES)
+    samples = page.samples(findings, by, ["commit_lsn", "key"], _SAMPLES)
     return [
         Wrong(
             row["table"],

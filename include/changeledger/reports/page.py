@@ -27,10 +27,10 @@ def samples(
     """The first `most` rows, in `order`, of each value of the columns `by`."""
     first = Window.partitionBy(*by).orderBy(*order)
     numbered = rows.withColumn("n", F.row_number().over(first)).where(F.col("n") <= most)
-    found: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    rows_by_group: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
     for row in numbered.orderBy("n").collect():
-        found[tuple(row[name] for name in by)].append(row.asDict(recursive=True))
-    return found
+        rows_by_group[tuple(row[name] for name in by)].append(row.asDict(recursive=True))
+    return rows_by_group
 
 
 @contextmanager

@@ -151,12 +151,12 @@ def _missing(
     source, feeds = database.verified(configured)
     if source is None:
         return []
-    found = []
+    missing = []
     for feed in feeds:
         read = {row.table for row in last.get(feed.feed, ()) if row.against == SOURCE}
         lacking = [t.table for t in feed.tables if t.table not in read]
-        found += [f"{feed.feed} ({', '.join(lacking)})" if read else feed.feed] if lacking else []
-    return found
+        missing += [f"{feed.feed} ({', '.join(lacking)})" if read else feed.feed] if lacking else []
+    return missing
 
 
 def _by_proof(

@@ -42,8 +42,8 @@ class Beside:
         """
         if lsn is None:
             return []
-        known = {name: [c.position.commit_lsn for c in one.changes if c.position.commit_lsn]
-                 for name, one in self.lives.items()}  # fmt: skip
+        known = {name: [c.position.commit_lsn for c in row_life.changes if c.position.commit_lsn]
+                 for name, row_life in self.lives.items()}  # fmt: skip
         here = {name for name, lsns in known.items() if lsn in lsns}
         return [
             name
@@ -66,8 +66,12 @@ def beside(
             lives[feed] = life(placed(control, feed, own.place.table), own.key)
         except ConfigError as error:
             problems[feed] = error.message
-    states = {feed: one.at(moment) for feed, one in lives.items()}
-    names = {c.name.lower(): c.name for one in lives.values() for c in reversed(one.place.contract.columns)}
+    states = {feed: row_life.at(moment) for feed, row_life in lives.items()}
+    names = {
+        c.name.lower(): c.name
+        for row_life in lives.values()
+        for c in reversed(row_life.place.contract.columns)
+    }
     columns = [_column(lives, states, name) for name in dict.fromkeys(
         [*own.place.contract.names, *(n for low, n in names.items()
                                       if low not in {c.lower() for c in own.place.contract.names})]
@@ -77,8 +81,8 @@ def beside(
 
 def _column(lives: Mapping[str, RowLife], states: Mapping[str, RowState], name: str) -> ColumnBeside:
     known = {
-        feed: next((c for c in one.place.contract.columns if c.name.lower() == name.lower()), None)
-        for feed, one in lives.items()
+        feed: next((c for c in row_life.place.contract.columns if c.name.lower() == name.lower()), None)
+        for feed, row_life in lives.items()
     }
     cells = {
         feed: NO_CELL if column is None else states[feed].cells.get(column.name, NO_CELL)
@@ -86,9 +90,9 @@ def _column(lives: Mapping[str, RowLife], states: Mapping[str, RowState], name: 
     }
     present = [feed for feed, column in known.items() if column is not None]
     disagrees = any(
-        differ(cells[one], cells[other], (a, b))
-        for at, one in enumerate(present)
+        differ(cells[feed_name], cells[other], (a, b))
+        for at, feed_name in enumerate(present)
         for other in present[at + 1 :]
-        if (a := known[one]) is not None and (b := known[other]) is not None
+        if (a := known[feed_name]) is not None and (b := known[other]) is not None
     )
     return ColumnBeside(name, cells, disagrees)

@@ -83,20 +83,20 @@ def typed(text: str, column: Column) -> Any:
         ) from None
 
 
-def differ(one: Cell, other: Cell, columns: tuple[Column, Column]) -> bool:
+def differ(first_cell: Cell, second_cell: Cell, columns: tuple[Column, Column]) -> bool:
     """Are two known cells different values, whatever each tool's way to write them?
 
     A cell that one of the feeds does not know differs from nothing.
     """
-    if not (one.is_known and other.is_known) or one.raw == other.raw:
+    if not (first_cell.is_known and second_cell.is_known) or first_cell.raw == second_cell.raw:
         return False
-    if NULL in {one.kind, other.kind}:
+    if NULL in {first_cell.kind, second_cell.kind}:
         return True
     value = form_of(*columns).value
     if value is None:
         return True
     cells = (
         value(pa.array([cell.raw], arrow_type(column.spark_type)))
-        for cell, column in zip((one, other), columns, strict=True)
+        for cell, column in zip((first_cell, second_cell), columns, strict=True)
     )
     return len({cell[0].as_py() for cell in cells}) > 1

@@ -71,10 +71,10 @@ class PairCompared:
 
     @property
     def expected(self) -> Mapping[str, int]:
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for table in self.tables.values():
-            found.update(table.expected)
-        return found
+            counts.update(table.expected)
+        return counts
 
 
 def pair_compared(

@@ -65,7 +65,7 @@ class FeedFacts:
 
     @property
     def in_quarantine(self) -> int:
-        return sum(one.records for one in self.quarantined)
+        return sum(group.records for group in self.quarantined)
 
     @property
     def share(self) -> float:

@@ -58,7 +58,7 @@ def _table(facts: CutoverFacts, table: TableCompared) -> dict[str, Any]:
     return {
         **{name: getattr(table, name) for name in names},
         "expected": dict(table.expected),
-        "accepted": [one._asdict() for one in table.accepted],
+        "accepted": [acceptance._asdict() for acceptance in table.accepted],
         "columns": dict(table.columns),
         "since": _time(table.since),
         "until": _time(table.until),
@@ -81,7 +81,7 @@ def _feed(feed: FeedFacts) -> dict[str, Any]:
             "worst": _span(late.worst),
         },
         "records": feed.records,
-        "quarantined": [one._asdict() for one in feed.quarantined],
+        "quarantined": [group._asdict() for group in feed.quarantined],
         "quarantined_before": feed.quarantined_before,
         "quarantine_limit": feed.quarantine_limit,
         "masks": {"proved": list(feed.masks.proved), "unproved": list(feed.masks.unproved)},

@@ -140,17 +140,17 @@ class RowLife:
         """
         cells: dict[str, Cell] = {}
         last, is_alive, reached = None, False, None
-        for one in self.changes:
-            reached = one.committed_at or reached
+        for row_change in self.changes:
+            reached = row_change.committed_at or reached
             if moment is not None and reached is not None and reached > moment:
                 continue
-            if one.ends_the_row:
+            if row_change.ends_the_row:
                 cells = {}
-            elif one.operation in {change.INSERT, change.SNAPSHOT} or not is_alive:
-                cells = {cell.column: cell.after for cell in one.cells}
+            elif row_change.operation in {change.INSERT, change.SNAPSHOT} or not is_alive:
+                cells = {cell.column: cell.after for cell in row_change.cells}
             else:
-                cells |= {cell.column: cell.after for cell in one.cells if cell.after.is_known}
-            last, is_alive = one, not one.ends_the_row
+                cells |= {cell.column: cell.after for cell in row_change.cells if cell.after.is_known}
+            last, is_alive = row_change, not row_change.ends_the_row
         return RowState(is_alive, cells, last)
 
 
@@ -174,7 +174,7 @@ def life(place: Place, key: Mapping[str, str]) -> RowLife:
     rows += _rows(ledger, IsNull(f"key.{place.contract.key[0].name}"))  # type: ignore[call-arg, arg-type]
     changes = [_change(place, row) for row in rows]
     changes += [_change(place, row, leaves=True) for row in _leaving(ledger, place.contract.key, wanted)]
-    changes.sort(key=lambda one: (one.position.sort_key, one.change_id))
+    changes.sort(key=lambda row_change: (row_change.position.sort_key, row_change.change_id))
     return RowLife(place, named, changes)
 
 

@@ -56,13 +56,13 @@ def search(place: Place, text: str, seconds: float = SECONDS) -> Hits:
 
 
 def _values(place: Place, text: str) -> list[tuple[str, Any]]:
-    found = []
+    typed_values = []
     for column in place.contract.columns:
         # A dot leads into a struct.
         if "." in column.name:
             continue
         try:
-            found.append((column.name, typed(text, column)))
+            typed_values.append((column.name, typed(text, column)))
         except ConfigError:
             continue
-    return found
+    return typed_values

@@ -118,7 +118,7 @@ def _failed_audits(
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Of the windows that were opened before the last one. A window begins where the last release ended, so a
     later one that is released has their records, too; the next release takes what a replay has listed."""
-    found = []
+    failed_audits = []
     for window in earlier:
         if window.request.reads_again:
             is_over = release is not None and release.created_at > window.opened_at
@@ -126,8 +126,8 @@ def _failed_audits(
             is_over = reached is not None and window.end <= reached
         rules = _violated(a for a in control.audits_of(window.feed, window.window_id) if a.detail["stops"])
         if rules and not is_over:
-            found.append((window.window_id, rules))
-    return tuple(found)
+            failed_audits.append((window.window_id, rules))
+    return tuple(failed_audits)
 
 
 def _rolled_back(release: ReleaseRow | None) -> tuple[int, str, str] | None:

@@ -79,9 +79,10 @@ def _differences(facts: CutoverFacts) -> Iterator[Reason]:
             wrong = _named(table.table for table in tables if getattr(table, name))
             yield Reason(NO_GO, name, f"{counted(count, 'event')} {what}, in {wrong}", look)
     for table in tables:
-        for one in table.accepted:
+        for acceptance in table.accepted:
             text = (
-                f"{table.table}: {counted(one.differences, 'difference')} accepted by {one.by}: {one.reason}"
+                f"{table.table}: {counted(acceptance.differences, 'difference')} "
+                f"accepted by {acceptance.by}: {acceptance.reason}"
             )
             yield Reason(NOTE, "accepted", text, "whoever signs signs this, too")
 

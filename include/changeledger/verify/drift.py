@@ -97,10 +97,10 @@ class Show:
         size, names = batch.num_rows, self.read.names
         cells, states = [batch.column(name) for name in names], self.read.states(batch)
         key_names = [self.read.own[at].name for at in self.read.columns.key]
-        there = np.ones(size, np.bool_)
+        is_present = np.ones(size, np.bool_)
         nothing = pa.nulls(size, pa.string())
         is_source = self.read.part == SOURCE
-        found = {
+        columns = {
             "part": pa.array(np.full(size, self.read.part, np.int32)),
             "key_1": pa.array(keys[0]),
             "key_2": pa.array(keys[1]),
@@ -108,11 +108,11 @@ class Show:
             "sort_key": pa.nulls(size, pa.binary()) if is_source else batch.column("_sort_key"),
             "is_begun": pa.array(self.read.is_begun(batch)),
             "key": pa.array(display.keys_as_json({n: batch.column(n) for n in key_names}), pa.string()),
-            "texts": display.lists_of_texts(cells, states, there),
+            "texts": display.lists_of_texts(cells, states, is_present),
             # Under the names of what is published.
             "image": _images([c.name for c in self.read.columns.other], cells, states),
         }
-        return pa.RecordBatch.from_arrays([found[f.name] for f in SHOWN], schema=SHOWN)
+        return pa.RecordBatch.from_arrays([columns[f.name] for f in SHOWN], schema=SHOWN)
 
 
 def _images(names: Sequence[str], cells: Sequence[pa.Array], states: Any) -> pa.MapArray:
@@ -152,30 +152,32 @@ class Explain:
 
     def __call__(self, tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         source, current, past, last = _by_key(tables[ROWS].to_pylist())
-        found = []
+        explained_rows = []
         for wrong in tables[WRONG].select(JUDGED.names).to_pylist():
             key = wrong["key_1"], wrong["key_2"]
-            there, version = source.get(key), (*key, wrong["change_id"])
+            source_row, version = source.get(key), (*key, wrong["change_id"])
             published = current.get(version) or past.get(version)
-            shown = there or published
-            found.append(
+            shown = source_row or published
+            explained_rows.append(
                 {
                     "verdict": wrong["verdict"],
                     "key": None if shown is None else shown["key"],
-                    "cells": self._cells(wrong["numbers"], there, published),
+                    "cells": self._cells(wrong["numbers"], source_row, published),
                     "last_change_id": last[key]["version"] if key in last else None,
                     "before": None if published is None else published["image"],
-                    "after": there["image"] if there is not None and wrong["verdict"] != EXTRA else None,
+                    "after": source_row["image"]
+                    if source_row is not None and wrong["verdict"] != EXTRA
+                    else None,
                 }
             )
-        return {EXPLAINED_ROWS: pa.Table.from_pylist(found, schema=EXPLAINED)}
+        return {EXPLAINED_ROWS: pa.Table.from_pylist(explained_rows, schema=EXPLAINED)}
 
     def _cells(
         self, numbers: list[int] | None, source: dict[str, Any] | None, published: dict[str, Any] | None
     ) -> list[dict[str, Any]] | None:
         if numbers is None:
             return None
-        texts = [None if one is None else one["texts"] for one in (source, published)]
+        texts = [None if row is None else row["texts"] for row in (source, published)]
         return [
             {
                 "name": self.names[at],
@@ -255,5 +257,5 @@ class Conclude:
         }
 
 
-def _table(found: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
-    return pa.table([found[f.name].cast(f.type) for f in schema], schema=schema)
+def _table(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    return pa.table([columns[f.name].cast(f.type) for f in schema], schema=schema)

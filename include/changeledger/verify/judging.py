@@ -89,8 +89,8 @@ class Judge:
         size = len(source)
         cells = CellHashes.of(column(rows, "cells"), len(self.columns.forms))
         of = keys[versions.rows]
-        one, other = cells.take(source[of]), cells.take(versions.rows)
-        bad = one.known & other.known & (one.numbers != other.numbers)
+        source_cells, published_cells = cells.take(source[of]), cells.take(versions.rows)
+        bad = source_cells.known & published_cells.known & (source_cells.numbers != published_cells.numbers)
         live = versions.right & versions.alive
         is_equal = live & (source[of] >= 0) & ~bad.any(axis=1)
         is_there, has_version = source >= 0, _any(of, size)
@@ -103,7 +103,7 @@ class Judge:
             [fine, *(np.full(size, _CODES[v]) for v in (DIFFERS, MISSING)), fine],
             _CODES[EXTRA],
         )
-        unknown = _least((~other.known).sum(axis=1)[is_equal], of[is_equal], size)
+        unknown = _least((~published_cells.known).sum(axis=1)[is_equal], of[is_equal], size)
         seen = is_there | has_version
         counts = _counted(verdict, seen, is_there, unknown)
         wrong = np.flatnonzero(seen & np.isin(verdict, [_CODES[v] for v in DRIFTS]))
@@ -126,16 +126,16 @@ class Judge:
 
 
 def _any(keys: Numbers, size: int) -> Bools:
-    found = np.zeros(size, np.bool_)
-    found[keys] = True
-    return found
+    flags = np.zeros(size, np.bool_)
+    flags[keys] = True
+    return flags
 
 
 def _least(numbers: Numbers, keys: Numbers, size: int) -> Numbers:
     """Of each key the lowest number; 0 if it has none."""
-    found = np.full(size, np.iinfo(np.int64).max)
-    np.minimum.at(found, keys, numbers)
-    return np.where(_any(keys, size), found, 0)
+    least = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(least, keys, numbers)
+    return np.where(_any(keys, size), least, 0)
 
 
 def _versions(rows: pa.Table, keys: Numbers, part: Numbers, touched: Bools, looked_at: Bools) -> _Versions:
@@ -168,10 +168,10 @@ def _newest(rows: pa.Table, of: Numbers, versions: _Versions, live: Bools, size:
     at = np.flatnonzero(live)
     sort_keys = column(rows, "sort_key").take(pa.array(versions.rows[at]))
     at = at[order.by([of[at], *order.words(sort_keys)], len(at))]
-    found = np.full(size, -1)
+    newest = np.full(size, -1)
     # Of several values for one place the last one stays.
-    found[of[at]] = at
-    return found
+    newest[of[at]] = at
+    return newest
 
 
 def _counted(verdict: Numbers, seen: Bools, is_there: Bools, unknown: Numbers) -> pa.Table:

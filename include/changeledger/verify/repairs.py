@@ -84,22 +84,22 @@ class _Side:
             unknown.setdefault(int(row[entry]), []).append(name[int(entry)].as_py())
         where = _where(row, column, (len(planned), len(names)))
         cells = [
-            _cells(text.take(pa.array(where[:, at], mask=where[:, at] == _NONE)), one)
-            for at, one in enumerate(contract.columns)
+            _cells(text.take(pa.array(where[:, at], mask=where[:, at] == _NONE)), described)
+            for at, described in enumerate(contract.columns)
         ]
         states = np.where(where == _NONE, NOT_CAPTURED, KNOWN).astype(np.uint8)
-        image = Image(present, [one.values for one in cells], states if states.any() else None)
+        image = Image(present, [parsed.values for parsed in cells], states if states.any() else None)
         fits = np.zeros(len(planned), np.bool_)
-        unfit = [fits if one.unfit is None else one.unfit for one in cells]
+        unfit = [fits if parsed.unfit is None else parsed.unfit for parsed in cells]
         return cls(image, unknown, np.column_stack([fits, *unfit])[:, 1:])
 
 
 def _where(row: Any, column: Any, shape: tuple[int, int]) -> npt.NDArray[np.int64]:
     """Rows x columns: the number of the entry that has the cell."""
-    found = np.full(shape, _NONE, np.int64)
+    entries = np.full(shape, _NONE, np.int64)
     is_one = column != _NONE
-    found[row[is_one], column[is_one]] = np.flatnonzero(is_one)
-    return found
+    entries[row[is_one], column[is_one]] = np.flatnonzero(is_one)
+    return entries
 
 
 def _cells(texts: pa.StringArray, column: Column) -> Cells:
@@ -118,11 +118,11 @@ def decode(raw: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
     """`messages.decoded_schema`: a row for each planned repair (`RAW`) of the contract's table."""
     contract, size = plan.contract, raw.num_rows
     sides = [_Side.of(raw.column(name), contract) for name in _SIDES]
-    old, new = (images.key(one.image, contract) for one in sides)
+    old, new = (images.key(side.image, contract) for side in sides)
     key = [pc.coalesce(after, before) for before, after in zip(old, new, strict=True)]
     problems = _problems(sides, key, contract)
-    found, good = _changes(raw, sides, key, contract), np.flatnonzero(~problems.bad)
-    canonical = found if len(good) == size else changes.taken(found, good)
+    planned_changes, good = _changes(raw, sides, key, contract), np.flatnonzero(~problems.bad)
+    canonical = planned_changes if len(good) == size else changes.taken(planned_changes, good)
     ledger = changes.ledger_rows(canonical, contract, plan.feed.feed, plan.feed.dialect, plan.window_id)
     schema = message_rows.decoded_schema(contract)
     columns = message_rows.spread(ledger.columns, good, size)
@@ -162,7 +162,7 @@ def _problems(sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contrac
 def _changes(
     raw: pa.RecordBatch, sides: Sequence[_Side], key: Sequence[pa.Array], contract: Contract
 ) -> Changes:
-    before, after = (one.image for one in sides)
+    before, after = (side.image for side in sides)
     size, operation = raw.num_rows, raw.column("operation")
     nothing = np.zeros(size, np.bool_)
     is_update = pc.fill_null(pc.equal(operation, change.UPDATE), fill_value=False)
@@ -171,8 +171,8 @@ def _changes(
         raw.column("follows"), pa.scalar(_BEHIND, pa.binary()), pa.scalar(b"", pa.binary())
     )
     fitted = [
-        one if images.is_fitted(contract, contract) else images.fitted(one, contract, contract)
-        for one in (before, after)
+        image if images.is_fitted(contract, contract) else images.fitted(image, contract, contract)
+        for image in (before, after)
     ]
     return Changes(
         operation=operation,

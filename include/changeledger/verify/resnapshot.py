@@ -84,13 +84,14 @@ def _made(
     rows: pa.RecordBatch, cells: Mapping[str, pa.Array], names: Mapping[str, str], contract: Contract
 ) -> pa.RecordBatch:
     kinds, size = row_type(contract.columns), rows.num_rows
-    found = {name: rows.column(there) for name, there in names.items()}
-    found["key_hash"] = pa.array(hashed([cells[c.name] for c in contract.key], size))
-    found["image"] = pa.StructArray.from_arrays(
+    by_name = {name: rows.column(row_column) for name, row_column in names.items()}
+    by_name["key_hash"] = pa.array(hashed([cells[c.name] for c in contract.key], size))
+    by_name["image"] = pa.StructArray.from_arrays(
         [cells[f.name].cast(f.type) for f in kinds], fields=list(kinds)
     )
     columns = [
-        found[f.name].cast(f.type) if f.name in found else pa.nulls(size, f.type) for f in schema(contract)
+        by_name[f.name].cast(f.type) if f.name in by_name else pa.nulls(size, f.type)
+        for f in schema(contract)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema(contract))
 
@@ -113,13 +114,13 @@ class Judge:
         counts = [[verdict, int((verdicts == verdict).sum())] for verdict in (EQUAL, MISSING, DIFFERS)]
         wrong = np.flatnonzero(verdicts != EQUAL)
         keys = {c.name: taken(cells[c.name], at[wrong]) for c in self.contract.key}
-        found = {
+        by_name = {
             "verdict": pa.array(verdicts[wrong].tolist(), pa.string()),
             "key": pa.array(display.keys_as_json(keys), pa.string()),
             "cells": self._cells(cells, at[wrong], before[wrong], differing[wrong], is_deleted[wrong]),
             "last_change_id": taken(column(rows, "change_id"), before[wrong]),
         }
-        columns = [found.get(f.name, pa.nulls(len(wrong), f.type)) for f in EXPLAINED]
+        columns = [by_name.get(f.name, pa.nulls(len(wrong), f.type)) for f in EXPLAINED]
         return {
             COUNTS: pa.table([pa.array(c) for c in zip(*counts, strict=True)], schema=COUNTED),
             WRONG: pa.table(columns, schema=EXPLAINED),
@@ -143,11 +144,11 @@ class Judge:
     ) -> Bools:
         """n x columns: cells that both know, and that differ."""
         states = images.states(column(rows, "unknown_columns"), self.contract.names)
-        found = np.zeros((len(at), len(self.contract.columns)), np.bool_)
+        differing = np.zeros((len(at), len(self.contract.columns)), np.bool_)
         for number, described in enumerate(self.contract.columns):
             values = cells[described.name]
-            found[:, number] = equality.differ(taken(values, at), taken(values, before), described)
-        return found if states is None else found & (states[at] == 0) & (states[before] == 0)
+            differing[:, number] = equality.differ(taken(values, at), taken(values, before), described)
+        return differing if states is None else differing & (states[at] == 0) & (states[before] == 0)
 
     def _cells(
         self, cells: Mapping[str, pa.Array], at: Indices, before: Indices, differing: Bools, is_deleted: Bools
@@ -155,13 +156,13 @@ class Judge:
         texts = []
         for sides in (at, before):
             some = [taken(cells[name], sides) for name in self.contract.names]
-            there = np.ones(len(sides), np.bool_)
-            texts.append(display.lists_of_texts(some, None, there).to_pylist())
-        found: list[list[dict[str, Any]] | None] = []
+            is_present = np.ones(len(sides), np.bool_)
+            texts.append(display.lists_of_texts(some, None, is_present).to_pylist())
+        cell_lists: list[list[dict[str, Any]] | None] = []
         for row, numbers in enumerate(differing):
             shown = [
                 {"name": self.contract.names[n], "source": texts[0][row][n], "published": texts[1][row][n]}
                 for n in np.flatnonzero(numbers).tolist()
             ]
-            found.append(None if is_deleted[row] else shown)
-        return pa.array(found, EXPLAINED.field("cells").type)
+            cell_lists.append(None if is_deleted[row] else shown)
+        return pa.array(cell_lists, EXPLAINED.field("cells").type)

@@ -69,7 +69,7 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     holds = np.bincount(at, minlength=BUCKETS) > 0
     looked_at = differs.copy()
     looked_at[bucket[is_apart]] = True
-    found = Sums(
+    sums = Sums(
         int(is_source.sum()),
         int(ours[~differs].sum()),
         int(holds.sum()),
@@ -77,12 +77,12 @@ def summed(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
         np.flatnonzero(differs).tolist(),
         np.flatnonzero(looked_at).tolist(),
     )
-    return {SUMS: pa.Table.from_pylist([found._asdict()], schema=SCHEMA)}
+    return {SUMS: pa.Table.from_pylist([sums._asdict()], schema=SCHEMA)}
 
 
 def whole(sums: pa.Table) -> Sums:
     """Of all buckets."""
-    found = {name: column(sums, name).to_pylist() for name in SCHEMA.names}
-    numbers = [sum(found[name]) for name in SCHEMA.names[:4]]
-    lists = [sorted(at for one in found[name] for at in one) for name in SCHEMA.names[4:]]
+    columns = {name: column(sums, name).to_pylist() for name in SCHEMA.names}
+    numbers = [sum(columns[name]) for name in SCHEMA.names[:4]]
+    lists = [sorted(at for buckets in columns[name] for at in buckets) for name in SCHEMA.names[4:]]
     return Sums(*numbers, *lists)

@@ -116,11 +116,11 @@ class MakeVersions:
             states,
             [form.value for form in self.read.columns.forms],
         )
-        there = set(batch.schema.names)
+        present = set(batch.schema.names)
         names = ("change_id", "sort_key", "next_sort_key", "is_deleted")
         absent = {name: pa.nulls(size, VERSIONS.field(name).type) for name in names}
-        plain = {name: batch.column(f"_{name}") for name in names if f"_{name}" in there}
-        found = {
+        plain = {name: batch.column(f"_{name}") for name in names if f"_{name}" in present}
+        columns = {
             "part": np.full(size, self.read.part, np.int32),
             "key_1": keys[0],
             "key_2": keys[1],
@@ -133,7 +133,7 @@ class MakeVersions:
             **plain,
         }
         return pa.RecordBatch.from_arrays(
-            [found[f.name] if isinstance(found[f.name], pa.Array) else pa.array(found[f.name], f.type)
+            [columns[f.name] if isinstance(columns[f.name], pa.Array) else pa.array(columns[f.name], f.type)
              for f in VERSIONS],
             schema=VERSIONS,
         )  # fmt: skip
@@ -170,6 +170,6 @@ def key_codes(rows: pa.Table) -> Numbers:
     first = np.zeros(len(at), np.bool_)
     for key in keys:
         first[1:] |= key[at[1:]] != key[at[:-1]]
-    found = np.zeros(len(at), np.int64)
-    found[at] = np.cumsum(first)
-    return found
+    codes = np.zeros(len(at), np.int64)
+    codes[at] = np.cumsum(first)
+    return codes

@@ -42,7 +42,7 @@ def checks(feed: Feed, connection: Connection) -> Checks[None]:
             if reader is None:
                 continue
             readers.append(reader)
-            known |= {one.table: one.writer_schema for one in reader.tables}
+            known |= {table.table: table.writer_schema for table in reader.tables}
             rows += (yield from caught("grants", _rows(alone, config, reader, database))) or []
         if readers:
             yield from caught("retention", _retention(feed, readers[0]))

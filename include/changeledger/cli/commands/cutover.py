@@ -53,13 +53,13 @@ def cutover(  # noqa: PLR0913, PLR0917 - the command's options
     database = named_database(settings, feeds, name)
     pair, period = facts.pair_of(database, feeds, old, new), facts.last_days(days)
     require_lake(settings)
-    found = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
-    verdict = judge(found, events or LEAST_EVENTS)
+    cutover_facts = facts.gather(ControlStore(settings.control_url), database, feeds, pair, period)
+    verdict = judge(cutover_facts, events or LEAST_EVENTS)
     if page is not None:
-        page.write_text(report.page(found, verdict), "utf-8")
+        page.write_text(report.page(cutover_facts, verdict), "utf-8")
         say(f"the page: {page}")
     if as_json:
-        terminal.print_json([json_of(found, verdict)])
+        terminal.print_json([json_of(cutover_facts, verdict)])
     else:
-        print_cutover(found, verdict)
+        print_cutover(cutover_facts, verdict)
     raise typer.Exit(exit_codes.of_cutover(verdict.verdict))

@@ -50,11 +50,11 @@ def list_counts(
     """Count the records by table and reason."""
     from changeledger.cli import quarantine  # noqa: PLC0415 - as in `opened`
 
-    found = quarantine.summary(*_asked(feed, table, reason, run))
+    rows = quarantine.summary(*_asked(feed, table, reason, run))
     if as_json:
-        terminal.print_json(found)
+        terminal.print_json(rows)
     else:
-        terminal.print_table(quarantine.SUMMARY, (row.values() for row in found))
+        terminal.print_table(quarantine.SUMMARY, (row.values() for row in rows))
 
 
 @app.command()

@@ -44,19 +44,19 @@ class ChangeTable(NamedTuple):
     contract: Contract | None
     config: TableConfig
 
-    def columns(self, there: frozenset[str], *, counts_header: bool) -> Contract:
-        """The columns of rows that have `there`, and the key's, with their places in a mask."""
+    def columns(self, present: frozenset[str], *, counts_header: bool) -> Contract:
+        """The columns of rows that have `present`, and the key's, with their places in a mask."""
         before = len(self.header) if counts_header else 0
         known = {} if self.contract is None else {c.name.lower(): c for c in self.contract.columns}
         if any(c.ordinal == 1 for c in known.values()):
             known = {n: c.model_copy(update={"ordinal": c.ordinal + before}) for n, c in known.items()}
         last = max((c.ordinal for c in known.values()), default=before)
         others = [name for name in self.names if name not in known and name not in self.header]
-        found = [
-            *(column for name, column in known.items() if name in there or column.key_position),
-            *(self._column(name, at) for at, name in enumerate(others, last + 1) if name in there),
+        columns = [
+            *(column for name, column in known.items() if name in present or column.key_position),
+            *(self._column(name, at) for at, name in enumerate(others, last + 1) if name in present),
         ]
-        return Contract(table=self.table, columns=tuple(found))
+        return Contract(table=self.table, columns=tuple(columns))
 
     def _column(self, name: str, ordinal: int) -> Column:
         """A column as the feed states it, else as text."""
@@ -85,7 +85,7 @@ def change_tables(
     for n, row in rows:
         by_name.setdefault(row.table, []).append((n, row))
     tables = {name: dialect.source_table(name) for name in by_name}
-    found: list[ChangeTable] = []
+    row_tables: list[ChangeTable] = []
     others: list[Result] = []
     for name, of_table in by_name.items():
         table = tables[name]
@@ -108,8 +108,8 @@ def change_tables(
         config = config or TableConfig.model_construct(table=table)
         table = config.table if contract is None else contract.table
         header = frozenset(lower for lower, name in names.items() if dialect.is_header(name, feed))
-        found.append(ChangeTable(table, of_table, names, header, contract, config))
-    return found, others
+        row_tables.append(ChangeTable(table, of_table, names, header, contract, config))
+    return row_tables, others
 
 
 def _results(rows: Sequence[Numbered], disposition: str, reason: str, detail: str) -> list[Result]:
@@ -146,13 +146,13 @@ def _config_of(table: str, feed: Feed) -> TableConfig | None:
     return feed.table(table) or next((c for c in feed.tables if _same_table(c.table, table)), None)
 
 
-def _same_table(one: str, other: str) -> bool:
+def _same_table(table: str, other: str) -> bool:
     """Do both name one table? A capture instance has an underscore for the dot."""
-    return one.replace(".", "_").lower() == other.replace(".", "_").lower()
+    return table.replace(".", "_").lower() == other.replace(".", "_").lower()
 
 
-def _same_but_for_the_schema(one: str, other: str) -> bool:
-    (schema, _, name), (other_schema, _, other_name) = (x.lower().rpartition(".") for x in (one, other))
+def _same_but_for_the_schema(table: str, other: str) -> bool:
+    (schema, _, name), (other_schema, _, other_name) = (x.lower().rpartition(".") for x in (table, other))
     return name == other_name and not (schema and other_schema)
 
 

@@ -95,22 +95,22 @@ def results(
     A change that several records make comes once, in the place of the first, with all of them in `records`.
     """
     dialect = DIALECTS[feed.dialect]
-    found: list[Result] = [
+    outcomes: list[Result] = [
         {"record": n, "disposition": change.QUARANTINED, "reason": _NO_RECORD, "detail": record.why}
         for n, record in enumerate(records, 1)
         if isinstance(record, Unreadable)
     ]
-    if len(found) < len(records):
+    if len(outcomes) < len(records):
         if isinstance(dialect, MessageDialect):
             messages = [(n, m) for n, m in enumerate(records, 1) if isinstance(m, Message)]
             inputs, number = _messages(dialect, stating(feed, contracts), messages, schemas, warn)
         else:
             rows = [(n, r) for n, r in enumerate(records, 1) if isinstance(r, Row)]
             (inputs, number), others = _rows(dialect, feed, rows, contracts)
-            found += others
-        for one in inputs:
-            found += of_input(feed, one, number)
-    return iter(sorted(found, key=lambda result: result["record"]))
+            outcomes += others
+        for table_input in inputs:
+            outcomes += of_input(feed, table_input, number)
+    return iter(sorted(outcomes, key=lambda result: result["record"]))
 
 
 def stating(feed: Feed, contracts: Mapping[str, Contract]) -> Feed:
@@ -154,18 +154,18 @@ def of_messages(
     named = messages.select(["key", "value", "headers"]).to_pylist()
     ids = frames.schema_ids((row["key"], row["value"], row["headers"] or ()) for row in named)
     known = kernels.EarlierWindows({}, {}, schemas(ids))
-    found = reading.discovered(dialect.kernel, InMemory.of(messages), feed, known, WINDOW)
-    for warning in found.warnings:
+    discovery = reading.discovered(dialect.kernel, InMemory.of(messages), feed, known, WINDOW)
+    for warning in discovery.warnings:
         warn(warning)
-    records = [_with_named_columns(dialect, one) for one in found.records]
+    records = [_with_named_columns(dialect, table_records) for table_records in discovery.records]
     inputs = reading.inputs(records, reading.TableKnowledge({}, resolved_alone))
-    return [*inputs, reading.Input(None, None, together(found.others))]
+    return [*inputs, reading.Input(None, None, together(discovery.others))]
 
 
 def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
     """The messages as `arrow.MESSAGE`."""
     columns = dict(zip(Message._fields, zip(*messages, strict=True), strict=True))
-    columns["headers"] = tuple([{"key": k, "value": v} for k, v in one.headers] for one in messages)
+    columns["headers"] = tuple([{"key": k, "value": v} for k, v in message.headers] for message in messages)
     return pa.RecordBatch.from_arrays(
         [
             _times(columns[field.name])
@@ -178,15 +178,15 @@ def _batch(messages: Sequence[Message]) -> pa.RecordBatch:
 
 
 def _times(timestamps: Sequence[str | None]) -> pa.TimestampArray:
-    found = [None if one is None else _micros(one.strip()) for one in timestamps]
-    micros = np.array([one or 0 for one in found], np.int64)
-    return instants.known(micros, np.array([one is not None for one in found], np.bool_))
+    parsed = [None if timestamp is None else _micros(timestamp.strip()) for timestamp in timestamps]
+    micros = np.array([moment or 0 for moment in parsed], np.int64)
+    return instants.known(micros, np.array([moment is not None for moment in parsed], np.bool_))
 
 
 def _micros(timestamp: str) -> int | None:
     """A time as text, or in milliseconds from 1970, as Kafka has it; None if it is neither."""
-    found = instants.of_text(timestamp, in_zone=True)
-    return int(timestamp) * 1000 if found is None and _MILLIS.match(timestamp) else found
+    micros = instants.of_text(timestamp, in_zone=True)
+    return int(timestamp) * 1000 if micros is None and _MILLIS.match(timestamp) else micros
 
 
 def _with_named_columns(dialect: MessageDialect, records: reading.Records) -> reading.Records:

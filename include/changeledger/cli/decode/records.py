@@ -125,9 +125,9 @@ def _headers(headers: Any) -> list[tuple[str, bytes | None]]:
         return []
     if isinstance(headers, dict):
         pairs = list(headers.items())
-    elif all(isinstance(one, dict) for one in headers):
-        pairs = [(one["key"], one.get("value")) for one in headers]
-    elif all(isinstance(one, list) for one in headers):
+    elif all(isinstance(header, dict) for header in headers):
+        pairs = [(header["key"], header.get("value")) for header in headers]
+    elif all(isinstance(header, list) for header in headers):
         pairs = [(key, value) for key, value in headers]
     else:
         pairs = list(zip(headers[::2], headers[1::2], strict=True))
@@ -202,17 +202,19 @@ def contracts(path: Path) -> dict[str, Contract]:
     remedy = f"correct {path}: `table`, `key`, and `columns` with `name` and `type` (docs/decode.md)"
     try:
         stored = yaml.safe_load(path.read_text("utf-8"))
-        stated = [_Stated.model_validate(one) for one in (stored if isinstance(stored, list) else [stored])]
+        stated = [
+            _Stated.model_validate(entry) for entry in (stored if isinstance(stored, list) else [stored])
+        ]
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"the contract file {path} cannot be read: {error}", remedy) from error
     except ValidationError as error:
         raise ConfigError(
             f"the contract file {path} is not valid: {invalid_settings(error)}", remedy
         ) from error
-    found = {}
-    for one in stated:
-        contract = one.contract()
+    by_table = {}
+    for stated_contract in stated:
+        contract = stated_contract.contract()
         for column in contract.columns:
             column.sql_type  # noqa: B018 - parses, and raises with the remedy
-        found[contract.table] = contract
-    return found
+        by_table[contract.table] = contract
+    return by_table

@@ -38,26 +38,28 @@ _MEMBERS = (
 _OUTCOME = ("source_position", "disposition", "reason", "detail")
 
 
-def of_input(feed: Feed, one: Input, number: Numbers) -> list[Result]:
+def of_input(feed: Feed, table_input: Input, number: Numbers) -> list[Result]:
     """The results of a table's records, or of those that became no change."""
-    found = as_batch(one.decoded.collected())
-    if one.contract is None:
-        return [_no_change(row, one.table, number) for row in found.select(_OUTCOME).to_pylist()]
-    if "pair_key" in found.schema.names:
-        found = pairs.joined(found, TablePlan(feed, one.contract, one.contract, WINDOW))
-    is_change = pc.equal(found.column("disposition"), change.CHANGE)
-    ledger = pa.Table.from_batches([found.filter(is_change).select(ledger_schema(one.contract).names)])
+    batch = as_batch(table_input.decoded.collected())
+    if table_input.contract is None:
+        return [_no_change(row, table_input.table, number) for row in batch.select(_OUTCOME).to_pylist()]
+    if "pair_key" in batch.schema.names:
+        batch = pairs.joined(batch, TablePlan(feed, table_input.contract, table_input.contract, WINDOW))
+    is_change = pc.equal(batch.column("disposition"), change.CHANGE)
+    ledger = pa.Table.from_batches(
+        [batch.filter(is_change).select(ledger_schema(table_input.contract).names)]
+    )
     repeats = iter(duplicates.repeated(ledger, pa.array([], pa.string())).tolist())
-    kinds = {name: found.schema.field(name).type for name in _MEMBERS}
-    rows = found.select((*_OUTCOME, "paired_source_position", "operation", *_MEMBERS)).to_pylist()
+    kinds = {name: batch.schema.field(name).type for name in _MEMBERS}
+    rows = batch.select((*_OUTCOME, "paired_source_position", "operation", *_MEMBERS)).to_pylist()
     others = _other_records(rows, number)
     results = []
     for row in rows:
         if row["disposition"] == change.CHANGE:
             records = sorted([number(row["source_position"]), *others[number(row["source_position"])]])
-            results += _change(row, one.table, records, kinds, is_repeat=next(repeats))
+            results += _change(row, table_input.table, records, kinds, is_repeat=next(repeats))
         elif row["disposition"] != change.PAIRED:
-            results.append(_no_change(row, one.table, number))
+            results.append(_no_change(row, table_input.table, number))
     return results
 
 
@@ -66,14 +68,14 @@ def _other_records(rows: list[dict[str, Any]], number: Numbers) -> dict[int, lis
 
     A row of old values is named by its change; segments of an event name its first one.
     """
-    found = defaultdict(list)
+    others = defaultdict(list)
     for row in rows:
         if row["paired_source_position"] is not None:
             owner, other = row["source_position"], row["paired_source_position"]
             if row["disposition"] == change.PAIRED:
                 owner, other = other, owner
-            found[number(owner)].append(number(other))
-    return found
+            others[number(owner)].append(number(other))
+    return others
 
 
 def _change(
