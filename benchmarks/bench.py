@@ -98,8 +98,8 @@ class Bench:
         """`make demo` or `make test`, with what they need installed before."""
         needed = ("spark", "kafka") if what == "demo" else ("spark", "kafka", "debezium")
         subprocess.run([PROJECT / "scripts" / "bootstrap", *needed], cwd=PROJECT, check=True)
-        found = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
-        return Result(found)
+        measurement = measured(["make", what], HOME / f"make-{what}.log", whole=f"make {what}")
+        return Result(measurement)
 
     def stream(self, messages: int, at: int = 0, shape: Shape = PLAIN) -> Stream:
         return stream(CACHE / "streams", messages, _table(at), 1 + at, shape)
@@ -134,8 +134,8 @@ class Bench:
         module = f"benchmarks.subjects.{arguments[0]}"
         command, log = [python, "-m", module, *arguments[1:], *out, *more], HOME / f"{home.name}.log"
         with cluster(home, workers) as remote:
-            found = measured(command, log, {**env, **remote})
-        result = Result(found, None if truth is None else judged(home / "out", truth))
+            measurement = measured(command, log, {**env, **remote})
+        result = Result(measurement, None if truth is None else judged(home / "out", truth))
         shutil.rmtree(home)
         return result
 

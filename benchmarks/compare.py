@@ -52,12 +52,12 @@ def main() -> None:
     ledgers = [spark.table(TableNames.of(name, TABLE).changes) for name in feeds]
 
     def plain() -> None:
-        one, other = (
+        first, other = (
             ledger.where("operation <> 'snapshot'").select("commit_lsn", "key.id", "before", "after")
             for ledger in ledgers
         )
-        joined = one.join(other, ["commit_lsn", "id"], "full_outer")
-        same = (one["before"].eqNullSafe(other["before"])) & (one["after"].eqNullSafe(other["after"]))
+        joined = first.join(other, ["commit_lsn", "id"], "full_outer")
+        same = (first["before"].eqNullSafe(other["before"])) & (first["after"].eqNullSafe(other["after"]))
         joined.agg(F.count_if(same), F.count("*")).collect()
 
     def compared() -> None:

@@ -16,11 +16,11 @@ PACKAGES = {
 def python_of(name: str, folder: Path) -> str:
     """The Python of the peer's environment. Raises CalledProcessError if pip cannot make it."""
     home = folder / name
-    python, made = home / "bin" / "python", home / "made"
+    python, installed = home / "bin" / "python", home / "made"
     wanted = "\n".join(PACKAGES[name])
-    if not made.exists() or made.read_text("utf-8") != wanted:
+    if not installed.exists() or installed.read_text("utf-8") != wanted:
         shutil.rmtree(home, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
         subprocess.run([str(python), "-m", "pip", "install", "--quiet", *PACKAGES[name]], check=True)
-        made.write_text(wanted, "utf-8")
+        installed.write_text(wanted, "utf-8")
     return str(python)

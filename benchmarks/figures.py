@@ -16,16 +16,16 @@ class Figures(NamedTuple):
     results: Sequence[Result]
 
     def wall(self, *spans: str) -> float:
-        return median(one.measured.wall(*spans) for one in self.results)
+        return median(result.measured.wall(*spans) for result in self.results)
 
     def cpu(self, *spans: str) -> float:
-        return median(one.measured.cpu(*spans) for one in self.results)
+        return median(result.measured.cpu(*spans) for result in self.results)
 
     def cpu_of(self, kind: str) -> float:
-        return median(sum(s.cpu.get(kind, 0.0) for s in one.measured.spans) for one in self.results)
+        return median(sum(s.cpu.get(kind, 0.0) for s in result.measured.spans) for result in self.results)
 
     def peak(self, kind: str) -> float:
-        return max(one.measured.peaks.get(kind, 0.0) for one in self.results)
+        return max(result.measured.peaks.get(kind, 0.0) for result in self.results)
 
     @property
     def spans(self) -> list[str]:
@@ -33,5 +33,5 @@ class Figures(NamedTuple):
 
     @property
     def wrong(self) -> Wrong | None:
-        found = [one.wrong for one in self.results if one.wrong is not None]
-        return max(found, key=lambda one: one.rows + (one.versions or 0)) if found else None
+        mismatches = [result.wrong for result in self.results if result.wrong is not None]
+        return max(mismatches, key=lambda wrong: wrong.rows + (wrong.versions or 0)) if mismatches else None

@@ -126,8 +126,8 @@ def main(rows: int, tries: int) -> None:
             if number:
                 spent[name].append(_cpu() - begin)
     for name, seconds in spent.items():
-        print(f"{name}: {median(seconds):.1f} CPU s ({', '.join(f'{one:.1f}' for one in seconds)})")
+        print(f"{name}: {median(seconds):.1f} CPU s ({', '.join(f'{duration:.1f}' for duration in seconds)})")
 
 
 if __name__ == "__main__":
-    main(*(int(one) for one in (*sys.argv[1:3], *("1000000", "3")[len(sys.argv) - 1 :])))
+    main(*(int(argument) for argument in (*sys.argv[1:3], *("1000000", "3")[len(sys.argv) - 1 :])))

@@ -19,11 +19,11 @@ class Wrong(NamedTuple):
     versions: int | None
 
 
-def judged(found: Path, truth: Stream) -> Wrong:
-    """`found`: a folder with the Parquet files `rows` and, where the subject has it, `versions`."""
-    row, versions = truth.shape.row, found / "versions.parquet"
+def judged(published: Path, truth: Stream) -> Wrong:
+    """`published`: a folder with the Parquet files `rows` and, where the subject has it, `versions`."""
+    row, versions = truth.shape.row, published / "versions.parquet"
     return Wrong(
-        _different(_read(found / "rows.parquet", row), _read(truth.rows, row)),
+        _different(_read(published / "rows.parquet", row), _read(truth.rows, row)),
         _different(_read(versions, VERSION), _read(truth.versions, VERSION)) if versions.exists() else None,
     )
 
@@ -32,10 +32,10 @@ def _read(path: Path, schema: pa.Schema) -> pa.Table:
     return pq.read_table(path).select(schema.names).cast(schema)
 
 
-def _different(found: pa.Table, truth: pa.Table) -> int:
+def _different(published: pa.Table, truth: pa.Table) -> int:
     """Keys (all of a version is its key) whose rows are not the same in both."""
     keys = truth.column_names if truth.schema.equals(VERSION) else ["id"]
-    counted = [_counted(found, "found"), _counted(truth, "truth")]
+    counted = [_counted(published, "found"), _counted(truth, "truth")]
     both = counted[0].join(counted[1], [*truth.column_names], join_type="full outer")
     is_same = pc.equal(both.column("found"), both.column("truth")).fill_null(fill_value=False)
     return len(both.filter(pc.invert(is_same)).group_by(keys).aggregate([]))
@@ -46,4 +46,4 @@ def _counted(rows: pa.Table, name: str) -> pa.Table:
     filled = [pc.coalesce(column.cast(pa.string()), pa.scalar("\0")) for column in rows.columns]
     texts = pa.table(filled, names=rows.column_names)
     counted = texts.group_by(rows.column_names).aggregate([([], "count_all")])
-    return counted.rename_columns([name if one == "count_all" else one for one in counted.column_names])
+    return counted.rename_columns([name if label == "count_all" else label for label in counted.column_names])

@@ -71,16 +71,16 @@ def row(rng: Random, key: int) -> dict[str, Any]:
 def events(rng: Random, changes: int) -> Iterator[tuple[str, dict[str, Any] | None, dict[str, Any] | None]]:
     for number in range(changes):
         kind, key = rng.random(), rng.randrange(changes)
-        one = row(rng, key)
+        image = row(rng, key)
         if kind < 0.35:
-            yield "c", None, one
+            yield "c", None, image
         elif kind < 0.85:
-            yield "u", one, {**one, "n1": one["n1"] + 1, "city": rng.choice(CITIES)}
+            yield "u", image, {**image, "n1": image["n1"] + 1, "city": rng.choice(CITIES)}
         elif kind < 0.95:
-            yield "d", one, None
+            yield "d", image, None
         else:
-            yield "d", one, None
-            yield "c", None, {**one, "id": changes + number}
+            yield "d", image, None
+            yield "c", None, {**image, "id": changes + number}
 
 
 def batches(changes: int, seed: int = 1) -> list[pa.RecordBatch]:
@@ -109,15 +109,15 @@ def block(
     optional: bool, kind: str, field: str, fields: list[dict[str, Any]] | None = None, name: str = ""
 ) -> dict[str, Any]:
     """A part of Connect's schema block."""
-    found: dict[str, Any] = {"type": kind, "optional": optional, "field": field}
-    return found | ({"fields": fields} if fields else {}) | ({"name": name} if name else {})
+    schema: dict[str, Any] = {"type": kind, "optional": optional, "field": field}
+    return schema | ({"fields": fields} if fields else {}) | ({"name": name} if name else {})
 
 
 def schema_block() -> dict[str, Any]:
     kinds = {"int": "int32", "bit": "boolean", "float": "double", "date": "int32", "datetime2(6)": "int64"}
     names = {"date": "io.debezium.time.Date", "datetime2(6)": "io.debezium.time.MicroTimestamp"}
     row = [block(n != "id", kinds.get(k, "string"), n, name=names.get(k, "")) for n, k in TYPES.items()]
-    amount = next(one for one in row if one["field"] == "amount")
+    amount = next(field for field in row if field["field"] == "amount")
     amount |= {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal"}
     amount["parameters"] = {"scale": "2", "connect.decimal.precision": "18"}
     texts = (
@@ -132,14 +132,14 @@ def schema_block() -> dict[str, Any]:
         "change_lsn",
         "commit_lsn",
     )
-    source = [block(True, "string", one) for one in texts]
-    source += [block(True, "int64", one) for one in ("ts_ms", "event_serial_no")]
+    source = [block(True, "string", field_name) for field_name in texts]
+    source += [block(True, "int64", field_name) for field_name in ("ts_ms", "event_serial_no")]
     members = [
         block(True, "struct", "before", row, "bench.dbo.t.Value"),
         block(True, "struct", "after", row, "bench.dbo.t.Value"),
         block(False, "struct", "source", source, "io.debezium.connector.sqlserver.Source"),
         block(False, "string", "op"),
-        *(block(True, "int64", one) for one in ("ts_ms", "ts_us", "ts_ns")),
+        *(block(True, "int64", field_name) for field_name in ("ts_ms", "ts_us", "ts_ns")),
         block(True, "struct", "transaction", [block(True, "string", "id")], "event.block"),
     ]
     return {"type": "struct", "optional": False, "name": "bench.dbo.t.Envelope", "fields": members}
@@ -158,13 +158,13 @@ def in_avro(parts: list[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], str]:
     """The same messages in Avro, and their schema."""
     registry = SchemaRegistry()
     converter = AvroConverter(registry.register)
-    found = []
+    encoded = []
     for part in wrapped(parts):
         key = b'{"schema":{"type":"int32","optional":false},"payload":1}'
         sent = converter.encoded(Message("bench.dbo.t", key, value, (), 0) for value in _values(part))
-        found.append(_with_values(part, [one.value for one in sent]))
-    schema_id = str(int.from_bytes(_values(found[0])[0][1:5], "big"))
-    return found, registry.schemas[schema_id]
+        encoded.append(_with_values(part, [message.value for message in sent]))
+    schema_id = str(int.from_bytes(_values(encoded[0])[0][1:5], "big"))
+    return encoded, registry.schemas[schema_id]
 
 
 def _values(part: pa.RecordBatch) -> list[bytes]:
@@ -178,13 +178,13 @@ def _with_values(part: pa.RecordBatch, values: list[bytes | None]) -> pa.RecordB
 
 def cpu(work: Callable[[pa.RecordBatch], object], parts: list[pa.RecordBatch]) -> float:
     """CPU seconds per million messages, the best of three."""
-    found = []
+    timings = []
     for _ in range(3):
         began = time.process_time()
         for part in parts:
             work(part)
-        found.append(time.process_time() - began)
-    return min(found) / sum(part.num_rows for part in parts) * 1_000_000
+        timings.append(time.process_time() - began)
+    return min(timings) / sum(part.num_rows for part in parts) * 1_000_000
 
 
 def main() -> None:

@@ -87,18 +87,18 @@ def batches(values: Iterable[bytes]) -> list[pa.RecordBatch]:
 
 def main() -> None:
     changes = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    parts = batches(ces(at, *one) for at, one in enumerate(events(Random(1), changes)))
+    parts = batches(ces(at, *event) for at, event in enumerate(events(Random(1), changes)))
     ways = ces_discovery.discover(ces_discovery.merged([ces_discovery.facts(parts[0])]), feed("ces"), {})
     table = ces_plan.TablePlan(feed("ces"), ways.tables[0].writer_schema, CONTRACT, "window")
     print(f"ces: facts               {cpu(ces_discovery.facts, parts):6.2f}")
     print(f"ces: routes              {cpu(lambda b: ces_discovery.routes(b, ways), parts):6.2f}")
     print(f"ces: decode              {cpu(lambda b: ces_decode.decode(b, table), parts):6.2f}")
-    parts = batches(qlik(at, *one) for at, one in enumerate(events(Random(1), changes)))
+    parts = batches(qlik(at, *event) for at, event in enumerate(events(Random(1), changes)))
     labels = qlik_discovery.merged([qlik_discovery.facts(parts[0], {})])
-    found = qlik_discovery.discover(labels, feed("qlik_messages"), {"dbo.t": CONTRACT}, {}, {})
+    discovery = qlik_discovery.discover(labels, feed("qlik_messages"), {"dbo.t": CONTRACT}, {}, {})
     written = qlik_plan.TablePlan(feed("qlik_messages"), CONTRACT, CONTRACT, "window")
     print(f"qlik_messages: facts     {cpu(lambda b: qlik_discovery.facts(b, {}), parts):6.2f}")
-    print(f"qlik_messages: routes    {cpu(lambda b: qlik_discovery.routes(b, found), parts):6.2f}")
+    print(f"qlik_messages: routes    {cpu(lambda b: qlik_discovery.routes(b, discovery), parts):6.2f}")
     print(f"qlik_messages: decode    {cpu(lambda b: qlik_decode.decode(b, written), parts):6.2f}")
 
 

@@ -63,7 +63,7 @@ def measured(
 
     Raises BenchmarkError if it fails.
     """
-    found = Measured()
+    measurement = Measured()
     with (
         log.open("wb") as errors,
         subprocess.Popen(
@@ -74,7 +74,7 @@ def measured(
         assert process.stdout is not None, "it has a pipe"
         assert process.stdin is not None, "it has a pipe"
         over = threading.Event()
-        sampling = threading.Thread(target=_sample, args=(process.pid, found.peaks, over))
+        sampling = threading.Thread(target=_sample, args=(process.pid, measurement.peaks, over))
         sampling.start()
         began, used = time.monotonic(), dict.fromkeys((DRIVER, JVM, WORKERS), 0.0)
         for line in process.stdout:
@@ -82,7 +82,7 @@ def measured(
                 continue
             now, usage = time.monotonic(), cpu_seconds(process.pid)
             spent = {kind: seconds - used[kind] for kind, seconds in usage.items()}
-            found.spans.append(Span(line[len(SIGN) :].strip(), now - began, spent))
+            measurement.spans.append(Span(line[len(SIGN) :].strip(), now - began, spent))
             process.stdin.write("\n")
             process.stdin.flush()
             began, used = time.monotonic(), usage
@@ -90,18 +90,18 @@ def measured(
         sampling.join()
         if whole is not None:
             # Its processes are gone; of those it has waited for, only the wall clock is asked here.
-            found.spans.append(Span(whole, time.monotonic() - began, {}))
+            measurement.spans.append(Span(whole, time.monotonic() - began, {}))
     if process.returncode:
         raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}: see {log}")
-    return found
+    return measurement
 
 
 def cpu_seconds(root: int) -> dict[str, float]:
     """By kind, of the process, those below it, and those of them that have ended."""
-    found = dict.fromkeys((DRIVER, JVM, WORKERS), 0.0)
+    by_kind = dict.fromkeys((DRIVER, JVM, WORKERS), 0.0)
     for kind, _, seconds in _tree(root):
-        found[kind] += seconds
-    return found
+        by_kind[kind] += seconds
+    return by_kind
 
 
 def _sample(root: int, peaks: dict[str, float], over: threading.Event) -> None:

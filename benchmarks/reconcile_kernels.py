@@ -98,8 +98,8 @@ def _image(key: np.ndarray, version: np.ndarray, present: np.ndarray) -> pa.Stru
     cells = {"bigint": pa.array(key), "int": number, "nvarchar(40)": name, "decimal(18,4)": number,
              "datetime2(3)": pa.array(key * 1000), "date": number, "bit": pa.array(version % 2 == 0),
              "float": pa.array(key * 0.5)}  # fmt: skip
-    found = [_as(cells[sql], field.type) for sql, field in zip(TYPES, kind, strict=True)]
-    return pa.StructArray.from_arrays(found, fields=list(kind), mask=pa.array(~present))
+    columns = [_as(cells[sql], field.type) for sql, field in zip(TYPES, kind, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=list(kind), mask=pa.array(~present))
 
 
 def _as(cells: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -131,21 +131,23 @@ def carried(new: pa.Table, published: pa.Table, opened: pa.Table, window: str) -
     with timed("explode"):
         rows = exploded(resolved.changes)
     with timed("intervals, image chain"):
-        made = continued(rows, known, truncates(resolved.changes), CONTRACT, window)
+        history = continued(rows, known, truncates(resolved.changes), CONTRACT, window)
     with timed("current"):
-        alive = current(made.opened, CONTRACT)
+        alive = current(history.opened, CONTRACT)
     print(f"  {resolved.key_updates} key updates, {len(resolved.duplicates)} duplicates, "
-          f"{len(made.closed)} closed, {len(made.opened)} open, {len(alive.alive)} alive, "
-          f"{len(made.breaks)} breaks, {len(made.again)} keys again")  # fmt: skip
-    return resolved.changes, made
+          f"{len(history.closed)} closed, {len(history.opened)} open, {len(alive.alive)} alive, "
+          f"{len(history.breaks)} breaks, {len(history.again)} keys again")  # fmt: skip
+    return resolved.changes, history
 
 
 def main(number: int) -> None:
     first, none = ledger(number, 1), ledger(0, 0)
     nothing = rebuilt(exploded(none), none, CONTRACT, "").opened
     for window in ("cold", "warm"):
-        changes, made = carried(first, none, nothing, window)
-    carried(updates(made.opened, 2), changes.slice(0, number // 100), made.opened, "updates of what is open")
+        changes, history = carried(first, none, nothing, window)
+    carried(
+        updates(history.opened, 2), changes.slice(0, number // 100), history.opened, "updates of what is open"
+    )
 
 
 if __name__ == "__main__":

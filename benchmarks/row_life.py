@@ -127,17 +127,17 @@ def image(rng: np.random.Generator, ids: np.ndarray) -> pa.StructArray:
 def measure() -> None:
     from changeledger.state.life import Place, life  # noqa: PLC0415
 
-    rng, found = np.random.default_rng(5), []
+    rng, measurements = np.random.default_rng(5), []
     for key in rng.integers(0, KEYS, TRIES).tolist():
         began, worked = time.monotonic(), time.process_time()
         row = life(Place(FEED.feed, CONTRACT, {}), {"id": str(key)})
-        found.append((time.monotonic() - began, time.process_time() - worked, len(row.changes)))
+        measurements.append((time.monotonic() - began, time.process_time() - worked, len(row.changes)))
     print(json.dumps({
-        "first s": round(found[0][0], 2),
-        "median s": round(statistics.median(seconds for seconds, *_ in found), 2),
-        "worst s": round(max(seconds for seconds, *_ in found), 2),
-        "median CPU s": round(statistics.median(seconds for _, seconds, _ in found), 2),
-        "changes of a row": round(statistics.mean(changes for *_, changes in found), 1),
+        "first s": round(measurements[0][0], 2),
+        "median s": round(statistics.median(seconds for seconds, *_ in measurements), 2),
+        "worst s": round(max(seconds for seconds, *_ in measurements), 2),
+        "median CPU s": round(statistics.median(seconds for _, seconds, _ in measurements), 2),
+        "changes of a row": round(statistics.mean(changes for *_, changes in measurements), 1),
     }))  # fmt: skip
 
 

@@ -48,8 +48,8 @@ def main() -> None:
     asked = parser.parse_args()
     console = Console(width=140)
     with Bench() as bench:
-        for found in measure(subjects(bench, asked.messages), asked.tries, asked.only):
-            page = [*tables(found, asked.messages), of_targets(TARGETS, found)]
+        for by_subject in measure(subjects(bench, asked.messages), asked.tries, asked.only):
+            page = [*tables(by_subject, asked.messages), of_targets(TARGETS, by_subject)]
             for table in page:
                 console.print(table)
             if asked.save:
@@ -96,37 +96,37 @@ def measure(
     """What is found after each round. The subjects take turns: what else the machine does meets all alike."""
     results: dict[str, list[Result]] = {name: [] for name in of if not only or name in only}
     for number in range(tries):
-        for name, found in results.items():
+        for name, subject_results in results.items():
             result = of[name]()
-            found.append(result)
+            subject_results.append(result)
             took = f"{result.measured.wall():.1f} s, {result.measured.cpu():.1f} CPU s, {result.wrong}"
             print(f"[{number + 1}/{tries}] {name}: {took}", flush=True)
-        yield {name: Figures(found) for name, found in results.items()}
+        yield {name: Figures(subject_results) for name, subject_results in results.items()}
 
 
-def tables(found: Mapping[str, Figures], messages: int) -> list[Table]:
+def tables(by_subject: Mapping[str, Figures], messages: int) -> list[Table]:
     at = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     machine = f"{os.cpu_count()} cores, {_processor()}, load {os.getloadavg()[0]:.1f}"
     whole = Table(*_HEAD, title=f"{messages:,} messages, medians; {machine}; {at}")
-    for name, figures in found.items():
+    for name, figures in by_subject.items():
         peaks = f"{figures.peak(JVM):,.0f}, {figures.peak(WORKERS) or figures.peak(DRIVER):,.0f}"
         cpus = [f"{figures.cpu():.1f}", *(f"{figures.cpu_of(kind):.1f}" for kind in (JVM, WORKERS))]
-        wrong = ["-" if one is None else f"{one:,}" for one in figures.wrong or (None, None)]
+        wrong = ["-" if count is None else f"{count:,}" for count in figures.wrong or (None, None)]
         whole.add_row(name, f"{len(figures.results)}", f"{figures.wall():.1f}", *cpus, peaks, *wrong)
     spans = Table("what", "part", "wall s", "CPU s", title="The parts")
-    for name, figures in found.items():
+    for name, figures in by_subject.items():
         for span in figures.spans:
             spans.add_row(name, span, f"{figures.wall(span):.1f}", f"{figures.cpu(span):.1f}")
     return [whole, spans]
 
 
-def of_targets(targets: Sequence[Target], found: Mapping[str, Figures]) -> Table:
+def of_targets(targets: Sequence[Target], by_subject: Mapping[str, Figures]) -> Table:
     table = Table("target", "aim", "reached", "", title="Targets")
     for target in targets:
-        if not all(name in found for name in target.of):
+        if not all(name in by_subject for name in target.of):
             table.add_row(target.what, target.aim_text, "not measured", "")
             continue
-        reached = target.reached(*(found[name] for name in target.of))
+        reached = target.reached(*(by_subject[name] for name in target.of))
         missed = f"missed: {target.why}" if target.why else "missed"
         verdict = "met" if reached <= target.aim else missed
         table.add_row(target.what, target.aim_text, f"{reached:.2f}", verdict)

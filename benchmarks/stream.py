@@ -80,9 +80,9 @@ class _Source:
         """So many messages, in the order of the changes."""
         written = 0
         while written < number:
-            for one in self._change(left=number - written):
+            for message in self._change(left=number - written):
                 written += 1
-                yield one
+                yield message
 
     def _change(self, left: int) -> list[bytes]:
         rng, kind = self.rng, self.rng.random()
@@ -145,4 +145,4 @@ def _as_delivered(lines: list[bytes], rng: Random) -> Iterator[bytes]:
         if chance < _AGAIN:
             placed.append((later, line))
         placed.append((later if chance >= 1 - _LATE else place, line))
-    return (line for _, line in sorted(placed, key=lambda one: one[0]))
+    return (line for _, line in sorted(placed, key=lambda placement: placement[0]))

@@ -102,43 +102,47 @@ def qlik_header(at: int, code: int, mask: int) -> tuple[Any, ...]:
 
 def batches(changes: int, header: Any, names: Any) -> list[pa.RecordBatch]:
     schema = pa.schema([*names, *zip(TYPES, KINDS, strict=True)])
-    found = [(*header(at, code, mask), *image) for at, code, mask, image in rows(changes)]
-    arrays = [pa.array(list(one), f.type) for one, f in zip(zip(*found, strict=True), schema, strict=True)]
+    raw_rows = [(*header(at, code, mask), *image) for at, code, mask, image in rows(changes)]
+    arrays = [
+        pa.array(list(values), f.type) for values, f in zip(zip(*raw_rows, strict=True), schema, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=schema).to_batches(BATCH)
 
 
 def cpu(work: Work, parts: list[pa.RecordBatch], size: int) -> float:
     """CPU seconds per million raw rows, the best of three."""
-    found = []
+    timings = []
     for _ in range(3):
         began = time.process_time()
         for part in parts:
             work(part)
-        found.append(time.process_time() - began)
-    return min(found) / size * 1_000_000
+        timings.append(time.process_time() - began)
+    return min(timings) / size * 1_000_000
 
 
 def measure(kernels: TableKernel, plan: TablePlan, parts: list[pa.RecordBatch]) -> None:
     size, writer_schema = sum(part.num_rows for part in parts), plan.writer_schema
     print(f"{kernels.name}: {size} rows, batches of {BATCH}")
-    print(f"  record              {cpu(lambda one: kernels.record(one, 't', plan.feed), parts, size):6.2f}")
-    raw = [one.append_column("source_position", kernels.record(one, "t", plan.feed)) for one in parts]
-    print(f"  decode              {cpu(lambda one: kernels.decode(one, plan), raw, size):6.2f}")
-    table = pa.Table.from_batches([kernels.decode(one, plan) for one in raw])
+    print(
+        f"  record              {cpu(lambda batch: kernels.record(batch, 't', plan.feed), parts, size):6.2f}"
+    )
+    raw = [batch.append_column("source_position", kernels.record(batch, "t", plan.feed)) for batch in parts]
+    print(f"  decode              {cpu(lambda batch: kernels.decode(batch, plan), raw, size):6.2f}")
+    table = pa.Table.from_batches([kernels.decode(batch, plan) for batch in raw])
     halves = table.filter(pc.is_valid(table["pair_key"])).combine_chunks().to_batches()
-    print(f"  images joined, ids  {cpu(lambda one: joined(one, plan), halves, size):6.2f}")
-    whole, rules = [joined(one, plan) for one in halves], kernels.mask_rules(writer_schema)
+    print(f"  images joined, ids  {cpu(lambda batch: joined(batch, plan), halves, size):6.2f}")
+    whole, rules = [joined(batch, plan) for batch in halves], kernels.mask_rules(writer_schema)
 
-    def evidence(one: pa.RecordBatch) -> object:
-        return mask_evidence.counted(mask_evidence.facts(one, writer_schema, rules), writer_schema, rules)
+    def evidence(batch: pa.RecordBatch) -> object:
+        return mask_evidence.counted(mask_evidence.facts(batch, writer_schema, rules), writer_schema, rules)
 
     print(f"  evidence of masks   {cpu(evidence, whole, size):6.2f}")
     if "--profile" in sys.argv:
         with cProfile.Profile() as profile:
-            for one in raw:
-                kernels.decode(one, plan)
-            for one in halves:
-                joined(one, plan)
+            for batch in raw:
+                kernels.decode(batch, plan)
+            for batch in halves:
+                joined(batch, plan)
         pstats.Stats(profile).sort_stats("tottime").print_stats(30)
 
 

@@ -38,12 +38,12 @@ class Target(NamedTuple):
         return f"<= {self.aim:g} {self.unit}"
 
 
-def _times(one: Figures, other: Figures) -> float:
-    return one.wall() / other.wall()
+def _times(figures: Figures, other: Figures) -> float:
+    return figures.wall() / other.wall()
 
 
-def _times_cpu(one: Figures, other: Figures) -> float:
-    return one.cpu() / other.cpu()
+def _times_cpu(figures: Figures, other: Figures) -> float:
+    return figures.cpu() / other.cpu()
 
 
 def _last_window(unit: str) -> Callable[[Figures], float]:

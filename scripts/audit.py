@@ -46,7 +46,7 @@ class NotAudited(Exception):
 
 def allowed(text: str, today: date) -> tuple[dict[tuple[str, str], str], list[str]]:
     """Reasons by (component, id), and what is wrong with the list."""
-    found, wrong = {}, []
+    reasons, wrong = {}, []
     for number, entry in enumerate(tomllib.loads(text).get("allowed", []), 1):
         lacking = [n for n, kind in _MEMBERS.items() if not isinstance(entry.get(n), kind) or not entry[n]]
         if lacking or set(entry) - set(_MEMBERS):
@@ -57,8 +57,8 @@ def allowed(text: str, today: date) -> tuple[dict[tuple[str, str], str], list[st
             wrong.append(f"{name}: allowed until {entry['until']}: repair it, or decide again")
         elif entry["until"] - entry["decided"] > _LONGEST:
             wrong.append(f"{name}: allowed for more than {_LONGEST.days} days")
-        found[entry["component"], entry["id"]] = entry["reason"]
-    return found, wrong
+        reasons[entry["component"], entry["id"]] = entry["reason"]
+    return reasons, wrong
 
 
 def python_holes(service: str) -> list[Finding]:
@@ -84,7 +84,7 @@ def python_holes(service: str) -> list[Finding]:
 
 def jar_holes(jars: Sequence[Component], service: str) -> list[Finding]:
     """Raises NotAudited if the service does not answer."""
-    found = []
+    findings = []
     # Advisories are of all machines.
     known = {jar.purl.partition("?")[0]: jar for jar in jars if jar.group}
     asked = list(known.items())
@@ -93,11 +93,11 @@ def jar_holes(jars: Sequence[Component], service: str) -> list[Finding]:
         queries = [{"package": {"purl": purl}} for purl, _ in part]
         results = _asked(f"{service}/v1/querybatch", {"queries": queries})["results"]
         for (_, jar), result in zip(part, results, strict=True):
-            found += [
+            findings += [
                 Finding(f"{jar.group}:{jar.name}", jar.version, (hole["id"],))
                 for hole in result.get("vulns", [])
             ]
-    return found
+    return findings
 
 
 def _asked(address: str, query: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,11 +114,13 @@ def _asked(address: str, query: Mapping[str, Any]) -> dict[str, Any]:
 def report(findings: Iterable[Finding], reasons: Mapping[tuple[str, str], str]) -> int:
     """Prints them; how many are not allowed?"""
     count = 0
-    for one in sorted(findings):
-        reason = next((reasons[one.component, i] for i in one.ids if (one.component, i) in reasons), None)
-        fixed = f", fixed in {one.fixed_in}" if one.fixed_in else ""
+    for finding in sorted(findings):
+        reason = next(
+            (reasons[finding.component, i] for i in finding.ids if (finding.component, i) in reasons), None
+        )
+        fixed = f", fixed in {finding.fixed_in}" if finding.fixed_in else ""
         said = f"allowed: {reason}" if reason is not None else "NOT ALLOWED"
-        print(f"  {one.component} {one.version}: {', '.join(one.ids)}{fixed}: {said}")
+        print(f"  {finding.component} {finding.version}: {', '.join(finding.ids)}{fixed}: {said}")
         count += reason is None
     return count
 

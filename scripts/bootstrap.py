@@ -113,10 +113,10 @@ def ensure_python() -> None:
 
 
 def ivy_jar() -> Path:
-    found = sorted(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
-    if not found:
+    jars = sorted(VENV.glob("lib/python*/site-packages/pyspark/jars/ivy-*.jar"))
+    if not jars:
         raise SetupError(f"pyspark in {VENV} has no Ivy.\n  Remove {VENV} and run the command again.")
-    return found[0]
+    return jars[0]
 
 
 def class_archive(jars: Path, java_command: str) -> Path:

@@ -37,11 +37,11 @@ STATEMENTS = (
 
 def main() -> None:
     archive = Path(sys.argv[1])
-    made = archive.with_suffix(".made")
+    new_archive = archive.with_suffix(".made")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         settings = Settings(home=Path(folder))
         # Of the JVM that becomes the server, not of the one that spells its command line.
-        os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={made}"'
+        os.environ["SPARK_SUBMIT_OPTS"] = f'"-XX:ArchiveClassesAtExit={new_archive}"'
         server = SparkConnectServer(settings, settings.home)
         # It writes the archive at its end: minutes, on a slow machine that has other things to do.
         server.farewell_seconds = 600.0
@@ -49,7 +49,7 @@ def main() -> None:
             os.environ["SPARK_REMOTE"] = server.remote
             os.environ["CHANGELEDGER_HOME"] = folder
             train(spark_session("class archive"))
-    made.replace(archive)
+    new_archive.replace(archive)
 
 
 def train(spark: Any) -> None:

@@ -31,14 +31,14 @@ def make(folder: Path) -> list[str]:
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     folder.chmod(0o700)
-    made = []
+    names = []
 
     def secret(name: str, value: str) -> str:
         file = folder / name
         if not file.exists():
             file.write_text(value, "utf-8")
             file.chmod(0o644)
-            made.append(name)
+            names.append(name)
         return file.read_text("utf-8")
 
     secret("AIRFLOW__CORE__FERNET_KEY", fernet_key())
@@ -57,7 +57,7 @@ def make(folder: Path) -> list[str]:
     secret("AIRFLOW_CONN_SHOP_SQLSERVER", _sqlserver(reader))
     secret("CES_MASTER_KEY_PASSWORD", password())
     secret("SPARK_AUTHENTICATE_SECRET", password())
-    return made
+    return names
 
 
 def _url(driver: str, database: str, word: str) -> str:

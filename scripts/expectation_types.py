@@ -25,7 +25,7 @@ _ELSEWHERE = {
 
 def types() -> dict[str, dict[str, bool]]:
     """By name, the arguments and whether each is required."""
-    found = {}
+    by_name = {}
     for kind in vars(core).values():
         if not (inspect.isclass(kind) and issubclass(kind, Expectation)):
             continue
@@ -33,8 +33,8 @@ def types() -> dict[str, dict[str, bool]]:
         name = module.__name__.rpartition(".")[2]
         if name not in _ELSEWHERE and "Spark" in getattr(module, "SUPPORTED_DATA_SOURCES", ()):
             arguments = kind.__fields__.items()
-            found[name] = {key: bool(field.required) for key, field in arguments if key not in _OURS}
-    return found
+            by_name[name] = {key: bool(field.required) for key, field in arguments if key not in _OURS}
+    return by_name
 
 
 def text() -> str:

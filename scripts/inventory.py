@@ -66,15 +66,15 @@ def own_jars(folder: Path = PROJECT / "include" / "changeledger" / "jars") -> li
     """Those of ivy.xml, with the checksums that they are compared with when they are fetched."""
     lines = (line.split() for line in (folder / "jars.sha256").read_text("utf-8").splitlines() if line)
     checksums = {file: digest for digest, file in lines}
-    found = []
+    jars = []
     for element in ElementTree.parse(folder / "ivy.xml").iter("dependency"):  # noqa: S314 - our own file
         name, version = element.attrib["name"], element.attrib["rev"]
         origin = element.attrib["conf"].partition("->")[0]
         # As Ivy calls it in the file's name: of one module there may be several jars.
         classifiers = [artifact.attrib[_CLASSIFIER] for artifact in element.iter("artifact")]
         digest = checksums[f"{origin}/{'-'.join([name, version, *classifiers])}.jar"]
-        found.append(Component("maven", element.attrib["org"], name, version, (digest,), origin))
-    return found
+        jars.append(Component("maven", element.attrib["org"], name, version, (digest,), origin))
+    return jars
 
 
 def pyspark_jars(folder: Path | None = None) -> list[Component]:

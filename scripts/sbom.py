@@ -25,7 +25,7 @@ _WHAT = {
 _FOR_TESTS = {"s3", "rest", "kafka", "debezium", "bench"}
 
 
-def document(found: Sequence[Component]) -> dict[str, Any]:
+def document(dependencies: Sequence[Component]) -> dict[str, Any]:
     """Without a time and a serial number: the same dependencies give the same file."""
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]
     return {
@@ -42,27 +42,27 @@ def document(found: Sequence[Component]) -> dict[str, Any]:
                 "licenses": [{"license": {"id": project["license"]}}],
             }
         },
-        "components": [_entry(component) for component in found],
+        "components": [_entry(component) for component in dependencies],
     }
 
 
-def _entry(one: Component) -> dict[str, Any]:
+def _entry(component: Component) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "type": "library",
         # A jar may be on two class paths.
-        "bom-ref": f"{one.origin}:{one.purl}",
-        "name": one.name,
-        "version": one.version,
-        "purl": one.purl,
-        "scope": "excluded" if one.origin in _FOR_TESTS else "required",
-        "properties": [{"name": "changeledger:origin", "value": _WHAT[one.origin]}],
+        "bom-ref": f"{component.origin}:{component.purl}",
+        "name": component.name,
+        "version": component.version,
+        "purl": component.purl,
+        "scope": "excluded" if component.origin in _FOR_TESTS else "required",
+        "properties": [{"name": "changeledger:origin", "value": _WHAT[component.origin]}],
     }
-    if one.group:
-        entry["group"] = one.group
-    hashes = [{"alg": "SHA-256", "content": digest} for digest in one.sha256]
-    if one.kind == "pypi":
+    if component.group:
+        entry["group"] = component.group
+    hashes = [{"alg": "SHA-256", "content": digest} for digest in component.sha256]
+    if component.kind == "pypi":
         # Several files of one package: any of them may be installed.
-        address = f"https://pypi.org/project/{one.name}/{one.version}/"
+        address = f"https://pypi.org/project/{component.name}/{component.version}/"
         entry["externalReferences"] = [{"type": "distribution", "url": address, "hashes": hashes}]
     else:
         entry["hashes"] = hashes

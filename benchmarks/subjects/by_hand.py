@@ -113,11 +113,11 @@ def _history(spark: SparkSession, new: DataFrame) -> None:
         once = once.unionByName(opened)
     by_key = Over.partitionBy("id").orderBy(*_POSITION)
     ends = F.lead("committed_at").over(by_key)
-    made = once.withColumn("valid_from", F.col("committed_at")).withColumn("valid_to", ends)
+    versions = once.withColumn("valid_from", F.col("committed_at")).withColumn("valid_to", ends)
     if is_first:
-        made.writeTo(_HISTORY).using("iceberg").tableProperty("format-version", "2").create()
+        versions.writeTo(_HISTORY).using("iceberg").tableProperty("format-version", "2").create()
         return
-    made.createOrReplaceTempView("made")
+    versions.createOrReplaceTempView("made")
     same = " AND ".join(f"t.{name} = s.{name}" for name in ("id", *_POSITION))
     spark.sql(
         f"MERGE INTO {_HISTORY} t USING made s ON {same} "

@@ -108,9 +108,9 @@ def _ledger_cells(name: Column) -> dict[str, Column]:
 def _judge(spark: SparkSession, names: TableNames, rows: int) -> None:
     current, history = spark.table(names.current), spark.table(names.history)
     expected = F.concat(F.lit("changed "), F.col("id"))
-    found = current.count(), history.count(), current.where(F.col("name") == expected).count()
+    counts = current.count(), history.count(), current.where(F.col("name") == expected).count()
     wanted = rows + CHANGES, rows + 4 * CHANGES, 3 * CHANGES
-    assert found == wanted, f"rows, versions, changed rows: {found}, not {wanted}"
+    assert counts == wanted, f"rows, versions, changed rows: {counts}, not {wanted}"
 
 
 if __name__ == "__main__":

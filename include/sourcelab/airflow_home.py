@@ -71,9 +71,9 @@ class DagTest(Child):
     @property
     def done(self) -> list[str]:
         """A line for each stage that has ended well so far."""
-        found = _DONE.findall(self.log.read_text("utf-8", "replace"))
+        stages = _DONE.findall(self.log.read_text("utf-8", "replace"))
         return [
-            f"{feed}: {stage} done in {float(run) + float(start):.1f} s" for stage, feed, run, start in found
+            f"{feed}: {stage} done in {float(run) + float(start):.1f} s" for stage, feed, run, start in stages
         ]
 
     @property

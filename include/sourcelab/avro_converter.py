@@ -89,10 +89,10 @@ def _required(block: _Schema, named: set[str]) -> Any:
     named.add(name)
     namespace, _, short = name.rpartition(".")
     fields = []
-    for one in block["fields"]:
-        field = {"name": one["field"], "type": _schema(one, named)}
-        if one.get("optional"):
-            field["default"] = one.get("default")
+    for member in block["fields"]:
+        field = {"name": member["field"], "type": _schema(member, named)}
+        if member.get("optional"):
+            field["default"] = member.get("default")
         fields.append(field)
     record = {"type": "record", "name": short, "fields": fields, **properties}
     return record | ({"namespace": namespace} if namespace else {})
@@ -102,14 +102,14 @@ def _value(block: _Schema, value: Any) -> Any:
     if value is None:
         return None
     if block["type"] == "struct":
-        return {one["field"]: _value(one, value.get(one["field"])) for one in block["fields"]}
+        return {member["field"]: _value(member, value.get(member["field"])) for member in block["fields"]}
     return base64.b64decode(value) if block["type"] == "bytes" else value
 
 
 def _without_logical_types(schema: Any) -> Any:
     """What is written is what the converter has: counts and bytes."""
     if isinstance(schema, list):
-        return [_without_logical_types(one) for one in schema]
+        return [_without_logical_types(branch) for branch in schema]
     if isinstance(schema, dict):
         return {k: _without_logical_types(v) for k, v in schema.items() if k != "logicalType"}
     return schema

@@ -88,14 +88,14 @@ def _run(progress: Progress, home: Path, settings: Settings, *, submit: bool) ->
         window = Window(start=start, end=datetime.now(UTC))
         failed = _run_dags(progress, [airflow.test_dag(name, "feeds.py", window) for name in feeds])
         _prove(progress, settings, feeds, sources)
-        found = report.gather(settings, list(feeds.values()), window, log)
+        outcome = report.gather(settings, list(feeds.values()), window, log)
         stages = {feed: airflow.task_runs(feed) for feed in feeds}
-        report.show(progress.console, found, stages, settings)
+        report.show(progress.console, outcome, stages, settings)
         for child in failed:
             progress.console.print(child.failure, style="red", markup=False, highlight=False, soft_wrap=True)
-    verdict = "[bold green]everything holds[/]" if found.holds and not failed else "[bold red]it failed[/]"
+    verdict = "[bold green]everything holds[/]" if outcome.holds and not failed else "[bold red]it failed[/]"
     progress.say(f"{verdict}; all services have been ended")
-    return found.holds and not failed
+    return outcome.holds and not failed
 
 
 def _load(progress: Progress, sources: Sources, log: Log) -> None:

@@ -58,9 +58,9 @@ def double(log: Log, number: int, rng: Random) -> tuple[Log, Fault]:
 
 def swap(log: Log, number: int) -> tuple[Log, Fault]:
     """Two transactions, each with what the other did."""
-    one, other = log.transactions[number : number + 2]
-    faulty = _with(_with(log, number, other.changes), number + 1, one.changes)
-    return faulty, Fault("swapped", [(t, c) for t in (one, other) for c in t.changes])
+    first, other = log.transactions[number : number + 2]
+    faulty = _with(_with(log, number, other.changes), number + 1, first.changes)
+    return faulty, Fault("swapped", [(t, c) for t in (first, other) for c in t.changes])
 
 
 def lose_segments(

@@ -119,11 +119,11 @@ class Log:
 
     @cached_property
     def _by_table(self) -> dict[str, list[tuple[Transaction, Change]]]:
-        found: dict[str, list[tuple[Transaction, Change]]] = {t.full_name: [] for t in self.tables}
+        by_table: dict[str, list[tuple[Transaction, Change]]] = {t.full_name: [] for t in self.tables}
         for transaction in self.transactions:
             for change in transaction.changes:
-                found[change.table.full_name].append((transaction, change))
-        return found
+                by_table[change.table.full_name].append((transaction, change))
+        return by_table
 
 
 def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
@@ -137,9 +137,9 @@ def _outcome(change: Change) -> Iterator[tuple[Row, bool]]:
 def simulate(seed: int, transactions: int, start: datetime = START, make: MakeValue = other_value) -> Log:
     """A log of one transaction with the initial rows and `transactions` more; `make` gives their values."""
     simulator = Simulator(seed, start, make)
-    made = [simulator.transaction(initial=True)]
-    made.extend(simulator.transaction() for _ in range(transactions))
-    return Log(TABLES, tuple(made))
+    simulated = [simulator.transaction(initial=True)]
+    simulated.extend(simulator.transaction() for _ in range(transactions))
+    return Log(TABLES, tuple(simulated))
 
 
 class _Rows:

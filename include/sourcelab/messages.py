@@ -76,9 +76,9 @@ _KEPT = {"retention.ms": "-1"}
 
 def _make_topic(admin: AdminClient, name: str, partitions: int) -> None:
     topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=_KEPT)
-    made = admin.create_topics([topic])
+    futures = admin.create_topics([topic])
     try:
-        error = made[name].exception(_TIMEOUT_SECONDS)
+        error = futures[name].exception(_TIMEOUT_SECONDS)
     except TimeoutError:
         raise NotWritten(f"the broker does not make the topic {name}") from None
     if error is not None and error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:

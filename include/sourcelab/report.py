@@ -99,12 +99,12 @@ def gather(settings: Settings, feeds: Sequence[Feed], window: Window, log: Log) 
         return Report([], missing, {table.full_name: False for table in log.tables})
     spark = spark_session("changeledger demo")
     with ThreadPoolExecutor() as pool:
-        found = list(
+        readings = list(
             pool.map(lambda feed: _Reader(spark, control, feed, window, log).read(settings), released)
         )
-    rows = [read for _, read in found]
+    rows = [read for _, read in readings]
     equal = {t.full_name: all(r[t.full_name] == rows[0][t.full_name] for r in rows) for t in log.tables}
-    return Report([report for report, _ in found], missing, equal)
+    return Report([report for report, _ in readings], missing, equal)
 
 
 @dataclass

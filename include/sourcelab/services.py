@@ -32,17 +32,17 @@ def java() -> str:
     """The path of a Java that can run Kafka and Spark: JAVA_HOME's, or the first on the PATH."""
     remedy = f"install a Java {_JAVA} or newer and set JAVA_HOME to it, or put its bin folder on the PATH"
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
-    if not found:
+    path = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if not path:
         raise ServiceError(f"there is no Java ({f'JAVA_HOME is {home}' if home else 'none on PATH'})", remedy)
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
+    said = subprocess.run([path, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version is None or int(version[1]) < _JAVA:
         raise ServiceError(
-            f"{found} is not Java {_JAVA} or newer: {said.splitlines()[0] if said else 'it says no version'}",
+            f"{path} is not Java {_JAVA} or newer: {said.splitlines()[0] if said else 'it says no version'}",
             remedy,
         )
-    return found
+    return path
 
 
 class KafkaBroker(Service):
@@ -76,7 +76,7 @@ class KafkaBroker(Service):
         self.clean()
         self.port, controller, self.login_port, self.certificate_port = free_ports(4)
         # Kafka reads it as ISO-8859-1, with Java's escapes: those of JSON.
-        text = re.sub(r"[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], self._settings(controller))
+        text = re.sub(r"[^\x00-\x7f]+", lambda match: json.dumps(match[0])[1:-1], self._settings(controller))
         self._file.write_text(text, "ascii")
         identity = secrets.token_urlsafe(16)
         with self.log.open("ab") as log:
@@ -270,12 +270,12 @@ class Postgres(Service):
             str(binaries / "initdb"), "-D", str(data), "-U", self.user, f"--pwfile={secret}",
             "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync", "--no-instructions",
         ]  # fmt: skip
-        made = subprocess.run(
+        initdb = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=owner.folder, check=False,
             user=owner.uid, group=owner.gid, extra_groups=None if owner.uid is None else [],
         )  # fmt: skip
         secret.unlink()
-        if made.returncode:
+        if initdb.returncode:
             text = last_lines(self.logged(log_from))
             raise ServiceError(f"PostgreSQL cannot make its data folder {data}:{text}", f"read {self.log}")
 

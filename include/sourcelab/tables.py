@@ -93,8 +93,10 @@ def _table(name: str, key: str, columns: str, identity: bool = False) -> Table:
     """Columns as in CREATE TABLE, one a line: `name type [NULL]`."""
     schema, _, short = name.partition(".")
     lines = [line.split() for line in columns.strip().splitlines()]
-    made = tuple(Column(n, kind, at, bool(null)) for at, (n, kind, *null) in enumerate(lines, start=1))
-    return Table(schema, short, made, tuple(key.split()), identity)
+    table_columns = tuple(
+        Column(n, kind, at, bool(null)) for at, (n, kind, *null) in enumerate(lines, start=1)
+    )
+    return Table(schema, short, table_columns, tuple(key.split()), identity)
 
 
 def _wide_columns() -> str:

@@ -42,6 +42,6 @@ class Traffic:
         if quiet == _ALL:
             return False
         time = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-        made = replace(self._simulator.transaction(quiet=quiet), begin_time=time, commit_time=time)
-        self.log = Log(TABLES, (*self.log.transactions, made))
+        transaction = replace(self._simulator.transaction(quiet=quiet), begin_time=time, commit_time=time)
+        self.log = Log(TABLES, (*self.log.transactions, transaction))
         return True

@@ -58,10 +58,10 @@ def _rules(changes: pa.Table) -> dict[str, Check]:
 
 def _flagged(changes: pa.Table, flag: str) -> Bools:
     flags = column(changes, "flags")
-    found = np.zeros(len(flags), np.bool_)
+    is_flagged = np.zeros(len(flags), np.bool_)
     rows = pc.list_parent_indices(flags).to_numpy()
-    found[rows[equal(flags.flatten(), flag)]] = True
-    return found
+    is_flagged[rows[equal(flags.flatten(), flag)]] = True
+    return is_flagged
 
 
 def _images_fit(changes: pa.Table) -> Bools:

@@ -54,11 +54,11 @@ def ledger_read(contract: Contract) -> pa.Schema:
 def of_ledger(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Ledger rows (`ledger_read`) in the columns of `changes_schema`."""
     images = zip(IMAGES, (rows.column("before"), rows.column("after")), strict=True)
-    found = {
+    columns = {
         name: cells for (has, own), side in images for name, cells in ((has, side.is_valid()), (own, side))
     }
-    found |= {name: rows.column(name) for name in rows.schema.names}
-    return pa.RecordBatch.from_arrays([found[name] for name in schema.names], schema=schema)
+    columns |= {name: rows.column(name) for name in rows.schema.names}
+    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
 
 def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
@@ -71,11 +71,11 @@ def rows_read(contract: Contract, *, intervals: bool) -> pa.Schema:
 
 def as_built(rows: pa.RecordBatch, contract: Contract) -> pa.RecordBatch:
     """Intervals or current rows (`rows_read`) in the columns of `built_schema`."""
-    schema, there = built_schema(contract), set(rows.schema.names)
+    schema, names = built_schema(contract), set(rows.schema.names)
     keys = [rows.column(c.name) for c in contract.key]
-    found = {"key": pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))}
+    derived = {"key": pa.StructArray.from_arrays(keys, fields=list(row_type(contract.key)))}
     columns = [
-        found.get(f.name) or (rows.column(f.name) if f.name in there else pa.nulls(len(rows), f.type))
+        derived.get(f.name) or (rows.column(f.name) if f.name in names else pa.nulls(len(rows), f.type))
         for f in schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -75,11 +75,11 @@ def balances(sums: Sequence[Mapping[str, Any]], faults: Mapping[str, Faulty]) ->
 
 def received(sums: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     """The window's own raw rows, by the source that they were read from (`SourceRead.source`)."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in sums:
         if row["received"] is not None:
-            found[row["received"]] = found.get(row["received"], 0) + row["n"]
-    return found
+            counts[row["received"]] = counts.get(row["received"], 0) + row["n"]
+    return counts
 
 
 @dataclass(frozen=True)

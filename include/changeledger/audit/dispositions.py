@@ -35,8 +35,8 @@ def kinds(rows: pa.RecordBatch) -> pa.RecordBatch:
     parts = pa.table(
         {**{name: rows.column(name) for name in _OF}, "is_named": rows.column("detail").is_valid()}
     )
-    found = parts.group_by([*_OF, "is_named"]).aggregate([([], "count_all")])
-    named = found.rename_columns([name.replace("count_all", "n") for name in found.column_names])
+    counts = parts.group_by([*_OF, "is_named"]).aggregate([([], "count_all")])
+    named = counts.rename_columns([name.replace("count_all", "n") for name in counts.column_names])
     return as_batch(named.select(KINDS.names).cast(KINDS))
 
 
@@ -57,11 +57,11 @@ class RecordRules:
             "no_unpaired_images": equal(rows.column("reason"), change.BEFORE_WITHOUT_AFTER),
         }
         records = pa.Table.from_batches([rows])
-        checks = {name: partial(self._broken, records, found) for name, found in asked.items()}
+        checks = {name: partial(self._broken, records, is_broken) for name, is_broken in asked.items()}
         return as_batch(narrow(Judged(self.feed, records, position="source_position"), checks))
 
-    def _broken(self, records: pa.Table, found: Bools) -> Broken:
-        at = np.flatnonzero(found)
+    def _broken(self, records: pa.Table, is_broken: Bools) -> Broken:
+        at = np.flatnonzero(is_broken)
         shown = ("table", "reason") if self.redact else ("table", "reason", "detail")
         said = records.select(shown).take(pa.array(at)).to_pylist()
         return Broken(at, [": ".join(filter(None, row.values())) or "no reason" for row in said])

@@ -150,5 +150,5 @@ def named(rule: str, *, of_sums: bool) -> type[RuleHolds] | type[NothingIsWrong]
     """The expectation of a rule: its type has the rule's name, in results and Data Docs."""
     name = rule.title().replace("_", "")
     kind: type[RuleHolds] | type[NothingIsWrong] = NothingIsWrong if of_sums else RuleHolds
-    made: type[RuleHolds] | type[NothingIsWrong] = new_class(name, (kind,))
-    return made
+    expectation_type: type[RuleHolds] | type[NothingIsWrong] = new_class(name, (kind,))
+    return expectation_type

@@ -132,8 +132,8 @@ def _change_id_unique(changes: pa.Table, published: pa.Table) -> Broken:
 def _duplicates(tables: Mapping[str, pa.Table]) -> Broken:
     """Duplicates that name a change which is not in the ledger."""
     duplicates = tables[DUPLICATES]
-    there = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
-    return rows_that(~_among(duplicates, there), "it repeats a change that is not in the ledger")
+    ledger_ids = pa.concat_arrays([column(tables[NEW], "id"), column(tables[STAYED], "id")])
+    return rows_that(~_among(duplicates, ledger_ids), "it repeats a change that is not in the ledger")
 
 
 def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
@@ -142,11 +142,11 @@ def _earlier(new: pa.Table, halves: pa.Table) -> pa.Table:
     own, among = ([column(rows, name) for name in ("id", "hash")] for rows in (joined, halves))
     earlier = joined.filter(pa.array(order.are_among(own, among)))
     disposition = pc.if_else(column(earlier, "is_change"), change.CHANGE, change.PAIRED)
-    found = {
+    columns = {
         "source_position": column(earlier, "source_position"),
         "hash": column(earlier, "hash"),
         "disposition": disposition,
         "received": pa.nulls(len(earlier), pa.string()),
         "times": pa.array(np.full(len(earlier), -1)),
     }
-    return pa.table([found[name] for name in ENTRIES.names], schema=ENTRIES)
+    return pa.table([columns[name] for name in ENTRIES.names], schema=ENTRIES)

@@ -70,12 +70,12 @@ def narrow(of: Judged, checks: Mapping[str, Check]) -> pa.Table:
 
 
 def _narrow(of: Judged, broken: Mapping[str, Broken]) -> pa.Table:
-    wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.at for one in broken.values())]))
+    wrong = np.unique(np.concatenate([np.zeros(0, np.int64), *(failed.at for failed in broken.values())]))
     at = np.arange(len(of.rows)) if of.thing == CHANGE else wrong
     cells: dict[str, pa.Array] = {
         "thing": _constant(of.thing, len(at)),
         "table": _constant(of.table, len(at)),
-        **{name: _placed(at, one.at, one.why) for name, one in broken.items()},
+        **{name: _placed(at, failed.at, failed.why) for name, failed in broken.items()},
     }
     if of.change_id:
         cells["change_id"] = _placed(
@@ -140,8 +140,8 @@ def first_of(groups: Iterable[Indices], why: Callable[[int], str]) -> Broken:
 
 def cells(keys: pa.StructArray) -> list[pa.Array]:
     """The columns of keys; NULL if the key is."""
-    found: list[pa.Array] = keys.flatten()
-    return found
+    columns: list[pa.Array] = keys.flatten()
+    return columns
 
 
 def key_texts(keys: pa.Array) -> list[str | None]:

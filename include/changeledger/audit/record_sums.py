@@ -111,8 +111,8 @@ def sums(entries: pa.RecordBatch) -> pa.RecordBatch:
 def added(parts: pa.Table) -> pa.Table:
     """`SUMS` of several parts, or of one."""
     counted = ("n", "low", "high")
-    found = parts.group_by(list(_OF)).aggregate([(name, "sum") for name in counted])
-    named = found.rename_columns([name.removesuffix("_sum") for name in found.column_names])
+    totals = parts.group_by(list(_OF)).aggregate([(name, "sum") for name in counted])
+    named = totals.rename_columns([name.removesuffix("_sum") for name in totals.column_names])
     return named.select(SUMS.names).cast(SUMS)
 
 
@@ -160,20 +160,20 @@ def _faulty(entries: pa.Table, source: str) -> dict[str, Any]:
 
 
 def _summed(group: Indices, values: Indices, size: int) -> Indices:
-    found = np.zeros(size, np.int64)
-    np.add.at(found, group, values)
-    return found
+    totals = np.zeros(size, np.int64)
+    np.add.at(totals, group, values)
+    return totals
 
 
 def _dispositions(entries: pa.Table, rows: Bools) -> list[str]:
     return sorted(set(column(entries, "disposition").filter(pa.array(rows)).to_pylist()))
 
 
-def faults(found: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
+def faults(rows: Iterable[dict[str, Any]]) -> dict[str, Faulty]:
     """What all buckets have found, by source."""
     known: dict[str, Faulty] = {}
-    for row in found:
-        one = known.get(row["source"], Faulty(0, 0, ()))
-        both = (*one.samples, *row["samples"])[:SAMPLES]
-        known[row["source"]] = Faulty(one.lost + row["lost"], one.doubled + row["doubled"], both)
+    for row in rows:
+        faulty = known.get(row["source"], Faulty(0, 0, ()))
+        both = (*faulty.samples, *row["samples"])[:SAMPLES]
+        known[row["source"]] = Faulty(faulty.lost + row["lost"], faulty.doubled + row["doubled"], both)
     return known

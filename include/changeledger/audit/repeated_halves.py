@@ -51,8 +51,8 @@ class PlaceRules:
         return {FOUND: narrow(Judged(self.table, halves, position="source_position"), rule)}
 
 
-def _halves(halves: pa.Table, there: pa.Table) -> Broken:
-    own, others = (column(table, "source_position").flatten() for table in (halves, there))
+def _halves(halves: pa.Table, ledger: pa.Table) -> Broken:
+    own, others = (column(table, "source_position").flatten() for table in (halves, ledger))
     # Source and row: the number of a repeated row stands between them.
     stands = order.are_among([own[0], own[3]], [others[0], others[3]]) & valid(own[3])
     return rows_that(~stands, "it repeats half of an update that is not in the ledger")

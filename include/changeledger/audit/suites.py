@@ -128,18 +128,18 @@ def _sums(rules: Mapping[str, Sequence[Rule]], names: Sequence[str]) -> pd.DataF
     """A row for each sum, its number in the column of its rule."""
     import pandas as pd  # noqa: PLC0415
 
-    found = [
+    rows = [
         {
             "table": subject,
-            "of": one.of,
-            "why": one.why,
-            rule.name: _NOT_COUNTED if one.wrong is None else one.wrong,
+            "of": rule_sum.of,
+            "why": rule_sum.why,
+            rule.name: _NOT_COUNTED if rule_sum.wrong is None else rule_sum.wrong,
         }
         for subject, of_subject in rules.items()
         for rule in of_subject
-        for one in rule.sums or ()
+        for rule_sum in rule.sums or ()
     ]
-    frame = pd.DataFrame(found, columns=[*_OF_SUMS, *names])
+    frame = pd.DataFrame(rows, columns=[*_OF_SUMS, *names])
     return frame.astype(dict.fromkeys(names, "float64"))
 
 

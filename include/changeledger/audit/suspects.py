@@ -47,7 +47,7 @@ def places(changes: pa.RecordBatch) -> pa.RecordBatch:
     """`PLACE` of ledger rows."""
     keys = changes.column("key")
     hashes = [hash_of([keys]), hash_of([keys, changes.column("sort_key")])]
-    return pa.RecordBatch.from_arrays([pa.array(one.view(np.int64)) for one in hashes], schema=PLACE)
+    return pa.RecordBatch.from_arrays([pa.array(hashed.view(np.int64)) for hashed in hashes], schema=PLACE)
 
 
 def opened(history: pa.RecordBatch, key_of_rows: Key) -> pa.RecordBatch:
@@ -65,8 +65,8 @@ def each(rows: pa.RecordBatch, key_of: Key) -> pa.RecordBatch:
 def ids_of_changes(changes: pa.RecordBatch) -> pa.RecordBatch:
     """`HASHES` of the ids of ledger rows, and of those of the halves that they have joined."""
     halves = changes.column("paired_change_id").drop_null()
-    found = hash_of([pa.concat_arrays([changes.column("change_id"), halves])])
-    return pa.RecordBatch.from_arrays([_as_column(found)], schema=HASHES)
+    hashes = hash_of([pa.concat_arrays([changes.column("change_id"), halves])])
+    return pa.RecordBatch.from_arrays([_as_column(hashes)], schema=HASHES)
 
 
 def of_keys(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
@@ -88,8 +88,8 @@ def of_ids(tables: Mapping[str, pa.Table]) -> Mapping[str, pa.Table]:
     return _suspects(_repeated(new), again, _without(_without(duplicates, new), stayed))
 
 
-def _suspects(*found: Hashes) -> Mapping[str, pa.Table]:
-    hashes = order.distinct(np.concatenate(found))
+def _suspects(*parts: Hashes) -> Mapping[str, pa.Table]:
+    hashes = order.distinct(np.concatenate(parts))
     return {SUSPECTS: pa.Table.from_arrays([_as_column(hashes)], schema=HASHES)}
 
 

@@ -38,24 +38,30 @@ class Asked(NamedTuple):
 
 def rules(table: TableConfig, asked: set[str]) -> list[Rule]:
     """Of one table, those of its expectations that are asked in this run, by name. Raises ConfigError."""
-    for one in table.expectations:
-        if one.rule in TABLE_RULES:
+    for expectation in table.expectations:
+        if expectation.rule in TABLE_RULES:
             raise ConfigError(
-                f"{table.table}: {one.rule} is a rule of the audit itself",
+                f"{table.table}: {expectation.rule} is a rule of the audit itself",
                 "give the expectation another `name`",
             )
     return [
-        Rule(one.rule, ", ".join(one.columns), one.note or _says(one), one.severity, is_users=True)
-        for one in table.expectations
-        if one.rule in asked
+        Rule(
+            expectation.rule,
+            ", ".join(expectation.columns),
+            expectation.note or _says(expectation),
+            expectation.severity,
+            is_users=True,
+        )
+        for expectation in table.expectations
+        if expectation.rule in asked
     ]
 
 
-def _says(one: ExpectationConfig) -> str:
-    if one.sql:
-        return f"No row is returned by: {' '.join(one.sql.split())}"
-    arguments = ", ".join(f"{name}={value}" for name, value in one.arguments.items())
-    return f"{one.kind.replace('_', ' ').capitalize()} ({arguments}) of {one.on}."
+def _says(expectation: ExpectationConfig) -> str:
+    if expectation.sql:
+        return f"No row is returned by: {' '.join(expectation.sql.split())}"
+    arguments = ", ".join(f"{name}={value}" for name, value in expectation.arguments.items())
+    return f"{expectation.kind.replace('_', ' ').capitalize()} ({arguments}) of {expectation.on}."
 
 
 def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bool) -> Outcomes:
@@ -66,20 +72,20 @@ def validate(context: AbstractDataContext, asked: Asked, run: Any, *, redact: bo
     """
     outcomes: Outcomes = {}
     expectations: list[Expectation] = []
-    for one in asked.expectations:
+    for config in asked.expectations:
         try:
-            expectations.append(_expectation(one))
+            expectations.append(_expectation(config))
         except Exception as error:  # noqa: BLE001 - whatever it is, the expectation has not been checked
-            outcomes[asked.subject, one.rule] = _errored(error)
+            outcomes[asked.subject, config.rule] = _errored(error)
     evaluate = _hidden if redact else _documented
     try:
         results = evaluate(context, asked, expectations, run)
     except Exception as error:  # noqa: BLE001 - as above
         failed = _errored(error)
-        outcomes = {(asked.subject, one.rule): failed for one in asked.expectations} | outcomes
+        outcomes = {(asked.subject, config.rule): failed for config in asked.expectations} | outcomes
     else:
-        found = {str(_meta(result)["rule"]): _outcome(result) for result in results}
-        outcomes |= {(asked.subject, rule): outcome for rule, outcome in found.items()}
+        by_rule = {str(_meta(result)["rule"]): _outcome(result) for result in results}
+        outcomes |= {(asked.subject, rule): outcome for rule, outcome in by_rule.items()}
     if redact:
         return {of: replace(outcome, error=_redacted(outcome.error)) for of, outcome in outcomes.items()}
     return outcomes
@@ -123,17 +129,17 @@ def _documented(
     return definition.run(batch_parameters=parameters, result_format=shown, run_id=run).results
 
 
-def _expectation(one: ExpectationConfig) -> Expectation:
+def _expectation(config: ExpectationConfig) -> Expectation:
     from great_expectations.expectations.registry import get_expectation_impl  # noqa: PLC0415
 
-    kind, arguments = one.kind, one.arguments
-    if one.sql:
+    kind, arguments = config.kind, config.arguments
+    if config.sql:
         kind, arguments = "expect_column_values_to_be_null", {"column": ROW}
     return get_expectation_impl(kind)(
         **arguments,
-        description=escape(one.note or _says(one), quote=False),
-        severity=failure_severity(one.severity),
-        meta={"rule": one.rule, "severity": one.severity},
+        description=escape(config.note or _says(config), quote=False),
+        severity=failure_severity(config.severity),
+        meta={"rule": config.rule, "severity": config.severity},
     )
 
 
@@ -141,14 +147,14 @@ def _outcome(result: ExpectationValidationResult) -> RuleOutcome:
     error = exception(result)
     if error is not None:
         return RuleOutcome(False, errored=True, violations=None, error=error)
-    found = result.result or {}
-    violations = found.get("unexpected_count")
+    details = result.result or {}
+    violations = details.get("unexpected_count")
     if violations is None:
         # Of no rows, and of what is no count of rows.
         violations = int(not result.success)
-    samples = [dict(row) for row in found.get("partial_unexpected_index_list") or ()]
-    if not samples and "observed_value" in found and not result.success:
-        samples = [{"observed": found["observed_value"]}]
+    samples = [dict(row) for row in details.get("partial_unexpected_index_list") or ()]
+    if not samples and "observed_value" in details and not result.success:
+        samples = [{"observed": details["observed_value"]}]
     return RuleOutcome(bool(result.success), violations=int(violations), samples=tuple(samples[:SAMPLES]))
 
 

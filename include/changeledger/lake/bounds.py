@@ -20,15 +20,15 @@ def between(keys: pa.Table, columns: Sequence[tuple[str, str]]) -> list[str]:
     A list of values or a join passes over no file: of a list of more than 200 values Iceberg looks at none.
     Nothing is said of a column without a value, of bytes, and of floating-point numbers.
     """
-    found = []
+    conditions = []
     for name, kind in columns:
         if kind in FLOATS or pa.types.is_binary(keys.schema.field(name).type):
             continue
         ends = pc.min_max(keys.column(name)).as_py()
         if ends["min"] is not None:
             least, greatest = (sql_literal(ends[end], kind) for end in ("min", "max"))
-            found.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
-    return found
+            conditions.append(f"{quoted(name)} BETWEEN {least} AND {greatest}")
+    return conditions
 
 
 def sql_literal(value: object, kind: str) -> str:

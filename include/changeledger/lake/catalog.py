@@ -88,7 +88,7 @@ def namespaces() -> list[str]:
 def tables(namespace: str) -> list[str]:
     """Of a namespace that may not be there, by name."""
     try:
-        return sorted(".".join((NAME, *one)) for one in _catalog().list_tables(namespace))
+        return sorted(".".join((NAME, *identifier)) for identifier in _catalog().list_tables(namespace))
     except NoSuchNamespaceError:
         return []
 

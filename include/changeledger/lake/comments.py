@@ -16,21 +16,21 @@ _LAST = -1
 
 def write(table: str, comments: Comments) -> None:
     """By field ids: a column's name may have dots. Columns without a comment here keep theirs."""
-    there = catalog.load(table)
-    schema = there.schema()
+    iceberg_table = catalog.load(table)
+    schema = iceberg_table.schema()
     fields = [_commented(field, (), comments.columns) for field in schema.fields]
     updates: list[TableUpdate] = []
     if fields != list(schema.fields):
-        number = 1 + max(one.schema_id for one in there.metadata.schemas)
+        number = 1 + max(version.schema_id for version in iceberg_table.metadata.schemas)
         commented = Schema(*fields, schema_id=number, identifier_field_ids=schema.identifier_field_ids)
         updates += [
             AddSchemaUpdate(schema=commented),
             SetCurrentSchemaUpdate.model_validate({"schema-id": _LAST}),
         ]
-    if there.properties.get(_COMMENT) != comments.table:
+    if iceberg_table.properties.get(_COMMENT) != comments.table:
         updates.append(SetPropertiesUpdate(updates={_COMMENT: comments.table}))
     if updates:
-        there.catalog.commit_table(there, (), tuple(updates))
+        iceberg_table.catalog.commit_table(iceberg_table, (), tuple(updates))
 
 
 def _commented(field: NestedField, path: tuple[str, ...], comments: ColumnComments) -> NestedField:

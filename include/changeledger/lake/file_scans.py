@@ -77,12 +77,12 @@ def _files(table: Table, where: BooleanExpression, snapshot: int) -> tuple[FileS
     return tuple(table.scan(where, snapshot_id=snapshot).plan_files())
 
 
-def _selected(schema: pa.Schema, there: Schema) -> Iterator[str]:
+def _selected(schema: pa.Schema, table_schema: Schema) -> Iterator[str]:
     """As Iceberg names the columns; of a struct with some of its fields only, each of these."""
     for field in schema:
-        whole = there.find_type(field.name)
+        whole = table_schema.find_type(field.name)
         if isinstance(whole, StructType) and field.type.num_fields < len(whole.fields):
-            yield from (f"{field.name}.{one.name}" for one in field.type)
+            yield from (f"{field.name}.{member.name}" for member in field.type)
         else:
             yield field.name
 

@@ -72,9 +72,9 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
     """Drop the columns, and the fields of structs, that no release has, where `columns` lacks them or has
     another type: a run has added them that was never released. True if there were some. A table of which
     nothing is released goes itself, with all that was built of it."""
-    there, wanted = _schema(table), schema_of(tuple(columns))
-    other = [path for path, _, is_new in _different(wanted, there) if is_new]
-    other += [path for path, _, is_new in _different(there, wanted) if not is_new]
+    current, wanted = _schema(table), schema_of(tuple(columns))
+    other = [path for path, _, is_new in _different(wanted, current) if is_new]
+    other += [path for path, _, is_new in _different(current, wanted) if not is_new]
     if not other:
         return False
     published = refs.snapshot_of(table)
@@ -90,21 +90,21 @@ def narrow(spark: SparkSession, table: str, columns: Columns) -> bool:
 
 def _schema(table: str) -> StructType:
     """The table's columns as Spark has them."""
-    there = schema_to_pyarrow(catalog.load(table).schema(), include_field_ids=False)
-    return from_arrow_schema(there, prefer_timestamp_ntz=True)
+    arrow_schema = schema_to_pyarrow(catalog.load(table).schema(), include_field_ids=False)
+    return from_arrow_schema(arrow_schema, prefer_timestamp_ntz=True)
 
 
 @lru_cache(maxsize=1024)
 def schema_of(columns: tuple[tuple[str, str], ...]) -> StructType:
     """The columns as Spark has them."""
-    found = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
-    assert isinstance(found, StructType), "the DDL of columns is that of a struct"
-    return found
+    struct = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in columns))
+    assert isinstance(struct, StructType), "the DDL of columns is that of a struct"
+    return struct
 
 
-def _different(there: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Path, type, and whether it is new, of each field that `there` lacks or has in a narrower type."""
-    known = {field.name.lower(): field for field in there}
+def _different(schema: StructType, wanted: StructType) -> Iterator[tuple[tuple[str, ...], str, bool]]:
+    """Path, type, and whether it is new, of each field that `schema` lacks or has in a narrower type."""
+    known = {field.name.lower(): field for field in schema}
     for field in wanted:
         old = known.get(field.name.lower())
         kind = field.dataType.simpleString()

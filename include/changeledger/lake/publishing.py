@@ -64,7 +64,7 @@ def complete(
         _take_off_replay_list(session, control, release)
     control.complete_release(release.feed, release.id)
     left = refs.names(built, refs.BRANCH, branch_of(release.window_id))
-    iceberg.parallel_map(lambda one: refs.drop(*one), left.items())
+    iceberg.parallel_map(lambda table_refs: refs.drop(*table_refs), left.items())
 
 
 def _foreign_of(

@@ -24,20 +24,20 @@ _TRIES = 5
 
 def heads(tables: Iterable[str], ref: str) -> dict[str, int]:
     """The snapshot that a branch or tag names, by table, of the tables that have it."""
-    found = {table: snapshot_of(table, ref) for table in tables}
-    return {table: snapshot for table, snapshot in found.items() if snapshot is not None}
+    snapshots = {table: snapshot_of(table, ref) for table in tables}
+    return {table: snapshot for table, snapshot in snapshots.items() if snapshot is not None}
 
 
 def snapshot_of(table: str, ref: str = MAIN) -> int | None:
     """The snapshot that a branch or tag of the table names; None if there is no such ref, or table."""
-    there = catalog.found(table)
-    named = None if there is None else there.metadata.refs.get(ref)
+    iceberg_table = catalog.found(table)
+    named = None if iceberg_table is None else iceberg_table.metadata.refs.get(ref)
     return None if named is None else named.snapshot_id
 
 
 def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dict[str, list[str]]:
     """The branches (but main) or the tags that begin so, of each table that has some."""
-    found = {
+    by_table = {
         table: [
             name
             for name, ref in catalog.load(table).metadata.refs.items()
@@ -45,7 +45,7 @@ def names(tables: Iterable[str], kind: SnapshotRefType, prefix: str = "") -> dic
         ]
         for table in tables
     }
-    return {table: there for table, there in found.items() if there}
+    return {table: ref_names for table, ref_names in by_table.items() if ref_names}
 
 
 def release_tag(release_id: int) -> str:
@@ -79,7 +79,7 @@ def is_built_on(table: Table, snapshot: int, earlier: int) -> bool:
 
 def _lineage(table: Table, snapshot: int) -> set[int]:
     metadata = table.metadata
-    return {one.snapshot_id for one in ancestors_of(metadata.snapshot_by_id(snapshot), metadata)}
+    return {ancestor.snapshot_id for ancestor in ancestors_of(metadata.snapshot_by_id(snapshot), metadata)}
 
 
 def added_since(table: str, snapshot: int) -> list[tuple[str, ...]]:
@@ -100,12 +100,12 @@ def _new(fields: StructType, known: Set[int]) -> Iterator[tuple[str, ...]]:
 
 def set_branch(table: str, branch: str, snapshot: int) -> None:
     """The branch, at that snapshot, whatever it was."""
-    _commit(table, lambda there: _set(there, branch, snapshot, ManageSnapshots.create_branch))
+    _commit(table, lambda iceberg_table: _set(iceberg_table, branch, snapshot, ManageSnapshots.create_branch))
 
 
 def set_tag(table: str, tag: str, snapshot: int) -> None:
     """The tag, at that snapshot, whatever it was."""
-    _commit(table, lambda there: _set(there, tag, snapshot, ManageSnapshots.create_tag))
+    _commit(table, lambda iceberg_table: _set(iceberg_table, tag, snapshot, ManageSnapshots.create_tag))
 
 
 class MainMoved(Exception):
@@ -122,12 +122,12 @@ def forward(table: str, snapshot: int, without: Iterable[str] = ()) -> None:
     Raises MainMoved if it was built on another one.
     """
 
-    def moved(there: Table) -> ManageSnapshots | None:
-        main = there.metadata.refs.get(MAIN)
-        if main is not None and main.snapshot_id not in _lineage(there, snapshot):
+    def moved(iceberg_table: Table) -> ManageSnapshots | None:
+        main = iceberg_table.metadata.refs.get(MAIN)
+        if main is not None and main.snapshot_id not in _lineage(iceberg_table, snapshot):
             raise MainMoved(table, snapshot)
-        manage = _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
-        return manage if manage is None else _without(there, without, manage)
+        manage = _set(iceberg_table, MAIN, snapshot, ManageSnapshots.create_branch)
+        return manage if manage is None else _without(iceberg_table, without, manage)
 
     _commit(table, moved)
 
@@ -135,11 +135,11 @@ def forward(table: str, snapshot: int, without: Iterable[str] = ()) -> None:
 def move_back(table: str, snapshot: int, since: int | None) -> None:
     """Main, at a snapshot that is not built on it. Raises MainMoved if it is no longer at `since`."""
 
-    def moved(there: Table) -> ManageSnapshots | None:
-        main = there.metadata.refs.get(MAIN)
+    def moved(iceberg_table: Table) -> ManageSnapshots | None:
+        main = iceberg_table.metadata.refs.get(MAIN)
         if main is not None and main.snapshot_id not in {since, snapshot}:
             raise MainMoved(table, snapshot)
-        return _set(there, MAIN, snapshot, ManageSnapshots.create_branch)
+        return _set(iceberg_table, MAIN, snapshot, ManageSnapshots.create_branch)
 
     _commit(table, moved)
 
@@ -147,10 +147,10 @@ def move_back(table: str, snapshot: int, since: int | None) -> None:
 def is_rewritten(table: str, snapshot: int, main: int) -> bool:
     """Is main the snapshot, or nothing but its files written again, as compaction does?"""
     metadata = catalog.load(table).metadata
-    for one in ancestors_of(metadata.snapshot_by_id(main), metadata):
-        if one.snapshot_id == snapshot:
+    for ancestor in ancestors_of(metadata.snapshot_by_id(main), metadata):
+        if ancestor.snapshot_id == snapshot:
             return True
-        if one.summary is None or one.summary.operation != Operation.REPLACE:
+        if ancestor.summary is None or ancestor.summary.operation != Operation.REPLACE:
             return False
     return False
 
@@ -158,24 +158,27 @@ def is_rewritten(table: str, snapshot: int, main: int) -> bool:
 def drop(table: str, refs: Iterable[str]) -> None:
     """The branches and tags, as far as they are there."""
 
-    _commit(table, lambda there: _without(there, refs))
+    _commit(table, lambda iceberg_table: _without(iceberg_table, refs))
 
 
 def _without(
-    there: Table, refs: Iterable[str], manage: ManageSnapshots | None = None
+    iceberg_table: Table, refs: Iterable[str], manage: ManageSnapshots | None = None
 ) -> ManageSnapshots | None:
-    for name in sorted(set(refs) & there.metadata.refs.keys()):
-        manage = (manage or there.manage_snapshots()).remove_branch(name)
+    for name in sorted(set(refs) & iceberg_table.metadata.refs.keys()):
+        manage = (manage or iceberg_table.manage_snapshots()).remove_branch(name)
     return manage
 
 
 def _set(
-    there: Table, name: str, snapshot: int, how: Callable[[ManageSnapshots, int, str], ManageSnapshots]
+    iceberg_table: Table,
+    name: str,
+    snapshot: int,
+    how: Callable[[ManageSnapshots, int, str], ManageSnapshots],
 ) -> ManageSnapshots | None:
-    named = there.metadata.refs.get(name)
+    named = iceberg_table.metadata.refs.get(name)
     if named is not None and named.snapshot_id == snapshot:
         return None
-    return how(there.manage_snapshots(), snapshot, name)
+    return how(iceberg_table.manage_snapshots(), snapshot, name)
 
 
 def _commit(table: str, change: Callable[[Table], ManageSnapshots | None]) -> None:

@@ -44,13 +44,13 @@ class Stays:
         may_go = order.is_among(hash_of(cells), self.hashes)
         if self.open_by is not None:
             may_go &= ~rows.column(self.open_by).is_valid().to_numpy(zero_copy_only=False)
-        found = np.flatnonzero(may_go)
-        if not len(found):
+        candidates = np.flatnonzero(may_go)
+        if not len(candidates):
             return rows
         # A hash may be that of another key, too.
         keys = [column(self.keys, name) for name in self.keys.schema.names]
         stays = np.ones(len(rows), np.bool_)
-        stays[found[order.are_among([one.take(pa.array(found)) for one in cells], keys)]] = False
+        stays[candidates[order.are_among([cell.take(pa.array(candidates)) for cell in cells], keys)]] = False
         return rows.filter(pa.array(stays))
 
 
@@ -65,8 +65,8 @@ class Rewrite(NamedTuple):
     def of(cls, table: Table, branch: str, keys: pa.Table, open_by: str | None) -> Rewrite | None:
         """None where the files are large, or where positions are deleted in one: Iceberg's totals would count
         them for ever."""
-        there = Touched.of_keys(as_batch(keys))
-        where = scans.are_near(there)
+        touched = Touched.of_keys(as_batch(keys))
+        where = scans.are_near(touched)
         if open_by is not None:
             where = And(where, scans.is_null(open_by))
         files = list(table.scan(where, snapshot_id=table.metadata.refs[branch].snapshot_id).plan_files())
@@ -74,7 +74,7 @@ class Rewrite(NamedTuple):
         rows = sum(task.file.record_count for task in files)
         if any(task.delete_files for task in files) or size > _MOST_BYTES or rows > _MOST_ROWS:
             return None
-        return cls(table, files, Stays(keys, there.hashes, open_by))
+        return cls(table, files, Stays(keys, touched.hashes, open_by))
 
     def asked(self, workers: Workers) -> list[Asked]:
         """The new files of the small ones together; of each other one how many rows stay, and where."""

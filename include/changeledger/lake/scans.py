@@ -97,10 +97,10 @@ def are_near(touched: Touched, prefix: str = "") -> BooleanExpression:
     """
     if not len(touched.hashes):
         return AlwaysFalse()
-    found: BooleanExpression = AlwaysTrue()
+    condition: BooleanExpression = AlwaysTrue()
     columns = zip(touched.keys.schema.names, touched.keys.columns, strict=True)
     each = [_is_near(prefix + name, c, few=touched.are_few) for name, c in columns if "." not in name]
-    return reduce(And, each, found)
+    return reduce(And, each, condition)
 
 
 def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
@@ -108,15 +108,15 @@ def _is_near(name: str, values: pa.Array, *, few: bool) -> BooleanExpression:
     # NaN is among nothing, and stands between nothing.
     if pa.types.is_floating(kind) or pa.types.is_nested(kind) or (pa.types.is_boolean(kind) and not few):
         return AlwaysTrue()
-    there = pc.unique(values).drop_null()
-    found: BooleanExpression = AlwaysFalse()
-    if len(there):
-        found = In(name, there.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
+    distinct = pc.unique(values).drop_null()
+    condition: BooleanExpression = AlwaysFalse()
+    if len(distinct):
+        condition = In(name, distinct.to_pylist()) if few else AlwaysTrue()  # type: ignore[call-arg, arg-type]
         if not pa.types.is_boolean(kind):
-            bounds = pc.min_max(there).as_py()
-            found = And(found, _bound(GreaterThanOrEqual, name, bounds["min"]))
-            found = And(found, _bound(LessThanOrEqual, name, bounds["max"]))
-    return Or(found, is_null(name)) if values.null_count else found
+            bounds = pc.min_max(distinct).as_py()
+            condition = And(condition, _bound(GreaterThanOrEqual, name, bounds["min"]))
+            condition = And(condition, _bound(LessThanOrEqual, name, bounds["max"]))
+    return Or(condition, is_null(name)) if values.null_count else condition
 
 
 def is_null(name: str) -> BooleanExpression:
@@ -140,10 +140,10 @@ def of_run(snapshots: Mapping[str, int], run: str) -> dict[str, int]:
 
 def has_rows(table: str, run: str | None = None, snapshot: int | None = None) -> bool:
     """Has the table rows, or those of a run; on main or in a snapshot."""
-    found = catalog.load(table)
-    one = next(iter(found.schema().fields)).name if run is None else _RUN
+    iceberg_table = catalog.load(table)
+    column = next(iter(iceberg_table.schema().fields)).name if run is None else _RUN
     asked = AlwaysTrue() if run is None else of_window(run)
-    return found.scan(asked, (one,), snapshot_id=snapshot).count() > 0
+    return iceberg_table.scan(asked, (column,), snapshot_id=snapshot).count() > 0
 
 
 def rows_of_run(table: str, snapshot: int, run: str, columns: Sequence[str]) -> pa.Table:

@@ -59,25 +59,27 @@ def apply(changes: Sequence[TableChange]) -> None:
     Keys that are in large files are taken off by MERGE, in a commit of its own.
     """
     workers = as_spark(changes[0].new).workers
-    keys = [one.gone.chosen for one in changes if one.gone is not None]
+    keys = [change.gone.chosen for change in changes if change.gone is not None]
     known = iter(keys[0].collected_with(keys[1:], _MOST_KEYS + 1) if keys else [])
-    rewrites = [None if one.gone is None else _rewrite(one, one.gone, next(known)) for one in changes]
+    rewrites = [
+        None if change.gone is None else _rewrite(change, change.gone, next(known)) for change in changes
+    ]
     tables = [
-        catalog.load(one.table) if rewrite is None else rewrite.table
-        for one, rewrite in zip(changes, rewrites, strict=True)
+        catalog.load(change.table) if rewrite is None else rewrite.table
+        for change, rewrite in zip(changes, rewrites, strict=True)
     ]
     asked: list[list[Asked]] = []
-    for one, table, rewrite in zip(changes, tables, rewrites, strict=True):
-        new = as_spark(chosen(one.new, [name for name, _ in one.columns]))
+    for change, table, rewrite in zip(changes, tables, rewrites, strict=True):
+        new = as_spark(chosen(change.new, [name for name, _ in change.columns]))
         own = [Asked(new, Writing.into(table), schema=FILES)]
         asked.append([*own, *(rewrite.asked(workers) if rewrite else ())])
     answers = iter(workers.answers([ask for own in asked for ask in own]))
-    for one, table, rewrite, own in zip(changes, tables, rewrites, asked, strict=True):
+    for change, table, rewrite, own in zip(changes, tables, rewrites, asked, strict=True):
         written, *left = [next(answers) for _ in own]
         new_files, old = rewrite.changed(left) if rewrite else ([], [])
         files = [*files_in(written), *new_files]
         if files or old:
-            commit(table, one.branch, files, old)
+            commit(table, change.branch, files, old)
 
 
 def _rewrite(change: TableChange, gone: Keys, keys: pa.Table) -> Rewrite | None:
@@ -113,19 +115,19 @@ def replace_window(rows: Rows, table: str, window_id: str, since: int | None) ->
     """
     given = as_spark(rows)
     written = given.workers.answers([Asked(given, Writing.into(catalog.load(table)), schema=FILES)])
-    found, there = files_in(written[0]), catalog.load(table)
-    main = there.current_snapshot()
+    new_files, iceberg_table = files_in(written[0]), catalog.load(table)
+    main = iceberg_table.current_snapshot()
     if (main and main.snapshot_id) != since:
         raise _written_meanwhile(table)
-    old = list(there.scan(scans.of_window(window_id)).plan_files())
+    old = list(iceberg_table.scan(scans.of_window(window_id)).plan_files())
     if not all(task.residual == AlwaysTrue() for task in old):
         raise ConfigError(
             f"{table} has files with rows of several windows: to replace one would remove the others' rows",
             "find out who has written them; only changeledger may write its raw tables",
         )
-    if found or old:
+    if new_files or old:
         try:
-            commit(there, refs.MAIN, found, [task.file for task in old], alone=True)
+            commit(iceberg_table, refs.MAIN, new_files, [task.file for task in old], alone=True)
         except (CommitFailedException, ValidationException) as error:
             raise _written_meanwhile(table) from error
 

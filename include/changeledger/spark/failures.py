@@ -158,7 +158,7 @@ def known(error: BaseException, connection: str = "") -> ChangeledgerError | Non
     causes = [
         *_OF_STORAGE,
         _GONE,
-        *([_CATALOG] if any(one in text for one in _OF_CATALOG) else []),
+        *([_CATALOG] if any(mark in text for mark in _OF_CATALOG) else []),
         *_OF_OTHERS,
     ]
     # Not where a stack says which line of code it was.
@@ -186,8 +186,8 @@ def named(connection: str = "") -> Iterator[None]:
 
 
 def _of_worker(text: str) -> ChangeledgerError | None:
-    found = _OF_WORKER.search(text)
-    return None if found is None else _OF_WORKERS[found[1]](found[2], found[3])
+    match = _OF_WORKER.search(text)
+    return None if match is None else _OF_WORKERS[match[1]](match[2], match[3])
 
 
 def _explained(cause: _Cause, line: str, connection: str) -> ChangeledgerError:

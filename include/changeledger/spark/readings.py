@@ -55,9 +55,9 @@ def in_tasks(sources: Sequence[InParts]) -> tuple[tuple[Reading, ...], ...]:
     # The least loaded task gets the next part.
     loads = [(0, at) for at in range(number)]
     heapify(loads)
-    found: list[list[Reading]] = [[] for _ in loads]
-    for weight, reading in sorted(weighed, key=lambda one: -one[0]):
+    tasks: list[list[Reading]] = [[] for _ in loads]
+    for weight, reading in sorted(weighed, key=lambda entry: -entry[0]):
         load, at = loads[0]
-        found[at].append(reading)
+        tasks[at].append(reading)
         heapreplace(loads, (load + weight, at))
-    return tuple(map(tuple, found))
+    return tuple(map(tuple, tasks))

@@ -39,10 +39,10 @@ class _Round(Generic[Asked]):
         self._lock = Lock()
         self._go_on()
 
-    def work(self, at: int, work: Callable[[Item], Result], item: Item) -> Result:
+    def work(self, at: int, work: Callable[[Item], Result], element: Item) -> Result:
         self._await_turn(at)
         try:
-            return work(item)
+            return work(element)
         finally:
             with self._lock:
                 self._at_work -= 1
@@ -75,7 +75,7 @@ class _Round(Generic[Asked]):
 
     def _answer_all(self, questions: list[_Question[Asked]]) -> None:
         try:
-            answers = self._answer([one.asked for one in questions])
+            answers = self._answer([pending.asked for pending in questions])
             for question, answer in zip(questions, answers, strict=True):
                 question.answer = answer
         except BaseException as error:  # noqa: BLE001 - every thread that has asked hears of it
@@ -99,7 +99,7 @@ class Rounds(Generic[Asked]):
         """`work` on each item, such as a table. The first error is raised when all have ended."""
         todo = list(items)
         if len(todo) < 2 or getattr(self._of_thread, "round", None) is not None:
-            return [work(item) for item in todo]
+            return [work(element) for element in todo]
         own = _Round(self._answer, len(todo))
 
         def member(at: int) -> Result:

@@ -87,7 +87,7 @@ class SparkRows:
         return self.collected_with((), most)[0]
 
     def collected_with(self, others: Sequence[Rows], most: int | None = None) -> list[pa.Table]:
-        return self.workers.answers([Asked(as_spark(one), None, most) for one in (self, *others)])
+        return self.workers.answers([Asked(as_spark(rows), None, most) for rows in (self, *others)])
 
     def bucketed(
         self, parts: Mapping[str, Part], kernel: BucketKernel, outputs: Mapping[str, pa.Schema]
@@ -95,14 +95,14 @@ class SparkRows:
         return self.workers.bucketed(_InBuckets(dict(parts), kernel, outputs))
 
     def and_all(self, others: Sequence[Rows]) -> SparkRows:
-        flows = (flow for one in (self, *others) for flow in as_spark(one).flows)
+        flows = (flow for rows in (self, *others) for flow in as_spark(rows).flows)
         return replace(self, flows=tuple(flows))
 
     @property
     def frame(self) -> DataFrame:
         """The rows as Spark's own, for what Spark does with them."""
-        found = self.workers.frames([(flow, sinks.Hand) for flow in self.flows], self.schema)
-        return reduce(DataFrame.union, found) if found else self.workers.no_rows(self.schema)
+        dataframes = self.workers.frames([(flow, sinks.Hand) for flow in self.flows], self.schema)
+        return reduce(DataFrame.union, dataframes) if dataframes else self.workers.no_rows(self.schema)
 
 
 def as_spark(rows: Rows) -> SparkRows:
@@ -122,8 +122,8 @@ class Asked(NamedTuple):
     schema: pa.Schema | None = None
 
     def table(self, answers: Iterable[pa.Buffer]) -> pa.Table:
-        found = sinks.unpacked(answers, self.schema or self.rows.schema)
-        return found if self.most is None else found.slice(0, self.most)
+        rows = sinks.unpacked(answers, self.schema or self.rows.schema)
+        return rows if self.most is None else rows.slice(0, self.most)
 
 
 class _InBuckets(NamedTuple):
@@ -186,12 +186,12 @@ class Workers:
 
     def answers(self, asked: Sequence[Asked]) -> list[pa.Table]:
         """What is asked, by one job with whatever others ask at the moment."""
-        found: list[pa.Table] = self._rounds.ask(list(asked))
-        return found
+        tables: list[pa.Table] = self._rounds.ask(list(asked))
+        return tables
 
     def bucketed(self, asked: _InBuckets) -> dict[str, Rows]:
-        found: dict[str, Rows] = self._rounds.ask(asked)
-        return found
+        outputs: dict[str, Rows] = self._rounds.ask(asked)
+        return outputs
 
     def kept(self, frame: DataFrame) -> DataFrame:
         """The frame, whose rows stay with Spark until the stage ends."""
@@ -202,54 +202,57 @@ class Workers:
         return self._session().createDataFrame([], spark_schema(schema))
 
     def _answered(self, questions: list[_Question]) -> list[Any]:
-        in_buckets = [one for one in questions if isinstance(one, _InBuckets)]
-        asked = [ask for one in questions if not isinstance(one, _InBuckets) for ask in one]
-        made, tables = iter(self._in_buckets(in_buckets)), iter(self._tables(asked))
+        in_buckets = [question for question in questions if isinstance(question, _InBuckets)]
+        asked = [ask for question in questions if not isinstance(question, _InBuckets) for ask in question]
+        outputs, tables = iter(self._in_buckets(in_buckets)), iter(self._tables(asked))
         return [
-            next(made) if isinstance(one, _InBuckets) else [next(tables) for _ in one] for one in questions
+            next(outputs) if isinstance(question, _InBuckets) else [next(tables) for _ in question]
+            for question in questions
         ]
 
     def _tables(self, asked: Sequence[Asked]) -> list[pa.Table]:
         leaves = [
-            (flow, partial(one.sink or partial(sinks.Answer, room=one.most), number))
-            for number, one in enumerate(asked)
-            for flow in one.rows.flows
+            (flow, partial(request.sink or partial(sinks.Answer, room=request.most), number))
+            for number, request in enumerate(asked)
+            for flow in request.rows.flows
         ]
         answers: list[list[pa.Buffer]] = [[] for _ in asked]
         if leaves:
             came = reduce(DataFrame.union, self.frames(leaves, PACKED)).toArrow()
             for number, rows in zip(came.column(TO).to_pylist(), came.column(ROWS), strict=True):
                 answers[number].append(rows.as_buffer())
-        return [one.table(rows) for one, rows in zip(asked, answers, strict=True)]
+        return [request.table(rows) for request, rows in zip(asked, answers, strict=True)]
 
     def _in_buckets(self, asked: Sequence[_InBuckets]) -> list[dict[str, Rows]]:
         sizes: dict[_Origin, int] = {}
-        for origin, rows in (size for one in asked for size in one.sizes):
+        for origin, rows in (size for request in asked for size in request.sizes):
             sizes[origin] = max(sizes.get(origin, 0), rows)
         size = sum(sizes.values())
         buckets = max(1, -(-size // BUCKET))
         leaves = [
             (flow, partial(sinks.Deal, f"{number}/{name}", part.key, buckets))
-            for number, one in enumerate(asked)
-            for name, part in one.parts.items()
+            for number, request in enumerate(asked)
+            for name, part in request.parts.items()
             for flow in as_spark(part.rows).flows
         ]
         if not leaves:
-            return [{name: self.nothing(s) for name, s in one.outputs.items()} for one in asked]
+            return [{name: self.nothing(s) for name, s in request.outputs.items()} for request in asked]
         kernels = tasks.Buckets(
             tuple(
-                tasks.Bucketing(one.kernel, {n: p.rows.schema for n, p in one.parts.items()}, one.outputs)
-                for one in asked
+                tasks.Bucketing(
+                    request.kernel, {n: p.rows.schema for n, p in request.parts.items()}, request.outputs
+                )
+                for request in asked
             )
         )
         dealt = reduce(DataFrame.union, self.frames(leaves, PACKED))
-        made = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
+        packed = self.kept(dealt.repartitionById(buckets, F.col(TO)).mapInArrow(kernels, _PACKED))
         return [
             {
-                name: SparkRows(self, schema, (_Flow(_Made(size, made, f"{number}/{name}")),))
-                for name, schema in one.outputs.items()
+                name: SparkRows(self, schema, (_Flow(_Made(size, packed, f"{number}/{name}")),))
+                for name, schema in request.outputs.items()
             }
-            for number, one in enumerate(asked)
+            for number, request in enumerate(asked)
         ]
 
     def frames(self, leaves: Sequence[tuple[_Flow, Sink]], schema: pa.Schema) -> list[DataFrame]:
@@ -259,23 +262,25 @@ class Workers:
         for flow, sink in leaves:
             by_origin.setdefault(flow.origin, []).append((flow.steps, sink))
         trees = {origin: tasks.tree(of) for origin, of in by_origin.items()}
-        kinds, found = spark_schema(schema), []
+        kinds, dataframes = spark_schema(schema), []
         read = {origin: of for origin, of in trees.items() if isinstance(origin, _Read)}
         if read:
             of_tasks = in_tasks([origin.source for origin in read])
             numbers = self._session().range(0, len(of_tasks), 1, len(of_tasks))
             sources = (origin.source.without_parts() for origin in read)
             reading = tasks.ReadParts(*(_each_pickled(of) for of in (of_tasks, sources, read.values())))
-            found.append(numbers.mapInArrow(reading, kinds))
-        made: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
+            dataframes.append(numbers.mapInArrow(reading, kinds))
+        kernel_outputs: dict[int, tuple[DataFrame, dict[str, tasks.Tree]]] = {}
         for origin, of in trees.items():
             if isinstance(origin, _Made):
-                made.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
+                kernel_outputs.setdefault(id(origin.packed), (origin.packed, {}))[1][origin.part] = of
             elif isinstance(origin, _OfSpark):
-                found.append(origin.frame.mapInArrow(tasks.ReadRows(origin.schema, of), kinds))
-        for packed, parts in made.values():
-            found.append(packed.where(F.col(PART).isin(*parts)).mapInArrow(tasks.ReadPacked(parts), kinds))
-        return found
+                dataframes.append(origin.frame.mapInArrow(tasks.ReadRows(origin.schema, of), kinds))
+        for packed, parts in kernel_outputs.values():
+            dataframes.append(
+                packed.where(F.col(PART).isin(*parts)).mapInArrow(tasks.ReadPacked(parts), kinds)
+            )
+        return dataframes
 
 
 def _each_pickled(values: Iterable[object]) -> tuple[bytes, ...]:

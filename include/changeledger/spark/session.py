@@ -138,14 +138,14 @@ def jars(settings: Settings) -> list[str]:
     folders = [settings.jars]
     if is_on_s3(settings.catalog):
         folders.append(settings.jars.with_name(f"{settings.jars.name}-s3"))
-    found = {folder: sorted(map(str, folder.glob("*.jar"))) for folder in folders}
-    for folder, files in found.items():
+    by_folder = {folder: sorted(map(str, folder.glob("*.jar"))) for folder in folders}
+    for folder, files in by_folder.items():
         if not files:
             raise ConfigError(
                 f"no jars in {folder}",
                 "run `changeledger jars`, which fetches them, or set CHANGELEDGER_JARS",
             )
-    return [jar for files in found.values() for jar in files]
+    return [jar for files in by_folder.values() for jar in files]
 
 
 def _collector() -> list[str]:

@@ -123,7 +123,7 @@ def packed(to: int, part: str, batches: Sequence[pa.RecordBatch]) -> pa.RecordBa
 
 def unpacked(rows: Iterable[pa.Buffer], schema: pa.Schema) -> pa.Table:
     """The rows of several packed ones, in these types."""
-    batches = [batch for one in rows for batch in pa.ipc.open_stream(one)]
+    batches = [batch for buffer in rows for batch in pa.ipc.open_stream(buffer)]
     return pa.Table.from_batches(batches, batches[0].schema if batches else schema).cast(schema)
 
 

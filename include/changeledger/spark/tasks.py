@@ -65,7 +65,9 @@ class _Flow:
 
     @property
     def is_full(self) -> bool:
-        return all(one.is_full for one in self._intakes) and all(flow.is_full for _, flow in self._branches)
+        return all(intake.is_full for intake in self._intakes) and all(
+            flow.is_full for _, flow in self._branches
+        )
 
     def take(self, rows: pa.RecordBatch) -> Batches:
         if not rows.num_rows:
@@ -110,13 +112,13 @@ class ReadParts:
     def _task(self, readings: Sequence[Reading]) -> Batches:
         flows: dict[int, _Flow] = {}
         sources: dict[int, InParts] = {}
-        for one in readings:
-            if one.number not in flows:
-                flows[one.number] = _Flow(_unpickled(self.trees[one.number]))
-                sources[one.number] = _unpickled(self.sources[one.number])
-            flow = flows[one.number]
+        for reading in readings:
+            if reading.number not in flows:
+                flows[reading.number] = _Flow(_unpickled(self.trees[reading.number]))
+                sources[reading.number] = _unpickled(self.sources[reading.number])
+            flow = flows[reading.number]
             if not flow.is_full:
-                yield from _through(flow, sources[one.number].rows(one.part))
+                yield from _through(flow, sources[reading.number].rows(reading.part))
         for flow in flows.values():
             yield from flow.rest()
 
@@ -163,7 +165,7 @@ class ReadRows:
         begin_task()
         flow = _Flow(self.tree)
         for batch in batches:
-            cells = [batch.column(one.name).cast(one.type) for one in self.schema]
+            cells = [batch.column(field.name).cast(field.type) for field in self.schema]
             yield from flow.take(pa.RecordBatch.from_arrays(cells, schema=self.schema))
         yield from flow.rest()
 
@@ -194,8 +196,8 @@ class Buckets:
 
     def _made(self, number: int, parts: Mapping[str, Sequence[pa.Buffer]]) -> Batches:
         of = self.kernels[number]
-        made = of.kernel({name: unpacked(parts.get(name, ()), schema) for name, schema in of.inputs.items()})
+        rows = of.kernel({name: unpacked(parts.get(name, ()), schema) for name, schema in of.inputs.items()})
         for name, schema in of.outputs.items():
-            batches = made[name].cast(schema).combine_chunks().to_batches(BUCKET)
+            batches = rows[name].cast(schema).combine_chunks().to_batches(BUCKET)
             for batch in batches:
                 yield packed(0, f"{number}/{name}", [batch])

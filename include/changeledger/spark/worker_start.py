@@ -18,7 +18,7 @@ def begin_task() -> None:
     """
     gc.freeze()
     _acknowledge_at_once()
-    archives = [path for path, one in sys.path_importer_cache.items() if isinstance(one, zipimporter)]
+    archives = [path for path, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter)]
     for path in archives:
         del sys.path_importer_cache[path]
 
@@ -35,5 +35,5 @@ def _acknowledge_at_once() -> None:
         # One was open for the listing alone, and some are sockets of other kinds.
         with suppress(OSError):
             if S_ISSOCK(os.fstat(descriptor).st_mode):
-                with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as one:
-                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+                with socket.fromfd(descriptor, socket.AF_INET, socket.SOCK_STREAM) as connection:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
